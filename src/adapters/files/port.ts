@@ -1,0 +1,121 @@
+import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+
+/** Where in the use of one endpoint something went wrong; the mover adds which side it was. */
+export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 'commit';
+
+/** Every error that leaves an adapter: a code of the one table, the step, the server's own words without secrets. */
+export class FileError extends Error {
+  override readonly name = 'FileError';
+  readonly code: TransferErrorCode;
+  readonly step: FileStep;
+
+  constructor(code: TransferErrorCode, step: FileStep, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.step = step;
+  }
+}
+
+/** What tells whether a file is still the one that was opened. */
+export interface FileIdentity {
+  size: number;
+  /** Modification time, ETag or version as the protocol has it, compared as text; null where the server gives none. */
+  version: string | null;
+}
+
+export interface SourceFile {
+  readonly identity: FileIdentity;
+  /** Reads in any order and so many at once; 1 means from the start to the end, one after the other. */
+  readonly parallelReads: number;
+  /**
+   * Fills the whole of `target` from `offset`. Throws FileError `source_changed` where the file ends
+   * before that: a short read is never taken for a full one.
+   */
+  read(offset: number, target: Uint8Array): Promise<void>;
+  /** Asks the server again, at the end of a move, what the file is now. */
+  stat(): Promise<FileIdentity>;
+  close(): Promise<void>;
+}
+
+/** What is needed to go on with a half-written destination in another process. Plain JSON, saved as it goes. */
+export interface ResumePoint {
+  /** Bytes from the start that are safely at the destination, without a gap. */
+  bytes: number;
+  /** Part name, upload id, parts: only the adapter that made it reads it. */
+  state: unknown;
+}
+
+export interface OpenDestination {
+  transferId: string;
+  /** Unlike for every claim: what a predecessor left is taken over, what a stale one writes is not ours. */
+  claimId: string;
+  /** Size of the source, in bytes. */
+  size: number;
+  /** Replace an existing file. Where false, the commit fails with `destination_exists`. */
+  overwrite: boolean;
+  resume: ResumePoint | null;
+  signal: AbortSignal;
+}
+
+export interface CommitProof {
+  /** Bytes that the destination itself says it holds. */
+  size: number;
+  destinationChecksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
+  atomicReplace: boolean;
+}
+
+export interface DestinationFile {
+  /** Writes in any order and so many at once; 1 means in order. */
+  readonly parallelWrites: number;
+  /** Every chunk but the last has exactly this many bytes. */
+  readonly chunkSize: number;
+  /** Where to go on; 0 for a new file. At most the `bytes` of the resume point that was handed in. */
+  readonly resumedFrom: number;
+  /** Resolves when the server has acknowledged every byte. */
+  write(offset: number, data: Uint8Array): Promise<void>;
+  /** What a successor needs to go on after the first `bytes` bytes. */
+  resumePoint(bytes: number): ResumePoint;
+  /**
+   * Makes the file appear under its name, whole: flush, check the size, rename (or complete, or
+   * commit). Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
+   */
+  commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
+  /** Lets go of it and leaves what is written for the next claim. */
+  close(): Promise<void>;
+  /** Removes what is written. Never touches the destination's own name. */
+  discard(): Promise<void>;
+}
+
+/** One line of a listing. */
+export interface FileEntry {
+  name: string;
+  type: 'file' | 'directory' | 'other';
+  size: number | null;
+  modified_at: string | null;
+}
+
+/** Who answered under an endpoint's address. */
+export interface Peer {
+  /** Host key (`SHA256:...` as `ssh-keygen -l` prints it) or the certificate's SHA-256; null where there is none (plain http). */
+  fingerprint: string | null;
+  /** It is the pinned key, or the certificate verifies. */
+  trusted: boolean;
+  /** Why not, in words; null when trusted. */
+  reason: string | null;
+}
+
+/**
+ * One configured endpoint, with its connections pooled. Paths are remote paths: what `endpointPath`
+ * made of a URI. Every method throws FileError and nothing else.
+ */
+export interface FileEndpoint {
+  /** Connections that are open now, in use or idle. */
+  readonly connections: number;
+  openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
+  openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
+  /** Connects and checks the host key or certificate; never signs in. */
+  probe(signal: AbortSignal): Promise<Peer>;
+  list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
+  /** Ends idle and used connections alike. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,59 @@
+/** Codes of a refused command or request. `http/problems.ts` gives each its status. */
+export type DomainErrorCode =
+  | 'validation_failed'
+  | 'invalid_json'
+  | 'invalid_parameter'
+  | 'unknown_field'
+  | 'endpoint_not_configured'
+  | 'credentials_in_uri'
+  | 'api_key_missing'
+  | 'api_key_malformed'
+  | 'api_key_invalid'
+  | 'api_key_expired'
+  | 'api_key_revoked'
+  | 'api_key_id_used'
+  | 'insufficient_scope'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'transfer_not_cancellable'
+  | 'idempotency_in_progress'
+  | 'idempotency_key_reused'
+  | 'limit_reached'
+  | 'endpoint_in_use'
+  | 'payload_too_large'
+  | 'unsupported_media_type'
+  | 'rate_limited'
+  | 'unavailable'
+  | 'internal_error';
+
+/** One thing that is wrong with one field of a request. */
+export interface FieldError {
+  field: string;
+  code: string;
+  message: string;
+}
+
+export interface DomainErrorDetails {
+  errors?: FieldError[];
+  transfer_id?: string;
+  current_status?: string;
+  required_scope?: string;
+}
+
+/** A broken rule: what was asked can't be done, and the message says what to do instead. */
+export class DomainError extends Error {
+  override readonly name = 'DomainError';
+  readonly code: DomainErrorCode;
+  readonly details: DomainErrorDetails;
+
+  constructor(code: DomainErrorCode, message: string, details: DomainErrorDetails = {}) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** The error for one bad field. */
+export function fieldError(field: string, message: string, code: DomainErrorCode = 'validation_failed'): DomainError {
+  return new DomainError(code, message, { errors: [{ field, code, message }] });
+}

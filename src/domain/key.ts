@@ -1,0 +1,84 @@
+import { DomainError } from './errors.ts';
+import type { Event } from './event.ts';
+
+export const SCOPES = ['transfers:read', 'transfers:write', 'webhooks:read', 'webhooks:write', 'audit:read', 'metrics:read', 'admin'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** How long before its expiry a key is announced as expiring. */
+export const EXPIRING_SOON_MS = 7 * 24 * 3_600_000;
+
+export interface KeyCreated {
+  key_id: string;
+  account_id: string;
+  name: string;
+  scopes: Scope[];
+  /** Lowercase hex SHA-256 of the key; the key itself is shown once and kept nowhere. */
+  sha256: string;
+  last_four: string;
+  /** null for a key that never expires. */
+  expires_at: string | null;
+  created_at: string;
+}
+
+export interface KeyExpiringSoon {
+  key_id: string;
+  name: string;
+  expires_at: string;
+  days_remaining: number;
+}
+
+export type KeyEvent =
+  | Event<'key.created', KeyCreated>
+  | Event<'key.revoked', { revoked_at: string }>
+  | Event<'key.expiring_soon', KeyExpiringSoon>;
+
+export type KeyState = { status: 'none' } | (KeyCreated & { status: 'active' | 'revoked'; revoked_at: string | null; announced: boolean });
+
+export type KeyCommand =
+  | { type: 'create'; data: KeyCreated }
+  | { type: 'revoke'; now: string }
+  /** Says once that the key will expire within seven days. */
+  | { type: 'announce_expiry'; now: string };
+
+export function initialState(): KeyState {
+  return { status: 'none' };
+}
+
+/** What follows from a command; empty where it was done already. Throws `not_found` for a key that is not there. */
+export function decide(command: KeyCommand, state: KeyState): KeyEvent[] {
+  if (command.type === 'create') return state.status === 'none' ? [{ type: 'key.created', data: command.data }] : [];
+  if (state.status === 'none') throw new DomainError('not_found', 'There is no such key');
+  if (state.status === 'revoked') return [];
+  if (command.type === 'revoke') return [{ type: 'key.revoked', data: { revoked_at: command.now } }];
+  return announceExpiry(command.now, state);
+}
+
+function announceExpiry(now: string, state: Exclude<KeyState, { status: 'none' }>): KeyEvent[] {
+  const { key_id, name, expires_at } = state;
+  if (expires_at === null || state.announced) return [];
+  const left = Date.parse(expires_at) - Date.parse(now);
+  if (left <= 0 || left > EXPIRING_SOON_MS) return [];
+  const days_remaining = Math.ceil(left / (24 * 3_600_000));
+  return [{ type: 'key.expiring_soon', data: { key_id, name, expires_at, days_remaining } }];
+}
+
+/** The state after one more event. Never throws: an event that can't follow leaves the state as it was. */
+export function evolve(state: KeyState, event: Event): KeyState {
+  const known = event as KeyEvent;
+  if (state.status === 'none') {
+    return known.type === 'key.created' ? { ...known.data, status: 'active', revoked_at: null, announced: false } : state;
+  }
+  switch (known.type) {
+    case 'key.revoked':
+      return { ...state, status: 'revoked', revoked_at: known.data.revoked_at };
+    case 'key.expiring_soon':
+      return { ...state, announced: true };
+    default:
+      return state;
+  }
+}
+
+/** True if one of the scopes held gives the one needed: `admin` gives all, a write scope its read scope. */
+export function grants(held: readonly Scope[], needed: Scope): boolean {
+  return held.some((scope) => scope === needed || scope === 'admin' || (scope.endsWith(':write') && scope.replace(':write', ':read') === needed));
+}

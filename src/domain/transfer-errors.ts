@@ -1,0 +1,89 @@
+/**
+ * Why an attempt to move a file ended, and what follows. The one table that decides whether an
+ * error is tried again and what its reader is told to do.
+ */
+export const TRANSFER_ERRORS = {
+  auth_failed: {
+    retryable: false,
+    advice:
+      "Check the endpoint's user name and its password or key, that the key stands in the server's authorized_keys, and that the account is not locked; then replace the endpoint's credentials.",
+  },
+  host_key_mismatch: {
+    retryable: false,
+    advice:
+      "Compare the server's host key with the one that its administrator names, then accept it with `waybill endpoints test NAME --accept-host-key`. No password was sent.",
+  },
+  tls_error: {
+    retryable: false,
+    advice: "Check the server's certificate, its name and its validity, or give the endpoint the CA that signed it (`ca_pem`).",
+  },
+  connection_failed: {
+    retryable: true,
+    advice: 'Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.',
+  },
+  timeout: { retryable: true, advice: 'The server took too long to answer. Check its load and the network.' },
+  stalled: { retryable: true, advice: 'No byte moved for a minute. Check the network and the load of both servers.' },
+  source_not_found: { retryable: false, advice: 'Check the path of the source, letter case included; then create the transfer again.' },
+  source_changed: {
+    retryable: true,
+    advice: 'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then create the transfer again.',
+  },
+  destination_not_found: { retryable: false, advice: "Create the destination's bucket or container, or mend the endpoint's configuration." },
+  permission_denied: { retryable: false, advice: "Give the endpoint's user the right to read the source or to write the destination." },
+  disk_full: { retryable: true, advice: 'Make room on the destination, or raise the quota of its user.' },
+  file_too_large: { retryable: false, advice: 'The destination does not take a file of this size. Split the file, or choose another destination.' },
+  destination_exists: {
+    retryable: false,
+    advice: 'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
+  },
+  checksum_mismatch: { retryable: false, advice: 'What the destination holds is not what was read. Check the disks and memory of both servers.' },
+  size_mismatch: { retryable: true, advice: 'What the destination holds has another size than what was read. Check what else writes there.' },
+  source_endpoint_not_configured: {
+    retryable: false,
+    advice: 'Configure an endpoint for the source: a host that no endpoint names is never dialled.',
+  },
+  endpoint_removed: { retryable: false, advice: 'The endpoint was removed. Configure it again, then create the transfer again.' },
+  aborted_by_operator: { retryable: false, advice: 'An operator ended this transfer. Create it again if it is still wanted.' },
+  internal_error: { retryable: true, advice: 'This is a fault of the service. Tell its operator the id of the transfer.' },
+} as const satisfies Record<string, { retryable: boolean; advice: string }>;
+
+export type TransferErrorCode = keyof typeof TRANSFER_ERRORS;
+
+/** Where in an attempt it happened. */
+export type TransferPhase =
+  | 'prepare'
+  | 'source_connect'
+  | 'source_sign_in'
+  | 'source_open'
+  | 'read'
+  | 'destination_connect'
+  | 'destination_sign_in'
+  | 'destination_open'
+  | 'write'
+  | 'verify'
+  | 'commit';
+
+/** The error of a transfer as events hold it and the API shows it. */
+export interface TransferError {
+  code: TransferErrorCode;
+  /** The server's own words where it had any, without secrets; exactly "Authentication failed" for `auth_failed`. */
+  message: string;
+  retryable: boolean;
+  phase: TransferPhase;
+  /** Attempts made so far, this one included. */
+  attempts: number;
+  occurred_at: string;
+  advice: string;
+}
+
+/** What a mover reports of a failed attempt; the decider adds the rest. */
+export interface AttemptFailure {
+  code: TransferErrorCode;
+  message: string;
+  phase: TransferPhase;
+}
+
+export function transferError(failure: AttemptFailure, attempts: number, occurredAt: string): TransferError {
+  const { retryable, advice } = TRANSFER_ERRORS[failure.code];
+  return { ...failure, retryable, attempts, occurred_at: occurredAt, advice };
+}
