@@ -1,7 +1,15 @@
 import { DomainError } from './errors.ts';
 import type { Event } from './event.ts';
 
-export const SCOPES = ['transfers:read', 'transfers:write', 'webhooks:read', 'webhooks:write', 'audit:read', 'metrics:read', 'admin'] as const;
+export const SCOPES = [
+  'transfers:read',
+  'transfers:write',
+  'webhooks:read',
+  'webhooks:write',
+  'audit:read',
+  'metrics:read',
+  'admin',
+] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** How long before its expiry a key is announced as expiring. */
@@ -80,5 +88,7 @@ export function evolve(state: KeyState, event: Event): KeyState {
 
 /** True if one of the scopes held gives the one needed: `admin` gives all, a write scope its read scope. */
 export function grants(held: readonly Scope[], needed: Scope): boolean {
-  return held.some((scope) => scope === needed || scope === 'admin' || (scope.endsWith(':write') && scope.replace(':write', ':read') === needed));
+  return held.some(
+    (scope) => scope === needed || scope === 'admin' || (scope.endsWith(':write') && scope.replace(':write', ':read') === needed),
+  );
 }

@@ -26,18 +26,31 @@ export const TRANSFER_ERRORS = {
   source_not_found: { retryable: false, advice: 'Check the path of the source, letter case included; then create the transfer again.' },
   source_changed: {
     retryable: true,
-    advice: 'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then create the transfer again.',
+    advice:
+      'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then create the transfer again.',
   },
-  destination_not_found: { retryable: false, advice: "Create the destination's bucket or container, or mend the endpoint's configuration." },
+  destination_not_found: {
+    retryable: false,
+    advice: "Create the destination's bucket or container, or mend the endpoint's configuration.",
+  },
   permission_denied: { retryable: false, advice: "Give the endpoint's user the right to read the source or to write the destination." },
   disk_full: { retryable: true, advice: 'Make room on the destination, or raise the quota of its user.' },
-  file_too_large: { retryable: false, advice: 'The destination does not take a file of this size. Split the file, or choose another destination.' },
+  file_too_large: {
+    retryable: false,
+    advice: 'The destination does not take a file of this size. Split the file, or choose another destination.',
+  },
   destination_exists: {
     retryable: false,
     advice: 'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
   },
-  checksum_mismatch: { retryable: false, advice: 'What the destination holds is not what was read. Check the disks and memory of both servers.' },
-  size_mismatch: { retryable: true, advice: 'What the destination holds has another size than what was read. Check what else writes there.' },
+  checksum_mismatch: {
+    retryable: false,
+    advice: 'What the destination holds is not what was read. Check the disks and memory of both servers.',
+  },
+  size_mismatch: {
+    retryable: true,
+    advice: 'What the destination holds has another size than what was read. Check what else writes there.',
+  },
   source_endpoint_not_configured: {
     retryable: false,
     advice: 'Configure an endpoint for the source: a host that no endpoint names is never dialled.',

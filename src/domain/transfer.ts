@@ -190,7 +190,10 @@ function moverLost(command: Extract<TransferCommand, { type: 'lose_mover' }>, st
   const lostInARow = moved ? 1 : state.facts.lost_in_a_row + 1;
   if (lostInARow < MOVERS_LOST_AT_MOST) return queuedAgain(command, lostInARow);
   const message = `${MOVERS_LOST_AT_MOST} movers in a row vanished while they worked on this transfer, and no byte was moved`;
-  const error = { ...transferError({ code: 'internal_error', message, phase: 'prepare' }, state.facts.retry_count + 1, now), retryable: false };
+  const error = {
+    ...transferError({ code: 'internal_error', message, phase: 'prepare' }, state.facts.retry_count + 1, now),
+    retryable: false,
+  };
   return { type: 'transfer.failed', data: { error, failed_at: now, ...figures } };
 }
 
@@ -204,10 +207,14 @@ function cancel(now: string, state: TransferState): TransferEvent[] {
   if (state.status === 'pending' || state.status === 'queued') {
     return [{ type: 'transfer.cancelled', data: { cancelled_at: now } }];
   }
-  throw new DomainError('transfer_not_cancellable', `The transfer is ${inWords(state.status)}; only a pending or queued one can be cancelled`, {
-    transfer_id: state.facts.transfer_id,
-    current_status: state.status,
-  });
+  throw new DomainError(
+    'transfer_not_cancellable',
+    `The transfer is ${inWords(state.status)}; only a pending or queued one can be cancelled`,
+    {
+      transfer_id: state.facts.transfer_id,
+      current_status: state.status,
+    },
+  );
 }
 
 function abort(now: string, state: TransferState): TransferEvent[] {

@@ -1,5 +1,5 @@
-import { fieldError } from './errors.ts';
 import type { EndpointSettings, Protocol } from './endpoint.ts';
+import { fieldError } from './errors.ts';
 
 /** A transfer URI, taken apart. */
 export interface TransferUri {
@@ -87,8 +87,14 @@ export function fileName(uri: TransferUri): string {
  * host match; of several the one with the longest base path wins. null where none matches, or where
  * none that does is open to the account.
  */
-export function matchEndpoint<E extends Matchable>(uri: TransferUri, endpoints: readonly E[], accountId: string): { endpoint: E; path: string } | null {
-  const open = endpoints.filter((endpoint) => endpoint.settings.protocol === uri.protocol && (endpoint.accounts?.includes(accountId) ?? true));
+export function matchEndpoint<E extends Matchable>(
+  uri: TransferUri,
+  endpoints: readonly E[],
+  accountId: string,
+): { endpoint: E; path: string } | null {
+  const open = endpoints.filter(
+    (endpoint) => endpoint.settings.protocol === uri.protocol && (endpoint.accounts?.includes(accountId) ?? true),
+  );
   const named = open.find((endpoint) => endpoint.name === uri.authority && uri.port === null && sameUser(uri, endpoint.settings));
   if (named) return { endpoint: named, path: pathBelow(named.settings, uri.path) };
   let best: { endpoint: E; path: string; depth: number } | null = null;
