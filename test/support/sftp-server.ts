@@ -1,0 +1,230 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type DebianPrograms, debianPackages } from './debian.ts';
+import { freePort } from './free-port.ts';
+import { descendants, killAll } from './process-tree.ts';
+
+const AS_ROOT = process.getuid?.() === 0;
+
+export interface SftpServerOptions {
+  /** Further accounts without any rights of root, for tests of permissions. Root only. */
+  users?: { username: string; password: string }[];
+  /** Every request that would change something is refused with "Permission denied". */
+  readOnly?: boolean;
+  /** Kinds of host key to make; the server offers them all, `hostKeySha256` tells the first. */
+  hostKeys?: ('ed25519' | 'rsa' | 'ecdsa')[];
+  /** Lines added to sshd_config, before the others, so that they win. */
+  extraConfig?: string;
+  /** Bytes of a small file system of its own at `smallDisk`. Root only. */
+  smallDiskBytes?: number;
+}
+
+export interface SftpServer {
+  host: string;
+  port: number;
+  /** The account that runs the tests; for root another name of it, so that it can have a password. */
+  username: string;
+  /** undefined where passwords can't be had: OpenSSH checks them against /etc/shadow, which takes root. */
+  password: string | undefined;
+  /** Signs `username` in, as do all of these keys. */
+  privateKey: string;
+  protectedKey: { privateKey: string; passphrase: string };
+  /** As `ssh-keygen -l` prints it. */
+  hostKeySha256: string;
+  /** Temporary folder to keep files in: remote paths are absolute paths below it. */
+  root: string;
+  /** Folder on the small file system; only the server sees it. */
+  smallDisk: string;
+  readonly pid: number;
+  /** Ends the server and every session, as a machine that goes down does. Files, keys and port stay. */
+  down(): Promise<void>;
+  /** Starts it again under the same port, with the same keys. */
+  restart(): Promise<void>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+/** null where a real OpenSSH server can run here, else why not. Tests that need one are skipped with it. */
+export async function whyNoSftpServer(): Promise<string | null> {
+  const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
+  if (!openssh.available) return openssh.reason;
+  if (!AS_ROOT) return null;
+  try {
+    execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
+    return null;
+  } catch {
+    return 'OpenSSH as root needs a mount namespace of its own, and unshare -m is refused here';
+  }
+}
+
+/** Starts a real OpenSSH server with `internal-sftp` on loopback. Throws where `whyNoSftpServer` says why. */
+export async function startSftpServer(options: SftpServerOptions = {}): Promise<SftpServer> {
+  const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
+  if (!openssh.available) throw new Error(openssh.reason);
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'waybill-sftp-')));
+  chmodSync(home, 0o755);
+  const root = join(home, 'root');
+  const smallDisk = join(root, 'small-disk');
+  mkdirSync(options.smallDiskBytes ? smallDisk : root, { recursive: true });
+  const username = AS_ROOT ? 'waybill' : userInfo().username;
+  const password = AS_ROOT ? randomBytes(12).toString('hex') : undefined;
+  const keys = makeKeys(home, options.hostKeys ?? ['ed25519'], openssh.env);
+  if (password !== undefined) writeAccounts(home, username, password, options);
+
+  let port = await freePort();
+  let sshd = await start();
+  for (let attempt = 1; !sshd; attempt++) {
+    if (attempt === 5) throw new Error(`sshd does not start:\n${readFileSync(join(home, 'sshd.log'), 'utf8')}`);
+    port = await freePort();
+    sshd = await start();
+  }
+
+  /** null where another program took the port. */
+  async function start(): Promise<ChildProcess | null> {
+    writeFileSync(join(home, 'sshd_config'), configuration(home, port, options));
+    const child = run(home, openssh as DebianPrograms, options.smallDiskBytes);
+    return (await greets(child, port)) ? child : null;
+  }
+
+  async function down(): Promise<void> {
+    if (!sshd || ended(sshd)) return;
+    const exited = once(sshd, 'exit');
+    const pid = sshd.pid as number;
+    await killAll([pid, ...descendants(pid)]);
+    await exited;
+  }
+
+  return {
+    host: '127.0.0.1',
+    port,
+    username,
+    password,
+    ...keys,
+    root,
+    smallDisk,
+    get pid() {
+      return sshd?.pid as number;
+    },
+    down,
+    async restart() {
+      await down();
+      sshd = await start();
+      if (!sshd) throw new Error(`port ${port} was taken while sshd was down`);
+    },
+    async stop() {
+      await down();
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function makeKeys(home: string, kinds: NonNullable<SftpServerOptions['hostKeys']>, env: NodeJS.ProcessEnv) {
+  const make = (name: string, kind: string, passphrase = '') => {
+    const file = join(home, name);
+    execFileSync('ssh-keygen', ['-q', '-t', kind, '-N', passphrase, '-C', '', '-f', file], { env });
+    return { privateKey: readFileSync(file, 'utf8'), publicKey: readFileSync(`${file}.pub`, 'utf8') };
+  };
+  const passphrase = randomBytes(9).toString('hex');
+  const plain = make('key', 'ed25519');
+  const locked = make('protected_key', 'ed25519', passphrase);
+  writeFileSync(join(home, 'authorized_keys'), plain.publicKey + locked.publicKey);
+  const [hostKey] = kinds.map((kind) => make(`host_${kind}`, kind).publicKey);
+  return {
+    privateKey: plain.privateKey,
+    protectedKey: { privateKey: locked.privateKey, passphrase },
+    hostKeySha256: fingerprint(hostKey as string),
+  };
+}
+
+/** The fingerprint of a public key in OpenSSH's one-line form, as `ssh-keygen -l` prints it. */
+export function fingerprint(publicKey: string): string {
+  const blob = Buffer.from(publicKey.split(' ')[1] as string, 'base64');
+  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+}
+
+/** Copies of the system's accounts with ours added, to lie over the real ones in the server's mount namespace. */
+function writeAccounts(home: string, username: string, password: string, options: SftpServerOptions): void {
+  const accounts = [
+    { username, password, ids: '0:0' },
+    ...(options.users ?? []).map((user, index) => ({ ...user, ids: `${61_000 + index}:61000` })),
+  ];
+  const entries = [
+    'sshd:x:60999:65534::/run/sshd:/usr/sbin/nologin',
+    ...accounts.map((account) => `${account.username}:x:${account.ids}::/tmp:/bin/sh`),
+  ];
+  const hashes = accounts.map((account) => {
+    const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], { input: account.password, encoding: 'utf8' }).trim();
+    return `${account.username}:${hash}:19000:0:99999:7:::`;
+  });
+  const lines = (file: string) =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => line && !line.startsWith('sshd:'));
+  writeFileSync(join(home, 'passwd'), [...lines('/etc/passwd'), ...entries, ''].join('\n'));
+  writeFileSync(join(home, 'shadow'), [...lines('/etc/shadow'), ...hashes, ''].join('\n'), { mode: 0o600 });
+}
+
+function configuration(home: string, port: number, { hostKeys = ['ed25519'], readOnly, extraConfig }: SftpServerOptions): string {
+  return `
+    ${extraConfig ?? ''}
+    Port ${port}
+    ListenAddress 127.0.0.1
+    ${hostKeys.map((kind) => `HostKey ${join(home, `host_${kind}`)}`).join('\n')}
+    PidFile none
+    UsePAM no
+    PermitRootLogin yes
+    KbdInteractiveAuthentication no
+    AuthorizedKeysFile ${join(home, 'authorized_keys')}
+    StrictModes no
+    MaxStartups 200:30:400
+    MaxSessions 100
+    UseDNS no
+    Subsystem sftp internal-sftp${readOnly ? ' -R' : ''} -d ${join(home, 'root')}
+  `;
+}
+
+// As root OpenSSH wants a user `sshd` and the folder /run/sshd. Both, and our accounts, exist only in
+// a mount namespace of the server's own.
+const IN_NAMESPACE = `
+  mount --bind "$1/passwd" /etc/passwd
+  mount --bind "$1/shadow" /etc/shadow
+  mount -t tmpfs -o mode=755 tmpfs /run
+  mkdir /run/sshd
+  if [ "$2" -gt 0 ]; then mount -t tmpfs -o size="$2",mode=777 tmpfs "$1/root/small-disk"; fi
+  shift 2
+  exec "$@"
+`;
+
+function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ChildProcess {
+  const sshd = [openssh.path('/usr/sbin/sshd'), '-D', '-f', join(home, 'sshd_config'), '-E', join(home, 'sshd.log')];
+  const [command, ...args] = AS_ROOT
+    ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes), ...sshd]
+    : sshd;
+  const child = spawn(command as string, args, { env: openssh.env, stdio: 'ignore' });
+  const kill = () => child.kill('SIGKILL');
+  process.once('exit', kill);
+  child.once('exit', () => process.off('exit', kill));
+  return child;
+}
+
+function ended(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+/** Whether `child` answers under the port with an SSH greeting, rather than ends. */
+async function greets(child: ChildProcess, port: number): Promise<boolean> {
+  while (!ended(child)) {
+    const socket = connect(port, '127.0.0.1');
+    const answer = await Promise.race([once(socket, 'data').catch(() => null), once(child, 'exit').then(() => null)]);
+    socket.destroy();
+    if (answer && String(answer[0]).startsWith('SSH-')) return !ended(child);
+    await sleep(10);
+  }
+  return false;
+}
