@@ -1,0 +1,227 @@
+import canonicalize from 'canonicalize';
+import { type Bell, createBell } from '../../bell.ts';
+import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
+import type { Sql } from '../postgres/connect.ts';
+import {
+  type AppendResult,
+  type Batch,
+  type EventStore,
+  EventStoreUnavailable,
+  type ExpectedRevision,
+  RevisionConflict,
+  type SubscribeOptions,
+} from './port.ts';
+
+const CHANNEL = 'waybill_log';
+const APPENDS_PER_CALL = 64;
+/** The notification is a hint that may be lost with a connection; this finds what it did not announce. */
+const POLL_MS = 1_000;
+const RETRY_FOR_MS = 10_000;
+
+interface Append {
+  stream: string;
+  expected: ExpectedRevision;
+  events: NewEvent[];
+  resolve(result: AppendResult): void;
+  reject(error: unknown): void;
+}
+
+interface Row {
+  head: bigint;
+  position: bigint | null;
+  stream: string;
+  revision: number;
+  id: string;
+  type: string;
+  schema_version: number;
+  data: string;
+  metadata: string;
+}
+
+/** The event store in the installation's own Postgres, in the schema `log`. */
+export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
+  const queue: Append[] = [];
+  const bells = new Set<Bell>();
+  let calling = false;
+  let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
+
+  function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+    if (events.length === 0) return Promise.reject(new RangeError(`${stream}: an append needs at least one event`));
+    return new Promise((resolve, reject) => {
+      queue.push({ stream: prefix + stream, expected, events, resolve, reject });
+      void drain();
+    });
+  }
+
+  /** One call in flight at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
+  async function drain(): Promise<void> {
+    if (calling) return;
+    calling = true;
+    while (queue.length > 0) await appendGroup(takeGroup(queue));
+    calling = false;
+  }
+
+  async function appendGroup(group: Append[]): Promise<void> {
+    try {
+      const verdicts = await callAppend(group);
+      group.forEach((member, i) => {
+        const verdict = verdicts[i] as { revision: number; position: bigint | null };
+        if (verdict.position !== null) return member.resolve({ revision: verdict.revision, position: verdict.position });
+        const found = verdict.revision < 0 ? 'no_stream' : verdict.revision;
+        member.reject(new RevisionConflict(member.stream.slice(prefix.length), member.expected, found));
+      });
+    } catch (error) {
+      // One append that Postgres refuses must not take the others with it.
+      if (group.length > 1 && !isUnavailable(error)) for (const member of group) await appendGroup([member]);
+      else for (const member of group) member.reject(error);
+    }
+  }
+
+  async function callAppend(group: Append[]): Promise<{ revision: number; position: bigint | null }[]> {
+    const events = group.flatMap((member, i) => member.events.map((event, n) => ({ event, owner: i + 1, place: n + 1 })));
+    return retryWhileUnavailable(
+      () => sql<{ revision: number; position: bigint | null }[]>`
+        select revision, position from log.append(
+          ${group.map((member) => member.stream)}::text[],
+          ${group.map((member) => (member.expected === 'no_stream' ? -1 : member.expected))}::integer[],
+          ${group.map((member) => member.events.length)}::integer[],
+          ${events.map(({ owner }) => owner)}::integer[],
+          ${events.map(({ place }) => place)}::integer[],
+          ${events.map(({ event }) => event.id)}::text[],
+          ${events.map(({ event }) => event.type)}::text[],
+          ${events.map(({ event }) => event.schema_version)}::integer[],
+          ${events.map(({ event }) => canonicalize(event.data) as string)}::text[],
+          ${events.map(({ event }) => canonicalize(event.metadata) as string)}::text[])`,
+    );
+  }
+
+  async function read(stream: string, fromRevision = 0): Promise<StoredEvent[]> {
+    const rows = await retryWhileUnavailable(
+      () => sql<Row[]>`
+        select position, stream, revision, id, type, schema_version, data, metadata from log.events
+        where stream = ${prefix + stream} and revision >= ${fromRevision} order by revision`,
+    );
+    return rows.map(toEvent);
+  }
+
+  async function head(): Promise<bigint | null> {
+    const rows = await retryWhileUnavailable(() => sql<{ position: bigint }[]>`select position from log.head`);
+    return rows[0]?.position || null;
+  }
+
+  /** The events after `from`, and the head of the log as the same snapshot had it. */
+  async function readAfter(from: bigint, limit: number, names: string[]): Promise<Batch> {
+    const rows = await sql<Row[]>`
+      select h.position as head, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
+        from log.head h
+        left join lateral (
+          select * from log.events
+           where position > ${from} and position <= h.position and stream ^@ any(${names}::text[])
+           order by position limit ${limit}) e on true
+       order by e.position`;
+    const events = rows.filter((row) => row.position !== null).map(toEvent);
+    const full = events.length === limit;
+    const position = full ? (events.at(-1) as StoredEvent).position : (rows[0] as Row).head;
+    return { events, position, caughtUp: !full };
+  }
+
+  async function* subscribe({ from, signal, batchSize = 1_000, streams = [''] }: SubscribeOptions): AsyncGenerator<Batch> {
+    const names = streams.map((stream) => prefix + stream);
+    const bell = createBell();
+    let position = from ?? 0n;
+    let toldCaughtUp = false;
+    bells.add(bell);
+    signal.addEventListener('abort', bell.ring);
+    try {
+      await listen();
+      while (!signal.aborted) {
+        const batch = await readAfter(position, batchSize, names).catch((error: unknown) => {
+          if (!isUnavailable(error)) throw error;
+          return null;
+        });
+        if (signal.aborted) return;
+        if (batch && (batch.position > position || !toldCaughtUp)) {
+          if (batch.position > position) position = batch.position;
+          toldCaughtUp = batch.caughtUp;
+          yield { ...batch, position };
+        }
+        if (batch?.caughtUp !== false) await bell.wait(POLL_MS);
+      }
+    } finally {
+      signal.removeEventListener('abort', bell.ring);
+      bells.delete(bell);
+    }
+  }
+
+  function listen(): Promise<unknown> {
+    const wakeAll = () => {
+      for (const bell of bells) bell.ring();
+    };
+    // `onlisten` is called again after a reconnect: whatever was announced meanwhile is found then.
+    listening ??= sql.listen(CHANNEL, wakeAll, wakeAll);
+    return listening.catch(() => {
+      listening = null;
+    });
+  }
+
+  function toEvent(row: Row): StoredEvent {
+    return {
+      id: row.id,
+      type: row.type,
+      schema_version: row.schema_version,
+      data: JSON.parse(row.data),
+      metadata: JSON.parse(row.metadata) as EventMetadata,
+      stream: row.stream.slice(prefix.length),
+      revision: row.revision,
+      position: row.position as bigint,
+    };
+  }
+
+  return {
+    append,
+    read,
+    subscribe,
+    head,
+    async close() {
+      const subscription = await listening?.catch(() => null);
+      await subscription?.unlisten().catch(() => undefined);
+    },
+  };
+}
+
+/** The next appends, at most one to a stream: the second of two has to see what came of the first. */
+function takeGroup(queue: Append[]): Append[] {
+  const group: Append[] = [];
+  const streams = new Set<string>();
+  for (let i = 0; i < queue.length && group.length < APPENDS_PER_CALL; ) {
+    const candidate = queue[i] as Append;
+    if (streams.has(candidate.stream)) {
+      i++;
+      continue;
+    }
+    streams.add(candidate.stream);
+    group.push(candidate);
+    queue.splice(i, 1);
+  }
+  return group;
+}
+
+/** Repeats a call that is safe to repeat until Postgres answers again. Throws EventStoreUnavailable when it does not. */
+async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
+  const deadline = Date.now() + RETRY_FOR_MS;
+  for (let pause = 50; ; pause = Math.min(pause * 2, 1_000)) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      if (Date.now() + pause > deadline) throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', { cause: error });
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+/** A lost connection, a server that starts or stops (class 57P), or deadlock and serialization losers (class 40). */
+function isUnavailable(error: unknown): boolean {
+  const code = String((error as { code?: unknown }).code ?? '');
+  return /^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT|ETIMEDOUT|57P|08|40|53300)/.test(code);
+}

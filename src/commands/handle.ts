@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
+import { nextEventId } from '../domain/ids.ts';
+import { upcast } from '../domain/upcast.ts';
+import { eventHash } from './event-hash.ts';
+
+const ATTEMPTS = 10;
+
+/** Who asks, and why: goes into the metadata of every event that follows. */
+export interface Cause {
+  actor: string;
+  accountId: string | null;
+  /** The request id, or the id of the job. */
+  correlationId: string;
+  causationId?: string | null;
+}
+
+/** The three plain functions of an aggregate. */
+export interface Decider<State, Command, E extends Event> {
+  initialState(): State;
+  decide(command: Command, state: State): E[];
+  evolve(state: State, event: Event): State;
+}
+
+export interface Handled<State> {
+  state: State;
+  /** What was appended; empty where the work was done already. */
+  events: NewEvent[];
+  /** Revision of the stream now; -1 where there is none. */
+  revision: number;
+  /** Position of the stream's last event: wait for it to read one's own write. null where there is none. */
+  position: bigint | null;
+}
+
+export interface HandleOptions {
+  /** Ids and time reserved for the events beforehand, so that a repeated append is recognised as the same. */
+  reserved?: { eventId: string; now: string };
+  /** The stream is known not to exist yet: append without looking. */
+  fresh?: boolean;
+}
+
+/**
+ * Loads a stream, decides, appends at the revision that was seen; when another writer was first, all
+ * over again, ten times at most. Throws the decider's DomainError, `unavailable` when it always lost,
+ * or EventStoreUnavailable.
+ */
+export async function handle<State, Command, E extends Event>(
+  store: EventStore,
+  decider: Decider<State, Command, E>,
+  stream: string,
+  command: Command,
+  cause: Cause,
+  options: HandleOptions = {},
+): Promise<Handled<State>> {
+  for (let attempt = 1; ; attempt++) {
+    const stored = options.fresh && attempt === 1 ? [] : await store.read(stream);
+    const state = stored.map(upcast).reduce(decider.evolve, decider.initialState());
+    const last = stored.at(-1) ?? null;
+    const decided = decider.decide(command, state);
+    if (decided.length === 0) return { state, events: [], revision: last?.revision ?? -1, position: last?.position ?? null };
+    const events = chain(decided, last, cause, options.reserved);
+    try {
+      const { revision, position } = await store.append(stream, last?.revision ?? 'no_stream', events);
+      return { state: events.reduce(decider.evolve, state), events, revision, position };
+    } catch (error) {
+      if (!(error instanceof RevisionConflict)) throw error;
+      if (attempt === ATTEMPTS) throw new DomainError('unavailable', 'Others keep changing the same thing; try again in a moment');
+      await sleep(Math.random() * 5 * attempt);
+    }
+  }
+}
+
+/** Gives decided events their ids, times and place in the stream's hash chain. */
+function chain(decided: Event[], last: StoredEvent | null, cause: Cause, reserved: HandleOptions['reserved']): NewEvent[] {
+  const events: NewEvent[] = [];
+  let previous: NewEvent | null = last;
+  for (const { type, data } of decided) {
+    const now = reserved?.now ?? new Date().toISOString();
+    const event: NewEvent = {
+      id: previous === null && reserved ? reserved.eventId : nextEventId(previous?.id ?? null, Date.parse(now)),
+      type,
+      schema_version: 1,
+      data,
+      metadata: metadata(cause, now, previous),
+    };
+    events.push(event);
+    previous = event;
+  }
+  return events;
+}
+
+function metadata(cause: Cause, now: string, previous: NewEvent | null): EventMetadata {
+  return {
+    actor: cause.actor,
+    account_id: cause.accountId,
+    correlation_id: cause.correlationId,
+    causation_id: cause.causationId ?? null,
+    occurred_at: previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,
+    prev_hash: previous && eventHash(previous),
+  };
+}

@@ -1,0 +1,65 @@
+import { parseDuration } from '../domain/durations.ts';
+import { DomainError, fieldError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import * as key from '../domain/key.ts';
+import { hashApiKey, newApiKey } from './api-key.ts';
+import type { CommandDeps } from './deps.ts';
+import { type Cause, handle } from './handle.ts';
+import type { KeyRequest } from './requests.ts';
+
+const LONGEST_MS = 365 * 24 * 3_600_000;
+
+export interface CreatedKey {
+  id: string;
+  /** Shown this once. */
+  key: string;
+  expires_at: string | null;
+}
+
+/** Creates a key. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
+export async function createKey(deps: CommandDeps, request: KeyRequest, cause: Cause, options: { allowNever: boolean }): Promise<CreatedKey> {
+  const now = Date.now();
+  const expires_at = expiry(request.expires_in, now, options.allowNever);
+  const secret = newApiKey();
+  const id = newId('key', now);
+  const data: key.KeyCreated = {
+    key_id: id,
+    account_id: request.account,
+    name: request.name,
+    scopes: request.scopes,
+    sha256: hashApiKey(secret),
+    last_four: secret.slice(-4),
+    expires_at,
+    created_at: new Date(now).toISOString(),
+  };
+  const { position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, { fresh: true });
+  await deps.waitFor('catalog', position);
+  return { id, key: secret, expires_at };
+}
+
+function expiry(expiresIn: string, now: number, allowNever: boolean): string | null {
+  if (expiresIn === 'never') {
+    if (allowNever) return null;
+    throw fieldError('expires_in', 'must be a duration: this installation does not allow keys that never expire');
+  }
+  const life = parseDuration(expiresIn);
+  if (life < 1 || life > LONGEST_MS) throw fieldError('expires_in', 'must be more than nothing and at most 365d');
+  return new Date(now + life).toISOString();
+}
+
+/** When this returns, no process accepts the key any more. Throws `not_found`, or `unavailable` where that can't be told. */
+export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause): Promise<void> {
+  const { position } = await handle(deps.store, key, streamOf(keyId), { type: 'revoke', now: new Date().toISOString() }, cause);
+  if (!(await deps.waitFor('catalog', position))) {
+    throw new DomainError('unavailable', 'The revocation is in the log, but the catalog projection does not keep up: the key is refused as soon as it does');
+  }
+}
+
+/** Says once, in the log, that a key expires within seven days. */
+export async function announceKeyExpiry(deps: Pick<CommandDeps, 'store'>, keyId: string, cause: Cause): Promise<void> {
+  await handle(deps.store, key, streamOf(keyId), { type: 'announce_expiry', now: new Date().toISOString() }, cause);
+}
+
+function streamOf(keyId: string): string {
+  return `key-${keyId}`;
+}

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { DomainError } from '../domain/errors.ts';
+import { SCOPES } from '../domain/key.ts';
+import { PRIORITIES } from '../domain/transfer.ts';
+import { fileName, parseTransferUri } from '../domain/uri.ts';
+
+const METADATA_KEYS = 10;
+const METADATA_VALUE_CHARACTERS = 256;
+/** Keys that mean something to JavaScript objects themselves. */
+const RESERVED_KEYS = ['__proto__', 'constructor', 'prototype'];
+
+/** Text that can be stored and shown: no NUL, no half of a surrogate pair. */
+export const text = z
+  .string()
+  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'must not contain a NUL character or an unpaired surrogate');
+
+function transferUri(field: 'source_uri' | 'destination_uri') {
+  return text.superRefine((value, context) => {
+    try {
+      const uri = parseTransferUri(value, field);
+      if (field === 'source_uri' && fileName(uri) === '') {
+        context.addIssue({ code: 'custom', message: 'must name a file: it ends in a slash or names no path' });
+      }
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
+    }
+  });
+}
+
+const metadata = z
+  .record(text.min(1).max(METADATA_VALUE_CHARACTERS), text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`))
+  .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`)
+  .refine((value) => !RESERVED_KEYS.some((key) => Object.hasOwn(value, key)), `must not use the keys ${RESERVED_KEYS.join(', ')}`);
+
+/** Body of POST /v1/transfers. */
+export const transferRequest = z.strictObject({
+  source_uri: transferUri('source_uri').describe('Where the file is read: sftp://, ftps://, s3:// or azure://.'),
+  destination_uri: transferUri('destination_uri').describe('Where the file is written, on a configured endpoint; the file name is appended where it ends in a slash.'),
+  priority: z.enum(PRIORITIES).default('normal'),
+  notify_on_complete: z.boolean().default(false),
+  metadata: metadata.default({}).describe('Your own key-value pairs: at most 10 keys, each value at most 256 characters.'),
+});
+export type TransferRequest = z.output<typeof transferRequest>;
+
+const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
+const MAX_CONNECTIONS = 8;
+
+const host = text.min(1).max(253).regex(/^[^\s/@?#\\]+$/, 'must be a host name or an address').toLowerCase();
+const port = z.int().min(1).max(65_535);
+const secret = text.min(1).max(16_384);
+const basePath = text.max(1024).regex(/^\//, 'must start with a slash').refine((path) => !path.split('/').includes('..'), 'must not contain ..');
+const prefix = text.max(1024).refine((path) => !path.split('/').includes('..'), 'must not contain ..');
+const pem = text.regex(/^\s*-----BEGIN CERTIFICATE-----/, 'must be a certificate in PEM form').nullable().default(null);
+const url = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).nullable().default(null);
+
+const common = {
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen'),
+  max_connections: z.int().min(1).max(256).default(MAX_CONNECTIONS),
+  accounts: z.array(text.min(1).max(64)).min(1).nullable().default(null).describe('Accounts that may use it; all of them by default.'),
+  overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
+};
+
+const sftp = z.strictObject({
+  ...common,
+  protocol: z.literal('sftp'),
+  host,
+  port: port.default(DEFAULT_PORTS.sftp),
+  base_path: basePath.default('/'),
+  username: text.min(1).max(256),
+  password: secret.optional(),
+  private_key: secret.optional(),
+  passphrase: secret.optional(),
+  host_key_sha256: z
+    .string()
+    .regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'must be as `ssh-keygen -l` prints it: SHA256: and 43 characters')
+    .nullable()
+    .default(null),
+});
+
+const ftps = z.strictObject({
+  ...common,
+  protocol: z.literal('ftps'),
+  host,
+  port: port.optional(),
+  base_path: basePath.default('/'),
+  username: text.min(1).max(256),
+  password: secret,
+  tls: z.enum(['explicit', 'implicit']).default('explicit'),
+  ca_pem: pem,
+});
+
+const s3 = z.strictObject({
+  ...common,
+  protocol: z.literal('s3'),
+  bucket: text.min(1).max(255),
+  prefix: prefix.default(''),
+  region: text.min(1).max(64).default('us-east-1'),
+  endpoint_url: url,
+  force_path_style: z.boolean().default(false),
+  access_key_id: secret,
+  secret_access_key: secret,
+  ca_pem: pem,
+  storage_class: text.max(64).nullable().default(null),
+  sse: z.enum(['AES256', 'aws:kms']).nullable().default(null),
+  sse_kms_key_id: text.max(2048).nullable().default(null),
+});
+
+const azure = z.strictObject({
+  ...common,
+  protocol: z.literal('azure'),
+  account: text.min(1).max(64),
+  container: text.min(1).max(63),
+  prefix: prefix.default(''),
+  endpoint_url: url,
+  account_key: secret.optional(),
+  sas_token: secret.optional(),
+  ca_pem: pem,
+});
+
+/** One endpoint as a file or a request gives it, credentials included. */
+export const endpointRequest = z.discriminatedUnion('protocol', [sftp, ftps, s3, azure]).superRefine((value, context) => {
+  const exactlyOne = (a: [string, unknown], b: [string, unknown]) => {
+    if ((a[1] === undefined) === (b[1] === undefined)) {
+      context.addIssue({ code: 'custom', path: [a[0]], message: `give either ${a[0]} or ${b[0]}` });
+    }
+  };
+  if (value.protocol === 'sftp') {
+    exactlyOne(['password', value.password], ['private_key', value.private_key]);
+    if (value.passphrase !== undefined && value.private_key === undefined) {
+      context.addIssue({ code: 'custom', path: ['passphrase'], message: 'belongs to a private_key' });
+    }
+  }
+  if (value.protocol === 'azure') exactlyOne(['account_key', value.account_key], ['sas_token', value.sas_token]);
+});
+export type EndpointRequest = z.output<typeof endpointRequest>;
+
+export function ftpsPort(request: { port?: number | undefined; tls: 'explicit' | 'implicit' }): number {
+  return request.port ?? DEFAULT_PORTS[request.tls];
+}
+
+/** What a key is created from. */
+export const keyRequest = z.strictObject({
+  name: text.min(1).max(128),
+  scopes: z.array(z.enum(SCOPES)).min(1),
+  account: z.string().regex(/^[a-z0-9_][a-z0-9_-]{0,63}$/, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens').default('acc_default'),
+  expires_in: z.string().default('90d').describe('A duration of at most 365d, or `never` where the installation allows it.'),
+});
+export type KeyRequest = z.output<typeof keyRequest>;

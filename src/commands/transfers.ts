@@ -1,0 +1,152 @@
+import { DomainError, fieldError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import * as transfer from '../domain/transfer.ts';
+import type { AttemptFigures, EndpointVersion, Transfer, TransferCreated, TransferState } from '../domain/transfer.ts';
+import type { AttemptFailure } from '../domain/transfer-errors.ts';
+import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import type { CommandDeps } from './deps.ts';
+import { type Cause, type Handled, handle } from './handle.ts';
+import type { TransferRequest } from './requests.ts';
+
+/** Identities that a creation settles on before it appends, so that it can be repeated after a crash. */
+export interface ReservedTransfer {
+  transferId: string;
+  eventId: string;
+  now: string;
+}
+
+export function reserveTransfer(): ReservedTransfer {
+  const now = Date.now();
+  return { transferId: newId('txr', now), eventId: newId('evt', now), now: new Date(now).toISOString() };
+}
+
+/**
+ * Creates a transfer. Throws `endpoint_not_configured` where no endpoint that the account may use
+ * matches the destination, `validation_failed` where source and destination are one file, and
+ * `limit_reached` where the account has too many open transfers.
+ */
+export async function createTransfer(
+  deps: CommandDeps,
+  accountId: string,
+  request: TransferRequest,
+  cause: Cause,
+  reserved: ReservedTransfer = reserveTransfer(),
+): Promise<Handled<Transfer>> {
+  const [endpoints, outlook] = await Promise.all([deps.endpoints(), deps.outlook(accountId, request.priority)]);
+  if (outlook.openTransfers >= deps.maxOpenTransfers) {
+    throw new DomainError('limit_reached', `The account has ${outlook.openTransfers} open transfers, and ${deps.maxOpenTransfers} are allowed: wait until some have ended`);
+  }
+  const estimatedStart = new Date(Date.parse(reserved.now) + outlook.startsInMs).toISOString();
+  const data: TransferCreated = {
+    transfer_id: reserved.transferId,
+    account_id: accountId,
+    ...route(request, endpoints, accountId),
+    priority: request.priority,
+    notify_on_complete: request.notify_on_complete,
+    metadata: request.metadata,
+    created_at: reserved.now,
+    estimated_start: estimatedStart,
+  };
+  const options = { reserved: { eventId: reserved.eventId, now: reserved.now }, fresh: true };
+  return exists(await handle(deps.store, transfer, streamOf(reserved.transferId), { type: 'create', data }, cause, options));
+}
+
+type Route = Pick<TransferCreated, 'file_name' | 'source' | 'destination' | 'source_uri' | 'destination_uri' | 'source_endpoint_id' | 'destination_endpoint_id'>;
+
+function route(request: TransferRequest, endpoints: Awaited<ReturnType<CommandDeps['endpoints']>>, accountId: string): Route {
+  const { source_uri, destination_uri } = request;
+  const sourceUri = parseTransferUri(source_uri, 'source_uri');
+  const destination = destination_uri.endsWith('/') ? destination_uri + source_uri.slice(source_uri.lastIndexOf('/') + 1) : destination_uri;
+  const destinationUri = parseTransferUri(destination, 'destination_uri');
+  if (fileName(destinationUri) === '') throw fieldError('destination_uri', 'must name a path on the endpoint');
+  const source = matchEndpoint(sourceUri, endpoints, accountId);
+  const target = matchEndpoint(destinationUri, endpoints, accountId);
+  if (!target) {
+    const message = 'must be on a configured endpoint: none that this account may use has this protocol, host and base path';
+    throw fieldError('destination_uri', message, 'endpoint_not_configured');
+  }
+  if (source_uri === destination || (source?.endpoint === target.endpoint && source.path === target.path)) {
+    throw fieldError('destination_uri', 'must not be the source itself');
+  }
+  return {
+    file_name: fileName(sourceUri),
+    source: source_uri,
+    destination,
+    source_uri,
+    destination_uri,
+    source_endpoint_id: source?.endpoint.endpoint_id ?? null,
+    destination_endpoint_id: target.endpoint.endpoint_id,
+  };
+}
+
+/** Throws `not_found`, or `transfer_not_cancellable` for one that is in progress or has ended. */
+export function cancelTransfer(deps: CommandDeps, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
+  return command(deps, transferId, { type: 'cancel', now: now() }, cause);
+}
+
+/** Ends a transfer in progress as failed. Throws `not_found`, or `transfer_not_cancellable` for any other state. */
+export function abortTransfer(deps: CommandDeps, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
+  return command(deps, transferId, { type: 'abort', now: now() }, cause);
+}
+
+export function admitTransfer(deps: Pick<CommandDeps, 'store'>, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
+  return command(deps, transferId, { type: 'admit' }, cause);
+}
+
+export interface StartAttempt {
+  claimId: string;
+  source: EndpointVersion | null;
+  destination: EndpointVersion | null;
+}
+
+/** Begins an attempt under a claim. The claim holds if the state that comes back is in progress and names it. */
+export function startTransfer(deps: Pick<CommandDeps, 'store'>, transferId: string, start: StartAttempt, cause: Cause): Promise<Handled<Transfer>> {
+  const data = { claim_id: start.claimId, started_at: now(), source_endpoint: start.source, destination_endpoint: start.destination };
+  return command(deps, transferId, { type: 'start', data }, cause);
+}
+
+export type Outcome =
+  | { type: 'completed'; sizeBytes: number; speedBps: number | null; checksumSha256: string; verification: transfer.Verification }
+  | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
+  /** The mover stops in good order and gives the claim back. */
+  | { type: 'released'; figures: AttemptFigures }
+  /** The claim's lease ran out. */
+  | { type: 'mover_lost'; figures: AttemptFigures };
+
+/** Ends an attempt. Changes nothing where the claim no longer holds. */
+export function endAttempt(deps: Pick<CommandDeps, 'store'>, transferId: string, claimId: string, outcome: Outcome, cause: Cause): Promise<Handled<Transfer>> {
+  return command(deps, transferId, toCommand(claimId, outcome), cause);
+}
+
+function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand {
+  switch (outcome.type) {
+    case 'completed': {
+      const { sizeBytes, speedBps, checksumSha256, verification } = outcome;
+      const data = { completed_at: now(), size_bytes: sizeBytes, speed_bps: speedBps, checksum_sha256: checksumSha256, verification };
+      return { type: 'complete', claim_id, data };
+    }
+    case 'failed':
+      return { type: 'fail_attempt', claim_id, failure: outcome.failure, figures: outcome.figures, retry_delays: outcome.retryDelays, now: now() };
+    case 'released':
+      return { type: 'release', claim_id, figures: outcome.figures };
+    case 'mover_lost':
+      return { type: 'lose_mover', claim_id, figures: outcome.figures, now: now() };
+  }
+}
+
+async function command(deps: Pick<CommandDeps, 'store'>, transferId: string, request: transfer.TransferCommand, cause: Cause): Promise<Handled<Transfer>> {
+  return exists(await handle(deps.store, transfer, streamOf(transferId), request, cause));
+}
+
+function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {
+  if (state.status === 'none') throw new DomainError('not_found', 'There is no such transfer');
+  return { state, ...handled };
+}
+
+export function streamOf(transferId: string): string {
+  return `transfer-${transferId}`;
+}
+
+function now(): string {
+  return new Date().toISOString();
+}

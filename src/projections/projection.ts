@@ -1,0 +1,22 @@
+import type { Tx } from '../adapters/postgres/connect.ts';
+import type { ProjectionName } from '../commands/deps.ts';
+import type { StoredEvent } from '../domain/event.ts';
+
+/** A read model: its tables, and how a batch of events changes them. */
+export interface Projection {
+  name: ProjectionName;
+  /** Raised with every change to the tables or the fold: an older one is rebuilt at the next start. */
+  version: number;
+  /** Starts of the names of the streams that it reads. */
+  streams: string[];
+  tables: string[];
+  /** Makes the tables, empty, in a schema. */
+  create(tx: Tx, schema: string): Promise<void>;
+  /** Folds a batch, oldest first. What was folded before changes nothing. Throws at an event that can't be folded. */
+  apply(tx: Tx, schema: string, events: StoredEvent[]): Promise<void>;
+  /**
+   * Keys of rows that differ between the tables of two schemas, as of the position that `live` has
+   * reached and `shadow` has passed; at most `limit` of them.
+   */
+  differences(tx: Tx, live: string, shadow: string, position: bigint, limit: number): Promise<string[]>;
+}
