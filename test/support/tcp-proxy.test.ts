@@ -1,0 +1,110 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
+
+let echo: ReturnType<typeof createServer>;
+let proxy: TcpProxy;
+let client: Socket;
+
+beforeEach(async () => {
+  echo = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.pipe(socket);
+  }).listen(0, '127.0.0.1');
+  await once(echo, 'listening');
+  proxy = await startTcpProxy({ host: '127.0.0.1', port: (echo.address() as AddressInfo).port });
+  client = await connectToProxy();
+});
+
+afterEach(async () => {
+  client.destroy();
+  await proxy.close();
+  echo.close();
+});
+
+async function connectToProxy(): Promise<Socket> {
+  const socket = connect(proxy.port, proxy.host);
+  await once(socket, 'connect');
+  return socket;
+}
+
+async function receive(bytes: number): Promise<number> {
+  let received = 0;
+  for await (const chunk of client.iterator({ destroyOnReturn: false })) {
+    received += (chunk as Buffer).length;
+    if (received >= bytes) break;
+  }
+  return received;
+}
+
+function ended(socket: Socket): Promise<string> {
+  return new Promise((done) =>
+    socket.on('error', (error) => done((error as NodeJS.ErrnoException).code ?? '')).on('end', () => done('end')),
+  );
+}
+
+test('forwards both ways and counts', async () => {
+  client.write(Buffer.alloc(1_000_000));
+  expect(await receive(1_000_000)).toBe(1_000_000);
+  expect(proxy.forwarded).toEqual({ up: 1_000_000, down: 1_000_000 });
+  expect(proxy.connections).toBe(1);
+});
+
+test('cut resets what is open and takes new connections', async () => {
+  client.write('x');
+  await receive(1);
+  const end = ended(client);
+  proxy.cut();
+  expect(await end).toBe('ECONNRESET');
+  client = await connectToProxy();
+  client.write('x');
+  expect(await receive(1)).toBe(1);
+});
+
+test('cutAfter lets exactly so many bytes through', async () => {
+  proxy.cutAfter(10, 'up');
+  const end = ended(client);
+  client.write(Buffer.alloc(100));
+  await end;
+  expect(proxy.forwarded.up).toBe(10);
+});
+
+test('refuse turns new connections away and leaves the open ones', async () => {
+  await proxy.refuse(true);
+  await expect(connectToProxy()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  client.write('x');
+  expect(await receive(1)).toBe(1);
+  await proxy.refuse(false);
+  (await connectToProxy()).destroy();
+});
+
+test('stall holds bytes back until it ends', async () => {
+  client.write('x');
+  await receive(1);
+  proxy.stall(true);
+  client.write('y');
+  expect(proxy.forwarded.up).toBe(1);
+  const answer = receive(1);
+  proxy.stall(false);
+  expect(await answer).toBe(1);
+});
+
+// Times are checked against lower bounds only, which a busy machine can't break.
+test('delay adds a round trip and does not hold up what follows', async () => {
+  proxy.delay(200);
+  const start = performance.now();
+  client.write('x');
+  await receive(1);
+  expect(performance.now() - start).toBeGreaterThan(190);
+  client.write(Buffer.alloc(8_000_000));
+  expect(await receive(8_000_000)).toBe(8_000_000);
+});
+
+test('throttle spreads bytes over time', async () => {
+  proxy.throttle(100_000);
+  const start = performance.now();
+  client.write(Buffer.alloc(20_000));
+  expect(await receive(20_000)).toBe(20_000);
+  expect(performance.now() - start).toBeGreaterThan(150);
+});
