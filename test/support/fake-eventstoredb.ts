@@ -1,0 +1,213 @@
+import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import type shared from '@eventstore/db-client/generated/shared_pb.js';
+import service from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import {
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
+import { createFakeLog } from './fake-eventstoredb/log.ts';
+import {
+  type AppendRequest,
+  appendAnswer,
+  batchAnswer,
+  expectedOfAppend,
+  expectedOfBatch,
+  notReady,
+  proposal,
+  streamName,
+} from './fake-eventstoredb/messages.ts';
+import { fail, type ReadCall, serveRead, serveSubscription } from './fake-eventstoredb/reads.ts';
+
+type BatchCall = ServerDuplexStream<streams.BatchAppendReq, streams.BatchAppendResp>;
+type AppendCall = ServerReadableStream<streams.AppendReq, streams.AppendResp>;
+
+export interface FakeOptions {
+  /** False for a server from before batch appends: the client then makes a call for each append. */
+  batchAppend?: boolean;
+  /** Records between two checkpoints of a subscription; as the client asks where it is left out. */
+  checkpointEvery?: number;
+}
+
+/**
+ * EventStoreDB in memory, behind the client's own service definitions, on a port of its own: what
+ * the adapter calls, the server's rules for repeated appends, and faults on command. The log
+ * outlives `stop` and `disconnect`.
+ */
+export async function startFakeEventStoreDb({ batchAppend = true, checkpointEvery }: FakeOptions = {}) {
+  const log = createFakeLog();
+  const batches = new Set<BatchCall>();
+  const subscriptions = new Map<ReadCall, AbortController>();
+  const inFlight = new Set<string>();
+  const faults = { lostReplies: 0, refusals: 0, hung: false };
+  const counts = { appends: 0, eventsSent: 0 };
+  let holding: Promise<void> | null = null;
+
+  /** Commits and says how to answer; null where no answer is to be given. */
+  async function commit(request: AppendRequest) {
+    counts.appends += 1;
+    const key = request.proposals.map(({ id }) => id).join();
+    if (faults.hung || inFlight.has(key)) return null;
+    const verdict = log.append(request.stream, request.expected, request.proposals);
+    if (faults.lostReplies > 0) {
+      faults.lostReplies -= 1;
+      return null;
+    }
+    if (holding === null) return verdict;
+    inFlight.add(key);
+    await holding;
+    inFlight.delete(key);
+    return verdict;
+  }
+
+  function serveBatches(call: BatchCall): void {
+    const parts = new Map<string, AppendRequest>();
+    batches.add(call);
+    call.on('close', () => batches.delete(call));
+    call.on('error', () => batches.delete(call));
+    call.on('end', () => call.end());
+    call.on('data', (message: streams.BatchAppendReq) => {
+      const correlationId = message.getCorrelationId() as shared.UUID;
+      const options = message.getOptions();
+      if (options) {
+        parts.set(correlationId.getString(), {
+          stream: streamName(options.getStreamIdentifier()),
+          expected: expectedOfBatch(options),
+          proposals: [],
+        });
+      }
+      const request = parts.get(correlationId.getString()) as AppendRequest;
+      request.proposals.push(...message.getProposedMessagesList().map(proposal));
+      if (!message.getIsFinal()) return;
+      parts.delete(correlationId.getString());
+      if (faults.refusals > 0) {
+        faults.refusals -= 1;
+        call.write(notReady(request, correlationId));
+        return;
+      }
+      void commit(request).then((verdict) => {
+        if (verdict !== null && batches.has(call)) call.write(batchAnswer(request, correlationId, verdict));
+      });
+    });
+  }
+
+  function serveAppend(call: AppendCall, answer: sendUnaryData<streams.AppendResp>): void {
+    const request: AppendRequest = { stream: '', expected: null, proposals: [] };
+    call.on('data', (message: streams.AppendReq) => {
+      const options = message.getOptions();
+      const proposed = message.getProposedMessage();
+      if (options) Object.assign(request, { stream: streamName(options.getStreamIdentifier()), expected: expectedOfAppend(options) });
+      if (proposed) request.proposals.push(proposal(proposed));
+    });
+    call.on('end', () => {
+      void commit(request).then((verdict) => {
+        if (verdict !== null) answer(null, appendAnswer(request, verdict));
+      });
+    });
+  }
+
+  async function read(call: ReadCall): Promise<void> {
+    const ended = new AbortController();
+    call.on('cancelled', () => ended.abort());
+    if (faults.hung) return;
+    if (!call.request.getOptions()?.hasSubscription()) return serveRead(log, call, ended.signal);
+    subscriptions.set(call, ended);
+    ended.signal.addEventListener('abort', () => subscriptions.delete(call));
+    await serveSubscription(log, call, ended.signal, { checkpointEvery, onEvent: () => counts.eventsSent++ });
+  }
+
+  function tellFeatures(
+    _: ServerUnaryCall<shared.Empty, featuresPb.SupportedMethods>,
+    answer: sendUnaryData<featuresPb.SupportedMethods>,
+  ): void {
+    const method = new featuresPb.SupportedMethod().setServiceName('event_store.client.streams.streams').setMethodName('batchappend');
+    answer(null, new featuresPb.SupportedMethods().setEventStoreServerVersion('24.2.0.0').setMethodsList(batchAppend ? [method] : []));
+  }
+
+  let server = new Server();
+  async function listen(port: number): Promise<number> {
+    server = new Server();
+    server.addService(service.StreamsService, { read, append: serveAppend, batchAppend: serveBatches });
+    server.addService(features.ServerFeaturesService, { getSupportedMethods: tellFeatures });
+    return new Promise((resolve, reject) => {
+      const done = (error: Error | null, bound: number) => (error ? reject(error) : resolve(bound));
+      server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), done);
+    });
+  }
+  const port = await listen(0);
+
+  /** Ends every connection and every call in it, and refuses new ones until `start`. */
+  function stop(): void {
+    for (const ended of subscriptions.values()) ended.abort();
+    server.forceShutdown();
+    batches.clear();
+  }
+
+  async function start(): Promise<void> {
+    await listen(port);
+  }
+
+  return {
+    url: `esdb://127.0.0.1:${port}?tls=false`,
+    log,
+    counts,
+    /** Subscriptions that are open now. */
+    subscriptions: () => subscriptions.size,
+    /** The next appends are committed and never answered. */
+    loseReplies(appends: number): void {
+      faults.lostReplies = appends;
+    },
+    /** The next appends are refused as a node refuses them that has only just started. */
+    refuse(appends: number): void {
+      faults.refusals = appends;
+    },
+    /** Answers nothing more, while the connection stands; false ends it, what came meanwhile stays unanswered. */
+    hang(hung: boolean): void {
+      faults.hung = hung;
+    },
+    /** Takes nothing more from the append streams, so that the client has to keep what it sends. */
+    stall() {
+      for (const batch of batches) batch.pause();
+    },
+    /** Commits at once, answers only after the returned function was called, and drops what repeats an unanswered append. */
+    holdReplies(): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      holding = promise;
+      return () => {
+        holding = null;
+        resolve();
+      };
+    },
+    killAppendBatches() {
+      for (const batch of batches) fail(batch, status.UNAVAILABLE, 'The node is shutting down');
+    },
+    /** As a server that shuts down in good order: an end without an error. */
+    endSubscriptions() {
+      for (const [call, ended] of subscriptions) {
+        ended.abort();
+        call.end();
+      }
+    },
+    failSubscriptions(code: status) {
+      for (const [call, ended] of subscriptions) {
+        ended.abort();
+        fail(call, code, 'The subscription was dropped');
+      }
+    },
+    stop,
+    start,
+    async disconnect() {
+      stop();
+      await start();
+    },
+    close: stop,
+  };
+}
+
+export type FakeEventStoreDb = Awaited<ReturnType<typeof startFakeEventStoreDb>>;
