@@ -1,0 +1,57 @@
+import postgres from 'postgres';
+
+interface Types extends Record<string, unknown> {
+  bigint: bigint;
+  timestamptz: string;
+}
+
+/** A pool of connections, with `begin` for transactions. */
+export type Sql = postgres.Sql<Types>;
+/** One connection inside a transaction. */
+export type Tx = postgres.TransactionSql<Types>;
+/** What a query can be sent through: a pool or a transaction. */
+export type Queryable = postgres.ISql<Types>;
+
+export interface ConnectOptions {
+  /** Connections at most; 10 by default. */
+  max?: number;
+  /** Shown in `pg_stat_activity`; `waybill` by default. */
+  applicationName?: string;
+  /** Milliseconds after which the server ends a statement; none by default. */
+  statementTimeoutMs?: number;
+  /** Told of every connection of the pool that has closed, whatever the reason. */
+  onClose?: () => void;
+}
+
+const timestamptz = {
+  to: 1184,
+  from: [1184],
+  serialize: (value: Date | string) => (value instanceof Date ? value.toISOString() : value),
+  parse: (text: string) => new Date(text).toISOString(),
+};
+
+/**
+ * Opens a pool; nothing is dialled before the first query.
+ *
+ * `bigint` columns are JavaScript bigints. `timestamptz` columns are ISO 8601 strings in UTC with
+ * milliseconds, `2026-01-31T09:30:00.000Z`; parameters may be such strings or Dates. A JSON parameter is
+ * passed as `sql.json(value)`; a text that is already JSON goes through `${text}::text::jsonb`, for the
+ * driver would encode it a second time.
+ */
+export function connect(url: string, options: ConnectOptions = {}): Sql {
+  return postgres(url, {
+    max: options.max ?? 10,
+    connect_timeout: 10,
+    idle_timeout: 300,
+    types: { bigint: postgres.BigInt, timestamptz },
+    connection: {
+      application_name: options.applicationName ?? 'waybill',
+      TimeZone: 'UTC',
+      DateStyle: 'ISO',
+      idle_in_transaction_session_timeout: 60_000,
+      ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
+    },
+    onnotice: () => {},
+    ...(options.onClose === undefined ? {} : { onclose: options.onClose }),
+  });
+}
