@@ -1,0 +1,240 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { connect } from '../connect.ts';
+import type { Account } from './account.ts';
+import { EmbeddedPostgresError } from './error.ts';
+
+const POLL_MS = 20;
+/** A server that says that it is ready, but takes no connection for so long, is stopped. */
+const DEAF_MS = 10_000;
+/** What Postgres gets to end in order before it is told to end at once. */
+const FAST_SHUTDOWN_MS = 15_000;
+const IMMEDIATE_SHUTDOWN_MS = 10_000;
+const START_ATTEMPTS = 20;
+const LOG_LIMIT_BYTES = 10_000_000;
+
+const SETTINGS: Record<string, string> = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '200',
+  shared_buffers: '128MB',
+  max_wal_size: '1GB',
+  wal_compression: 'on',
+  // The queries are short, and the compiler's library is not in every package.
+  jit: 'off',
+  autovacuum_naptime: '15s',
+  TimeZone: 'UTC',
+  log_timezone: 'UTC',
+  // Errors go to the client, who reports them; their details would put row contents into this file.
+  log_min_messages: 'log',
+  log_error_verbosity: 'terse',
+  log_checkpoints: 'off',
+};
+
+export interface Cluster {
+  /** The data directory, as an absolute path without links. */
+  data: string;
+  log: string;
+  password: string;
+  /** Path of the `postgres` program. */
+  program: string;
+  account: Account;
+  /** Settings that differ from the usual ones. */
+  settings: Record<string, string>;
+}
+
+interface PidFile {
+  pid: number;
+  port: number;
+  ready: boolean;
+}
+
+/** A running server's process id and port. */
+export interface Postmaster {
+  pid: number;
+  port: number;
+}
+
+export function urlOf(cluster: Cluster, port: number, database: string): string {
+  return `postgres://waybill:${cluster.password}@127.0.0.1:${port}/${database}`;
+}
+
+/**
+ * The healthy server of this data directory: the one that runs, else a new one, on `port` where that is
+ * given. The caller sees to it that nobody else does the same at the same time.
+ */
+export async function runPostmaster(cluster: Cluster, port?: number): Promise<Postmaster> {
+  const running = await readPidFile(cluster);
+  if (running !== null && (await isPostmasterOf(cluster, running.pid))) {
+    const answering = await untilItAnswers(cluster, running.pid);
+    if (answering !== null) return answering;
+    await stopPostmaster(cluster, running.pid);
+  } else if (running !== null && isAlive(running.pid)) {
+    // The process id has gone to a stranger. Postgres would take it for another server and refuse to start.
+    await rm(pidFilePath(cluster), { force: true });
+  }
+  return start(cluster, port);
+}
+
+/** Stops the server within seconds; open transactions are rolled back. */
+export async function stopPostmaster(cluster: Cluster, pid: number): Promise<void> {
+  for (const [signal, patience] of [
+    ['SIGINT', FAST_SHUTDOWN_MS],
+    ['SIGQUIT', IMMEDIATE_SHUTDOWN_MS],
+  ] as const) {
+    const deadline = Date.now() + patience;
+    try {
+      process.kill(pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return;
+      throw error;
+    }
+    while (Date.now() < deadline) {
+      if (!(await isPostmasterOf(cluster, pid))) return;
+      await setTimeout(POLL_MS);
+    }
+  }
+  throw new EmbeddedPostgresError(`The Postgres of ${cluster.data} (process ${pid}) does not stop.`);
+}
+
+async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
+  await limitLog(cluster.log);
+  for (let attempt = 1; ; attempt++) {
+    const before = await sizeOf(cluster.log);
+    const postmaster = await spawnPostmaster(cluster, port ?? (await freePort()));
+    if (postmaster !== null) return postmaster;
+    const said = (await readFile(cluster.log)).subarray(before).toString();
+    // Another program was quicker to take the port, or back ends of a killed server are still on their way out.
+    const passing = /Address already in use|is still in use|is still running/.test(said);
+    if (!passing || attempt === START_ATTEMPTS) {
+      throw new EmbeddedPostgresError(`Postgres does not start in ${cluster.data}; its log (${cluster.log}) says:\n${said.trim()}`);
+    }
+    await setTimeout(250);
+  }
+}
+
+/** Null when the server ended before it was ready. */
+async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmaster | null> {
+  const settings = Object.entries({ ...SETTINGS, ...cluster.settings, port: String(port) });
+  const { uid, gid, prefix } = cluster.account;
+  const [program = '', ...args] = [
+    ...prefix,
+    cluster.program,
+    '-D',
+    cluster.data,
+    ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+  ];
+  const log = await open(cluster.log, 'a', 0o600);
+  try {
+    // A session of its own: Ctrl-C in a terminal is for the service, which stops the server after itself.
+    const child = spawn(program, args, { uid, gid, detached: true, stdio: ['ignore', log.fd, log.fd], env: postgresEnvironment() });
+    await once(child, 'spawn');
+    child.unref();
+    let ended = false;
+    child.once('exit', () => {
+      ended = true;
+    });
+    return await untilItAnswers(cluster, child.pid as number, () => !ended);
+  } finally {
+    await log.close();
+  }
+}
+
+/** Nothing of the service's own environment: it may hold secrets. */
+export function postgresEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
+}
+
+/** Waits through recovery after a crash, however long it takes. Null when the process ends or is deaf. */
+async function untilItAnswers(
+  cluster: Cluster,
+  pid: number,
+  runs: () => boolean | Promise<boolean> = () => isPostmasterOf(cluster, pid),
+): Promise<Postmaster | null> {
+  let readySince: number | null = null;
+  while (await runs()) {
+    const file = await readPidFile(cluster);
+    if (file?.pid === pid && file.ready) {
+      readySince ??= Date.now();
+      if (await answers(cluster, file.port)) return { pid, port: file.port };
+      if (Date.now() - readySince > DEAF_MS) return null;
+    }
+    await setTimeout(POLL_MS);
+  }
+  return null;
+}
+
+async function answers(cluster: Cluster, port: number): Promise<boolean> {
+  const sql = connect(urlOf(cluster, port, 'postgres'), { max: 1 });
+  try {
+    const [row] = await sql<{ directory: string; created: boolean }[]>`
+      select current_setting('data_directory') as directory, exists (select from pg_database where datname = 'waybill') as created`;
+    if (row?.directory !== cluster.data) return false;
+    if (!row.created) await sql`create database waybill`;
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+function pidFilePath(cluster: Cluster): string {
+  return join(cluster.data, 'postmaster.pid');
+}
+
+/** Lines of postmaster.pid: process id, data directory, start time, port, socket, address, shared memory, status. */
+async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
+  const text = await readFile(pidFilePath(cluster), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return '';
+    throw error;
+  });
+  const lines = text.split('\n');
+  const pid = Number(lines[0]);
+  return Number.isInteger(pid) && pid > 1 ? { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' } : null;
+}
+
+/** True when the process is a server of this data directory, and not one that was given the same id later. */
+async function isPostmasterOf(cluster: Cluster, pid: number): Promise<boolean> {
+  const command = await commandOf(pid).catch(() => '');
+  return command.includes(`postgres`) && command.includes(cluster.data);
+}
+
+async function commandOf(pid: number): Promise<string> {
+  if (process.platform === 'linux') return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ');
+  return (await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])).stdout;
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function limitLog(log: string): Promise<void> {
+  if ((await sizeOf(log)) > LOG_LIMIT_BYTES) await rename(log, `${log}.1`);
+}
+
+async function sizeOf(file: string): Promise<number> {
+  return stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  if (address === null || typeof address === 'string') throw new Error('a TCP server has a port');
+  return address.port;
+}
