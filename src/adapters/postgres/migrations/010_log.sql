@@ -1,6 +1,6 @@
 -- The events of the Postgres engine. Never changed, never removed.
 create table log.head (
-  only boolean primary key default true check (only),
+  "only" boolean primary key default true check ("only"),
   position bigint not null
 );
 insert into log.head (position) values (0);
