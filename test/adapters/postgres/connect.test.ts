@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+
+describeWithPostgres('connect', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database?.drop());
+
+  it('gives bigints', async () => {
+    const { sql } = database;
+    const [row] = await sql`select ${9_007_199_254_740_993n}::bigint as one, ${sql.array([1n, 2n ** 62n], 1016)}::bigint[] as many`;
+    expect(row).toEqual({ one: 9_007_199_254_740_993n, many: [1n, 2n ** 62n] });
+  });
+
+  it('gives timestamps as ISO 8601 in UTC with milliseconds, and takes strings and dates', async () => {
+    const at = '2026-01-31T09:30:00.120Z';
+    const [row] = await database.sql`
+      select ${at}::timestamptz as "fromString", ${new Date(at)}::timestamptz as "fromDate",
+             '2026-01-31 11:30:00.120987+02'::timestamptz as "fromZone", array[${at}::timestamptz] as list`;
+    expect(row).toEqual({ fromString: at, fromDate: at, fromZone: at, list: [at] });
+  });
+
+  it('sends JSON once encoded', async () => {
+    const { sql } = database;
+    const value = { name: 'a "quoted" name', list: [1, null], nested: { ü: true } };
+    const text = JSON.stringify(value);
+    const [row] = await sql`
+      select jsonb_typeof(${sql.json(value)}::jsonb) as type, ${sql.json(value)}::jsonb as value,
+             ${text}::text::jsonb as "fromText", jsonb_typeof(${sql.json('word')}::jsonb) as "stringType"`;
+    expect(row).toEqual({ type: 'object', value, fromText: value, stringType: 'string' });
+  });
+
+  it('names itself', async () => {
+    const [row] = await database.sql`select current_setting('application_name') as name, current_setting('TimeZone') as zone`;
+    expect(row).toEqual({ name: 'waybill', zone: 'UTC' });
+  });
+});

@@ -1,0 +1,42 @@
+import { randomUUID } from 'node:crypto';
+import { describe, inject } from 'vitest';
+import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
+
+export interface TestDatabase {
+  url: string;
+  sql: Sql;
+  /** Closes `sql` and drops the database, whoever is still connected to it. */
+  drop(): Promise<void>;
+}
+
+/** A migrated, empty database of its own for a test file. Throws where none can be made. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const server = inject('postgres');
+  if (server.state !== 'ready') throw new Error(server.reason);
+  const name = `waybill_test_${randomUUID().slice(0, 8)}`;
+  await command(server.url, (sql) => sql`create database ${sql(name)} template ${sql(server.template)} strategy file_copy`);
+
+  const url = new URL(server.url);
+  url.pathname = name;
+  const sql = connect(url.href);
+  return {
+    url: url.href,
+    sql,
+    async drop() {
+      await sql.end({ timeout: 1 });
+      await command(server.url, (sql) => sql`drop database ${sql(name)} with (force)`);
+    },
+  };
+}
+
+/** `describe` for tests that need Postgres: they are skipped, with the reason in their name, where none can run. */
+export function describeWithPostgres(name: string, tests: () => void): void {
+  const server = inject('postgres');
+  if (server.state === 'absent') describe.skip(`${name} (skipped, no Postgres: ${server.reason})`, tests);
+  else describe(name, tests);
+}
+
+async function command(url: string, run: (sql: Sql) => Promise<unknown>): Promise<void> {
+  const sql = connect(url, { max: 1 });
+  await run(sql).finally(() => sql.end());
+}
