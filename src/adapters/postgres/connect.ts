@@ -8,7 +8,7 @@ interface Types extends Record<string, unknown> {
 /** A pool of connections, with `begin` for transactions. */
 export type Sql = postgres.Sql<Types>;
 /** One connection inside a transaction. */
-export type Tx = postgres.TransactionSql<Types>;
+export type Transaction = postgres.TransactionSql<Types>;
 /** What a query can be sent through: a pool or a transaction. */
 export type Queryable = postgres.ISql<Types>;
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Sql, Tx } from './connect.ts';
+import type { Sql, Transaction } from './connect.ts';
 
 export const MIGRATIONS = join(import.meta.dirname, 'migrations');
 
@@ -44,7 +44,7 @@ async function readMigrations(folder: string): Promise<Migration[]> {
   );
 }
 
-async function applyNext(tx: Tx, migrations: Migration[]): Promise<string | null> {
+async function applyNext(tx: Transaction, migrations: Migration[]): Promise<string | null> {
   await tx`select pg_advisory_xact_lock(${LOCK})`;
   await tx`create schema if not exists work`;
   await tx`create table if not exists work.migrations (
