@@ -1,4 +1,4 @@
-import type { Tx } from '../adapters/postgres/connect.ts';
+import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../commands/deps.ts';
 import type { StoredEvent } from '../domain/event.ts';
 
@@ -11,12 +11,12 @@ export interface Projection {
   streams: string[];
   tables: string[];
   /** Makes the tables, empty, in a schema. */
-  create(tx: Tx, schema: string): Promise<void>;
+  create(tx: Transaction, schema: string): Promise<void>;
   /** Folds a batch, oldest first. What was folded before changes nothing. Throws at an event that can't be folded. */
-  apply(tx: Tx, schema: string, events: StoredEvent[]): Promise<void>;
+  apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
   /**
    * Keys of rows that differ between the tables of two schemas, as of the position that `live` has
    * reached and `shadow` has passed; at most `limit` of them.
    */
-  differences(tx: Tx, live: string, shadow: string, position: bigint, limit: number): Promise<string[]>;
+  differences(tx: Transaction, live: string, shadow: string, position: bigint, limit: number): Promise<string[]>;
 }

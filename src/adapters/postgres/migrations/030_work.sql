@@ -1,6 +1,7 @@
 -- How far each process manager has come.
 create table work.checkpoints (
   name text primary key,
+  version integer not null,
   log_id text not null,
   position bigint not null,
   event_id text,

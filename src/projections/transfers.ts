@@ -1,0 +1,126 @@
+import type { Transaction } from '../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import * as transfer from '../domain/transfer.ts';
+import type { Transfer, TransferState } from '../domain/transfer.ts';
+import { type Folded, foldBatch } from './fold.ts';
+import type { Projection } from './projection.ts';
+
+const STREAMS = 'transfer-';
+
+/** List, detail and counts of transfers: one row a transfer, and how many there are of each account, status and hour. */
+export const transfersProjection: Projection = {
+  name: 'transfers',
+  version: 1,
+  streams: [STREAMS],
+  tables: ['transfers', 'transfer_counts'],
+
+  async create(tx, schema) {
+    await tx`
+      create table ${tx(schema)}.transfers (
+        transfer_id text collate "C" primary key,
+        account_id text not null,
+        status text not null,
+        created_at timestamptz not null,
+        destination text collate "C" not null,
+        revision integer not null,
+        position bigint not null,
+        state jsonb not null
+      )`;
+    await tx`create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
+    await tx`create index on ${tx(schema)}.transfers (account_id, status, created_at desc, transfer_id desc)`;
+    await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
+    await tx`
+      create table ${tx(schema)}.transfer_counts (
+        account_id text not null,
+        status text not null,
+        hour timestamptz not null,
+        transfers bigint not null,
+        primary key (account_id, hour, status)
+      )`;
+  },
+
+  async apply(tx, schema, events) {
+    const known = await load(tx, schema, events);
+    const changed = foldBatch<TransferState>(events, known, transfer) as Map<string, Folded<Transfer>>;
+    if (changed.size === 0) return;
+    await save(tx, schema, [...changed.values()]);
+    await count(tx, schema, known, changed);
+  },
+
+  async differences(tx, live, shadow, position, limit) {
+    const rows = await tx<{ key: string }[]>`
+      select transfer_id as key from ${tx(live)}.transfers l full join ${tx(shadow)}.transfers s using (transfer_id)
+       where s.transfer_id is null or (s.position <= ${position} and l is distinct from s)
+      union all
+      select concat_ws(' ', 'count', account_id, status, hour)
+        from (select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
+                from ${tx(live)}.transfers group by 1, 2, 3) counted
+        full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) kept using (account_id, status, hour)
+       where counted.transfers is distinct from kept.transfers
+      limit ${limit}`;
+    return rows.map(({ key }) => key);
+  },
+};
+
+interface Row {
+  transfer_id: string;
+  revision: number;
+  position: bigint;
+  state: Transfer;
+}
+
+async function load(tx: Transaction, schema: string, events: StoredEvent[]): Promise<Map<string, Folded<TransferState>>> {
+  // A stream whose first event is in the batch has no row yet, unless the batch is given a second time.
+  const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
+  const rows = await tx<Row[]>`
+    select transfer_id, revision, position, state from ${tx(schema)}.transfers where transfer_id = any(${ids})`;
+  return new Map(rows.map(({ transfer_id, ...folded }) => [STREAMS + transfer_id, folded]));
+}
+
+async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]): Promise<void> {
+  const facts = changed.map(({ state }) => state.facts);
+  await tx`
+    insert into ${tx(schema)}.transfers as t (transfer_id, account_id, status, created_at, destination, revision, position, state)
+    select * from unnest(
+      ${facts.map(({ transfer_id }) => transfer_id)}::text[],
+      ${facts.map(({ account_id }) => account_id)}::text[],
+      ${changed.map(({ state }) => state.status)}::text[],
+      ${facts.map(({ created_at }) => created_at)}::text[]::timestamptz[],
+      ${facts.map(({ destination }) => destination)}::text[],
+      ${changed.map(({ revision }) => revision)}::integer[],
+      ${changed.map(({ position }) => String(position))}::text[]::bigint[],
+      ${changed.map(({ state }) => JSON.stringify(state))}::text[]::jsonb[])
+    on conflict (transfer_id) do update set
+      status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state`;
+}
+
+async function count(
+  tx: Transaction,
+  schema: string,
+  before: Map<string, Folded<TransferState>>,
+  after: Map<string, Folded<Transfer>>,
+): Promise<void> {
+  const changes = new Map<string, { account: string; status: string; hour: string; by: number }>();
+  const add = (state: Transfer, by: number) => {
+    const { account_id, created_at } = state.facts;
+    const hour = `${created_at.slice(0, 13)}:00:00.000Z`;
+    const key = JSON.stringify([account_id, state.status, hour]);
+    const change = changes.get(key) ?? { account: account_id, status: state.status, hour, by: 0 };
+    changes.set(key, { ...change, by: change.by + by });
+  };
+  for (const [stream, { state }] of after) {
+    const old = before.get(stream)?.state;
+    if (old && old.status !== 'none') add(old, -1);
+    add(state, 1);
+  }
+  const rows = [...changes.values()].filter(({ by }) => by !== 0);
+  if (rows.length === 0) return;
+  await tx`
+    insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers)
+    select * from unnest(
+      ${rows.map(({ account }) => account)}::text[],
+      ${rows.map(({ status }) => status)}::text[],
+      ${rows.map(({ hour }) => hour)}::text[]::timestamptz[],
+      ${rows.map(({ by }) => by)}::bigint[])
+    on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers`;
+}
