@@ -1,0 +1,208 @@
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { parseDuration } from './domain/durations.ts';
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Settings are wrong. `problems` names every one of them and what to do, and so does the message. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly problems: string[];
+
+  constructor(problems: string[]) {
+    super(`The settings are wrong:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+    this.problems = problems;
+  }
+}
+
+function wholeNumber(min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`;
+  return z.string().regex(/^\d+$/, message).transform(Number).pipe(z.number().min(min, message).max(max, message));
+}
+
+/** Comma-separated; spaces around an item are allowed. */
+function list(valid: (item: string) => boolean, message: string) {
+  return z
+    .string()
+    .transform((text) => text.split(',').map((item) => item.trim()))
+    .refine((items) => items.every(valid), message);
+}
+
+const durations = list(isDuration, 'must be durations with commas between them, one for each retry, such as 10s,60s,300s').transform(
+  (items) => items.map(parseDuration),
+);
+const addresses = list(
+  (item) => isIP(item) !== 0 || isCidr(item),
+  'must be addresses or ranges with commas between them, such as 10.0.0.0/8',
+);
+const cidrs = list(isCidr, 'must be ranges with commas between them, such as 10.0.0.0/8,fd00::/8');
+
+const settings = z.object({
+  WAYBILL_HOST: z.string().default('127.0.0.1'),
+  WAYBILL_PORT: wholeNumber(0, 65_535).default(8080),
+  WAYBILL_TLS_CERT: z.string().optional(),
+  WAYBILL_TLS_KEY: z.string().optional(),
+  WAYBILL_TRUSTED_PROXIES: addresses.default([]),
+  WAYBILL_DATA_DIR: z.string().default('.waybill'),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\/./, 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE')
+    .optional(),
+  EVENTSTORE_URL: z
+    .string()
+    .regex(/^esdb(\+discover)?:\/\/./, 'must start with esdb:// or esdb+discover://')
+    .optional(),
+  WAYBILL_STREAM_PREFIX: z
+    .string()
+    .regex(/^[A-Za-z][\w.-]{0,63}$/, 'must be at most 64 letters, digits, dots, hyphens and underscores, and start with a letter')
+    .default('waybill_'),
+  WAYBILL_MASTER_KEY: z
+    .string()
+    .transform((text) => Buffer.from(text, 'base64'))
+    .refine((key) => key.length === 32, 'must be 32 bytes in base64, as `openssl rand -base64 32` prints them')
+    .optional(),
+  WAYBILL_RATE_LIMIT: wholeNumber(1, 1_000_000).default(100),
+  WAYBILL_MOVERS: wholeNumber(1, 1_000).default(16),
+  WAYBILL_MAX_OPEN_TRANSFERS: wholeNumber(1, 1_000_000_000).default(100_000),
+  WAYBILL_TRANSFER_RETRY_DELAYS: durations.default([10_000, 60_000, 300_000]),
+  WAYBILL_WEBHOOK_RETRY_DELAYS: durations.default([60_000, 300_000, 1_800_000]),
+  WAYBILL_WEBHOOK_ALLOW_CIDRS: cidrs.default([]),
+  WAYBILL_ALLOW_UNLIMITED_KEYS: z
+    .enum(['true', 'false'], 'must be true or false')
+    .transform((text) => text === 'true')
+    .default(false),
+  WAYBILL_LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
+});
+
+/** Names of all settings, as the environment has them. */
+export const SETTING_NAMES = Object.keys(settings.shape);
+/** Their values are never repeated. */
+const SECRET = ['DATABASE_URL', 'EVENTSTORE_URL', 'WAYBILL_MASTER_KEY'];
+
+/** The settings of one process. Durations in milliseconds, paths absolute. */
+export interface Config {
+  readonly host: string;
+  /** 0 for any free port. */
+  readonly port: number;
+  /** Files in PEM form; null for plain http. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  /** Addresses and ranges whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[];
+  readonly dataDir: string;
+  /** null for the embedded Postgres. */
+  readonly databaseUrl: string | null;
+  /** null for the Postgres log. */
+  readonly eventStoreUrl: string | null;
+  readonly streamPrefix: string;
+  /** 32 bytes. null where it is to be kept in the data folder; never null together with a `databaseUrl`. */
+  readonly masterKey: Buffer | null;
+  /** Requests per minute and key. */
+  readonly rateLimit: number;
+  /** Transfers that move at once in one process. */
+  readonly movers: number;
+  /** Transfers of one account that have not ended. */
+  readonly maxOpenTransfers: number;
+  readonly transferRetryDelays: readonly number[];
+  readonly webhookRetryDelays: readonly number[];
+  /** Private ranges that webhooks may go to. */
+  readonly webhookAllowCidrs: readonly string[];
+  /** Keys may be created that never expire. */
+  readonly allowUnlimitedKeys: boolean;
+  readonly logLevel: LogLevel;
+}
+
+/**
+ * The settings in an environment. What is empty counts as not set. Throws ConfigError, with all that is wrong
+ * at once: values, what belongs together, and names that start with `WAYBILL_` but mean nothing.
+ */
+export function parseConfig(environment: Record<string, string | undefined>): Config {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value?.trim()));
+  const parsed = settings.safeParse(given);
+  const problems = [...unknownNames(given), ...(parsed.error?.issues ?? []).map((issue) => describe(issue, given)), ...missing(given)];
+  if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
+
+  const value = parsed.data;
+  const { WAYBILL_TLS_CERT: certFile, WAYBILL_TLS_KEY: keyFile } = value;
+  return Object.freeze({
+    host: value.WAYBILL_HOST,
+    port: value.WAYBILL_PORT,
+    tls: certFile && keyFile ? Object.freeze({ certFile: resolve(certFile), keyFile: resolve(keyFile) }) : null,
+    trustedProxies: Object.freeze(value.WAYBILL_TRUSTED_PROXIES),
+    dataDir: resolve(value.WAYBILL_DATA_DIR),
+    databaseUrl: value.DATABASE_URL ?? null,
+    eventStoreUrl: value.EVENTSTORE_URL ?? null,
+    streamPrefix: value.WAYBILL_STREAM_PREFIX,
+    masterKey: value.WAYBILL_MASTER_KEY ?? null,
+    rateLimit: value.WAYBILL_RATE_LIMIT,
+    movers: value.WAYBILL_MOVERS,
+    maxOpenTransfers: value.WAYBILL_MAX_OPEN_TRANSFERS,
+    transferRetryDelays: Object.freeze(value.WAYBILL_TRANSFER_RETRY_DELAYS),
+    webhookRetryDelays: Object.freeze(value.WAYBILL_WEBHOOK_RETRY_DELAYS),
+    webhookAllowCidrs: Object.freeze(value.WAYBILL_WEBHOOK_ALLOW_CIDRS),
+    allowUnlimitedKeys: value.WAYBILL_ALLOW_UNLIMITED_KEYS,
+    logLevel: value.WAYBILL_LOG_LEVEL,
+  });
+}
+
+function describe(issue: z.core.$ZodIssue, given: Record<string, string | undefined>): string {
+  const name = String(issue.path[0]);
+  return SECRET.includes(name) ? `${name} ${issue.message}` : `${name} is "${given[name]}", but ${issue.message}`;
+}
+
+function missing(given: Record<string, string | undefined>): string[] {
+  const problems: string[] = [];
+  if (given.DATABASE_URL && !given.WAYBILL_MASTER_KEY) {
+    problems.push(
+      'WAYBILL_MASTER_KEY is missing, and required with DATABASE_URL: set it to what `openssl rand -base64 32` prints, and keep it safe',
+    );
+  }
+  for (const [one, other] of [
+    ['WAYBILL_TLS_CERT', 'WAYBILL_TLS_KEY'],
+    ['WAYBILL_TLS_KEY', 'WAYBILL_TLS_CERT'],
+  ] as const) {
+    if (given[one] && !given[other]) problems.push(`${other} is missing: ${one} alone does nothing, set both or neither`);
+  }
+  return problems;
+}
+
+function unknownNames(given: Record<string, string | undefined>): string[] {
+  return Object.keys(given)
+    .filter((name) => name.startsWith('WAYBILL_') && !SETTING_NAMES.includes(name))
+    .map((name) => {
+      const nearest = SETTING_NAMES.toSorted((a, b) => distance(name, a) - distance(name, b))[0] as string;
+      const meant = distance(name, nearest) <= 5 ? `did you mean ${nearest}?` : 'docs/settings.md lists them all';
+      return `${name} is not a setting: ${meant}`;
+    });
+}
+
+/** Levenshtein distance: characters to insert, remove or replace. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (const [i, character] of [...a].entries()) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) {
+      const replaced = (row[j] as number) + (character === b[j] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] as number) + 1, (next[j] as number) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) as number;
+}
+
+function isDuration(text: string): boolean {
+  try {
+    parseDuration(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isCidr(text: string): boolean {
+  const [address = '', bits = '', ...more] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || more.length > 0 || !/^\d{1,3}$/.test(bits)) return false;
+  return Number(bits) <= (version === 4 ? 32 : 128);
+}

@@ -1,0 +1,135 @@
+import { resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ConfigError, parseConfig } from '../src/config.ts';
+
+const KEY = Buffer.alloc(32, 7).toString('base64');
+
+function problemsOf(environment: Record<string, string>): string[] {
+  try {
+    parseConfig(environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+describe('parseConfig', () => {
+  it('needs nothing', () => {
+    expect(parseConfig({ PATH: '/bin', WAYBILL_HOST: '' })).toEqual({
+      host: '127.0.0.1',
+      port: 8080,
+      tls: null,
+      trustedProxies: [],
+      dataDir: resolve('.waybill'),
+      databaseUrl: null,
+      eventStoreUrl: null,
+      streamPrefix: 'waybill_',
+      masterKey: null,
+      rateLimit: 100,
+      movers: 16,
+      maxOpenTransfers: 100_000,
+      transferRetryDelays: [10_000, 60_000, 300_000],
+      webhookRetryDelays: [60_000, 300_000, 1_800_000],
+      webhookAllowCidrs: [],
+      allowUnlimitedKeys: false,
+      logLevel: 'info',
+    });
+  });
+
+  it('reads every setting', () => {
+    const config = parseConfig({
+      WAYBILL_HOST: '0.0.0.0',
+      WAYBILL_PORT: '0',
+      WAYBILL_TLS_CERT: 'cert.pem',
+      WAYBILL_TLS_KEY: '/etc/key.pem',
+      WAYBILL_TRUSTED_PROXIES: '10.0.0.1, fd00::/8',
+      WAYBILL_DATA_DIR: 'data',
+      DATABASE_URL: 'postgresql://waybill:secret@db/waybill',
+      EVENTSTORE_URL: 'esdb+discover://cluster:2113',
+      WAYBILL_STREAM_PREFIX: 'mft_',
+      WAYBILL_MASTER_KEY: KEY,
+      WAYBILL_RATE_LIMIT: '7',
+      WAYBILL_MOVERS: '2',
+      WAYBILL_MAX_OPEN_TRANSFERS: '5',
+      WAYBILL_TRANSFER_RETRY_DELAYS: '250ms, 1s',
+      WAYBILL_WEBHOOK_RETRY_DELAYS: '1m',
+      WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8,::1/128',
+      WAYBILL_ALLOW_UNLIMITED_KEYS: 'true',
+      WAYBILL_LOG_LEVEL: 'debug',
+    });
+    expect(config).toEqual({
+      host: '0.0.0.0',
+      port: 0,
+      tls: { certFile: resolve('cert.pem'), keyFile: '/etc/key.pem' },
+      trustedProxies: ['10.0.0.1', 'fd00::/8'],
+      dataDir: resolve('data'),
+      databaseUrl: 'postgresql://waybill:secret@db/waybill',
+      eventStoreUrl: 'esdb+discover://cluster:2113',
+      streamPrefix: 'mft_',
+      masterKey: Buffer.alloc(32, 7),
+      rateLimit: 7,
+      movers: 2,
+      maxOpenTransfers: 5,
+      transferRetryDelays: [250, 1_000],
+      webhookRetryDelays: [60_000],
+      webhookAllowCidrs: ['127.0.0.0/8', '::1/128'],
+      allowUnlimitedKeys: true,
+      logLevel: 'debug',
+    });
+  });
+
+  it('is frozen', () => {
+    const config = parseConfig({}) as unknown as { port: number; transferRetryDelays: number[] };
+    expect(() => (config.port = 1)).toThrow(TypeError);
+    expect(() => config.transferRetryDelays.push(1)).toThrow(TypeError);
+  });
+
+  it('names every problem at once', () => {
+    const problems = problemsOf({
+      WAYBILL_PORT: '65536',
+      WAYBILL_LOG_LEVEL: 'loud',
+      WAYBILL_TLS_CERT: 'cert.pem',
+      WAYBIL: 'x',
+      WAYBILL_PROT: '1',
+    });
+    expect(problems).toEqual([
+      'WAYBILL_PROT is not a setting: did you mean WAYBILL_PORT?',
+      'WAYBILL_PORT is "65536", but must be a whole number from 0 to 65535',
+      'WAYBILL_LOG_LEVEL is "loud", but must be one of trace, debug, info, warn, error, fatal, silent',
+      'WAYBILL_TLS_KEY is missing: WAYBILL_TLS_CERT alone does nothing, set both or neither',
+    ]);
+  });
+
+  it.each([
+    ['WAYBILL_PORT', '80a'],
+    ['WAYBILL_PORT', '-1'],
+    ['WAYBILL_RATE_LIMIT', '0'],
+    ['WAYBILL_MOVERS', '1.5'],
+    ['WAYBILL_TRANSFER_RETRY_DELAYS', '10s,,60s'],
+    ['WAYBILL_TRANSFER_RETRY_DELAYS', '10'],
+    ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '10.0.0.0/33'],
+    ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '10.0.0.1'],
+    ['WAYBILL_TRUSTED_PROXIES', 'proxy.example.com'],
+    ['WAYBILL_STREAM_PREFIX', '$ce-'],
+    ['WAYBILL_ALLOW_UNLIMITED_KEYS', 'yes'],
+    ['EVENTSTORE_URL', 'http://localhost:2113'],
+  ])('refuses %s=%s', (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} .*must`))]);
+  });
+
+  it('needs a master key where the database is not its own', () => {
+    const problems = problemsOf({ DATABASE_URL: 'postgres://u@h/d' });
+    expect(problems).toEqual([expect.stringContaining('openssl rand -base64 32')]);
+  });
+
+  it('never repeats a secret', () => {
+    const problems = problemsOf({ DATABASE_URL: 'mysql://u:canary@h/d', WAYBILL_MASTER_KEY: 'canary' });
+    expect(problems).toHaveLength(2);
+    expect(problems.join()).not.toContain('canary');
+  });
+
+  it('says where all settings are listed when no name is near', () => {
+    expect(problemsOf({ WAYBILL_COLOUR_OF_THE_BAR: 'red' })).toEqual([expect.stringContaining('docs/settings.md')]);
+  });
+});
