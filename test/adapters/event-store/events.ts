@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Batch, type EventStore, RevisionConflict, type SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
+import type { NewEvent } from '../../../src/domain/event.ts';
+import { newId } from '../../../src/domain/ids.ts';
+
+export function event(): NewEvent {
+  return {
+    id: newId('evt'),
+    type: 'transfer.created',
+    schema_version: 1,
+    data: { transfer_id: newId('txr') },
+    metadata: {
+      actor: 'system',
+      account_id: 'acc_default',
+      correlation_id: newId('req'),
+      causation_id: null,
+      occurred_at: '2026-01-31T12:00:00.000Z',
+      prev_hash: null,
+    },
+  };
+}
+
+export function events(count: number): NewEvent[] {
+  return numbers(count).map(event);
+}
+
+/** From 0 to `count` - 1. */
+export function numbers(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => i);
+}
+
+/** What a subscription gave so far. */
+export interface Gathered {
+  batches: Batch[];
+  last: Batch;
+  /** Events in all batches. */
+  count: number;
+}
+
+export interface GatherOptions extends Omit<SubscribeOptions, 'signal'> {
+  until(gathered: Gathered): boolean;
+  /** Aborts as well, beside `until`. */
+  signal?: AbortSignal;
+  /** How long the consumer takes over each batch. */
+  pauseMs?: number;
+}
+
+/** The batches of a subscription up to the one with which `until` holds; the signal then ends it. */
+export async function gather(store: EventStore, { until, signal, pauseMs = 0, ...options }: GatherOptions): Promise<Batch[]> {
+  const stop = new AbortController();
+  const batches: Batch[] = [];
+  let count = 0;
+  for await (const batch of store.subscribe({ ...options, signal: AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]) })) {
+    if (stop.signal.aborted) throw new Error('The subscription gave a batch after its signal had aborted');
+    batches.push(batch);
+    count += batch.events.length;
+    if (pauseMs > 0) await sleep(pauseMs);
+    if (until({ batches, last: batch, count })) stop.abort();
+  }
+  return batches;
+}
+
+/** Appends one event as a command does: load, append at the revision seen, again at a conflict. Gives its revision. */
+export async function appendWithRetry(store: EventStore, stream: string): Promise<number> {
+  let seen = -1;
+  for (;;) {
+    seen = (await store.read(stream, seen + 1)).at(-1)?.revision ?? seen;
+    try {
+      return (await store.append(stream, seen < 0 ? 'no_stream' : seen, events(1))).revision;
+    } catch (error) {
+      if (!(error instanceof RevisionConflict)) throw error;
+    }
+  }
+}
