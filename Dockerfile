@@ -1,0 +1,28 @@
+# syntax=docker/dockerfile:1
+FROM node:24-bookworm-slim AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/waybill
+COPY package.json package-lock.json .npmrc ./
+COPY bin bin
+COPY scripts scripts
+# The set-up after npm ci builds ssh2's native crypto: the compiler is needed here and nowhere else.
+RUN npm ci --omit=dev
+COPY LICENSE ./
+COPY src src
+
+# The Node that package.json pins came with npm ci, so that the image runs the one that the tests ran.
+FROM debian:bookworm-slim
+RUN useradd --system --uid 10001 --home-dir /var/lib/waybill --create-home waybill
+COPY --from=build /opt/waybill /opt/waybill
+RUN ln -s /opt/waybill/bin/waybill /usr/local/bin/waybill
+USER waybill
+WORKDIR /var/lib/waybill
+ENV NODE_ENV=production \
+    WAYBILL_HOST=0.0.0.0 \
+    WAYBILL_PORT=8080 \
+    WAYBILL_DATA_DIR=/var/lib/waybill
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["/opt/waybill/bin/node", "-e", "fetch(`http://127.0.0.1:${process.env.WAYBILL_PORT}/health/live`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["waybill"]
+CMD ["serve"]
