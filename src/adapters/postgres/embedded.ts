@@ -4,10 +4,10 @@ import { chmod, chown, mkdir, open, readdir, readFile, realpath, rename, rm, wri
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { BaseLogger } from 'pino';
+import { tryFileLock, withFileLock } from '../file-lock.ts';
 import { type Account, accountFor, canRun } from './embedded/account.ts';
 import { binariesIn, copyPostgres, installedPostgres } from './embedded/binaries.ts';
 import { EmbeddedPostgresError } from './embedded/error.ts';
-import { tryFileLock, withFileLock } from './embedded/file-lock.ts';
 import { type Cluster, isAlive, postgresEnvironment, runPostmaster, stopPostmaster, urlOf } from './embedded/postmaster.ts';
 
 export { EmbeddedPostgresError } from './embedded/error.ts';

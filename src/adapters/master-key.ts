@@ -1,0 +1,125 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { KEY_BYTES } from './cipher.ts';
+import { withFileLock } from './file-lock.ts';
+
+const FILE = 'master.key';
+const HOW_TO_MAKE_ONE = 'Make one with: openssl rand -base64 32';
+
+/** A key-encryption key. */
+export interface MasterKey {
+  /** Follows from the key, so that every process names it alike; tells nothing about it. */
+  id: string;
+  key: Buffer;
+}
+
+export interface MasterKeys {
+  /** The key that seals. */
+  current(): MasterKey;
+  /** Every key that opens, the current one first. */
+  all(): MasterKey[];
+  /** Reads again what another process may have changed. */
+  refresh(): Promise<void>;
+  /** Makes another key current where the keys are ours to make, runs `rewrap`, and forgets the keys before. */
+  rotate<T>(rewrap: () => Promise<T>): Promise<T>;
+}
+
+/** There is no usable master key; the message says what to do. */
+export class MasterKeyError extends Error {
+  override readonly name = 'MasterKeyError';
+}
+
+/**
+ * The keys of the setting `WAYBILL_MASTER_KEY`: base64 of 32 bytes, or several such separated by commas,
+ * of which the first seals and all open. Without the setting those of the file `master.key` in `dataDir`,
+ * which is made at the first call; without either, MasterKeyError.
+ */
+export async function loadMasterKeys({ setting, dataDir }: { setting: string | null; dataDir: string | null }): Promise<MasterKeys> {
+  if (setting !== null) return keysOfSetting(setting);
+  if (dataDir !== null) return keysOfFile(dataDir);
+  throw new MasterKeyError(`WAYBILL_MASTER_KEY is required where DATABASE_URL is set. ${HOW_TO_MAKE_ONE}`);
+}
+
+function keysOfSetting(setting: string): MasterKeys {
+  const keys = parseKeys(setting.split(','), 'WAYBILL_MASTER_KEY');
+  return { current: () => keys[0], all: () => keys, refresh: async () => {}, rotate: (rewrap) => rewrap() };
+}
+
+async function keysOfFile(dataDir: string): Promise<MasterKeys> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const file = join(dataDir, FILE);
+  const lock = `${file}.lock`;
+  await withFileLock(lock, async () => {
+    if ((await readKeys(file)) === null) await writeKeys(file, [newKey()]);
+  });
+
+  let keys = await requireKeys(file);
+  return {
+    current: () => keys[0],
+    all: () => keys,
+    async refresh() {
+      keys = await requireKeys(file);
+    },
+    rotate: (rewrap) =>
+      withFileLock(lock, async () => {
+        keys = await requireKeys(file);
+        // Several keys are left by a rotation that was interrupted: the first of them is the new one.
+        if (keys.length === 1) {
+          keys = [newKey(), ...keys];
+          await writeKeys(file, keys);
+        }
+        const result = await rewrap();
+        keys = [keys[0]];
+        await writeKeys(file, keys);
+        return result;
+      }),
+  };
+}
+
+type Keys = [MasterKey, ...MasterKey[]];
+
+async function requireKeys(file: string): Promise<Keys> {
+  const keys = await readKeys(file);
+  if (keys === null) throw new MasterKeyError(`${file} has gone. Without it no stored credentials can be read: restore it from a back-up.`);
+  return keys;
+}
+
+async function readKeys(file: string): Promise<Keys | null> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  return text === null ? null : parseKeys(text.trim().split('\n'), file);
+}
+
+async function writeKeys(file: string, keys: MasterKey[]): Promise<void> {
+  const half = `${file}.new`;
+  await rm(half, { force: true });
+  const handle = await open(half, 'wx', 0o600);
+  try {
+    await handle.writeFile(keys.map(({ key }) => `${key.toString('base64')}\n`).join(''));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(half, file);
+}
+
+function parseKeys(texts: string[], source: string): Keys {
+  const [first, ...others] = texts.map((text, index) => {
+    const key = Buffer.from(text.trim(), 'base64');
+    if (key.length === KEY_BYTES && key.toString('base64') === text.trim()) return masterKey(key);
+    throw new MasterKeyError(`${source}: key ${index + 1} of ${texts.length} is not the base64 of ${KEY_BYTES} bytes. ${HOW_TO_MAKE_ONE}`);
+  });
+  if (first === undefined) throw new MasterKeyError(`${source} holds no key. ${HOW_TO_MAKE_ONE}`);
+  return [first, ...others];
+}
+
+function newKey(): MasterKey {
+  return masterKey(randomBytes(KEY_BYTES));
+}
+
+function masterKey(key: Buffer): MasterKey {
+  return { id: createHash('sha256').update('waybill master key').update(key).digest('hex').slice(0, 16), key };
+}
