@@ -58,10 +58,8 @@ const settings = z.object({
     .string()
     .regex(/^[A-Za-z][\w.-]{0,63}$/, 'must be at most 64 letters, digits, dots, hyphens and underscores, and start with a letter')
     .default('waybill_'),
-  WAYBILL_MASTER_KEY: z
-    .string()
-    .transform((text) => Buffer.from(text, 'base64'))
-    .refine((key) => key.length === 32, 'must be 32 bytes in base64, as `openssl rand -base64 32` prints them')
+  WAYBILL_MASTER_KEY: list(isMasterKey, 'must be 32 bytes in base64, as `openssl rand -base64 32` prints them; NEW,OLD during a rotation')
+    .transform((keys) => keys.join(','))
     .optional(),
   WAYBILL_RATE_LIMIT: wholeNumber(1, 1_000_000).default(100),
   WAYBILL_MOVERS: wholeNumber(1, 1_000).default(16),
@@ -96,8 +94,8 @@ export interface Config {
   /** null for the Postgres log. */
   readonly eventStoreUrl: string | null;
   readonly streamPrefix: string;
-  /** 32 bytes. null where it is to be kept in the data folder; never null together with a `databaseUrl`. */
-  readonly masterKey: Buffer | null;
+  /** Base64 of 32 bytes, or several such with commas between them. null where it is kept in the data folder; never with a `databaseUrl`. */
+  readonly masterKey: string | null;
   /** Requests per minute and key. */
   readonly rateLimit: number;
   /** Transfers that move at once in one process. */
@@ -198,6 +196,11 @@ function isDuration(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+function isMasterKey(text: string): boolean {
+  const key = Buffer.from(text, 'base64');
+  return key.length === 32 && key.toString('base64') === text;
 }
 
 function isCidr(text: string): boolean {
