@@ -17,8 +17,10 @@ export interface ConnectOptions {
   max?: number;
   /** Shown in `pg_stat_activity`; `waybill` by default. */
   applicationName?: string;
-  /** Milliseconds after which the server ends a statement; none by default. */
-  statementTimeoutMs?: number;
+  /** Settings of every session, such as `statement_timeout` in milliseconds; none by default. */
+  settings?: Record<string, string | number>;
+  /** Connections stay open until one side is made to close them. Without it idle and old ones are replaced. */
+  keepOpen?: boolean;
   /** Told of every connection of the pool that has closed, whatever the reason. */
   onClose?: () => void;
 }
@@ -39,19 +41,20 @@ const timestamptz = {
  * driver would encode it a second time.
  */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
+  const { max = 10, applicationName = 'waybill', settings = {}, keepOpen = false, onClose = () => {} } = options;
   return postgres(url, {
-    max: options.max ?? 10,
+    max,
     connect_timeout: 10,
-    idle_timeout: 300,
+    ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
     types: { bigint: postgres.BigInt, timestamptz },
     connection: {
-      application_name: options.applicationName ?? 'waybill',
+      application_name: applicationName,
       TimeZone: 'UTC',
       DateStyle: 'ISO',
       idle_in_transaction_session_timeout: 60_000,
-      ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
+      ...settings,
     },
     onnotice: () => {},
-    ...(options.onClose === undefined ? {} : { onclose: options.onClose }),
+    onclose: onClose,
   });
 }

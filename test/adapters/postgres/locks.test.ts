@@ -1,0 +1,157 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { createLocks, type Locks } from '../../../src/adapters/postgres/locks.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+
+const LOCKS = resolve(import.meta.dirname, '../../../src/adapters/postgres/locks.ts');
+const never = new AbortController().signal;
+
+describeWithPostgres('locks', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database?.drop());
+
+  const open: Locks[] = [];
+  afterEach(() => Promise.all(open.splice(0).map((locks) => locks.close())));
+  function openLocks(): Locks {
+    const locks = createLocks(database.url, { pollMs: 20 });
+    open.push(locks);
+    return locks;
+  }
+
+  /** Ends the connections of all locks, as a restart of the server does. */
+  const cutConnections = () =>
+    database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'waybill locks' and datname = current_database()`;
+
+  it('gives a lock to one process only, until that gives it back', async () => {
+    const [one, other] = [openLocks(), openLocks()];
+    const held = await one.acquire('a', never);
+    expect(await other.tryAcquire('a')).toBeNull();
+    expect(await other.tryAcquire('b')).not.toBeNull();
+    await held.release();
+    expect(await other.tryAcquire('a')).not.toBeNull();
+  });
+
+  it('is not re-entrant', async () => {
+    const locks = openLocks();
+    const attempts = await Promise.all([locks.tryAcquire('a'), locks.tryAcquire('a'), locks.tryAcquire('a')]);
+    expect(attempts.filter((held) => held !== null)).toHaveLength(1);
+    expect(await locks.tryAcquire('a')).toBeNull();
+  });
+
+  it('does not give back what somebody else has taken meanwhile', async () => {
+    const locks = openLocks();
+    const first = await locks.acquire('a', never);
+    await Promise.all([first.release(), first.release()]);
+    const second = await locks.acquire('a', never);
+    await first.release();
+    expect(await openLocks().tryAcquire('a')).toBeNull();
+    expect(second.signal.aborted).toBe(false);
+  });
+
+  it('lets every waiter have its turn, one at a time', async () => {
+    const processes = [openLocks(), openLocks()];
+    let inside = 0;
+    let most = 0;
+    const turn = async (locks: Locks) => {
+      const held = await locks.acquire('a', never);
+      most = Math.max(most, ++inside);
+      await database.sql`select 1`;
+      inside--;
+      await held.release();
+    };
+    await Promise.all(processes.flatMap((locks) => [turn(locks), turn(locks), turn(locks)]));
+    expect(most).toBe(1);
+  });
+
+  it('waits on one connection, however many wait', async () => {
+    const holder = openLocks();
+    const names = Array.from({ length: 10 }, (_, index) => `many-${index}`);
+    const held = await Promise.all(names.map((name) => holder.acquire(name, never)));
+    const waiting = openLocks();
+    const waiters = names.map((name) => waiting.acquire(name, never));
+    await waiting.tryAcquire('another');
+    const [row] = await database.sql`
+      select count(*)::int as count from pg_stat_activity where application_name = 'waybill locks' and datname = current_database()`;
+    expect(row).toEqual({ count: 2 });
+    await Promise.all(held.map((lock) => lock.release()));
+    expect(await Promise.all(waiters)).toHaveLength(10);
+  });
+
+  it('ends waiting when the signal aborts', async () => {
+    const [one, other] = [openLocks(), openLocks()];
+    const held = await one.acquire('a', never);
+    const controller = new AbortController();
+    const waiting = other.acquire('a', controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+    await held.release();
+    expect(await one.tryAcquire('a')).not.toBeNull();
+  });
+
+  it('tells the holder that its connection was lost, and lets others have the lock', async () => {
+    const [one, other] = [openLocks(), openLocks()];
+    const held = await one.acquire('a', never);
+    const waiting = other.acquire('a', never);
+    const lost = once(held.signal, 'abort');
+    await cutConnections();
+    await lost;
+    expect(held.signal.aborted).toBe(true);
+    const next = await waiting;
+    await held.release();
+    expect(await one.tryAcquire('a')).toBeNull();
+    expect(next.signal.aborted).toBe(false);
+  });
+
+  it('gives and takes after a lost connection as before', async () => {
+    const locks = openLocks();
+    const held = await locks.acquire('a', never);
+    const lost = once(held.signal, 'abort');
+    await cutConnections();
+    await lost;
+    const again = await locks.acquire('a', never);
+    expect(await openLocks().tryAcquire('a')).toBeNull();
+    await again.release();
+  });
+
+  it('goes to the next when its process is killed', async () => {
+    const script = `
+      import { createLocks } from ${JSON.stringify(LOCKS)};
+      await createLocks(process.env.LOCKS_URL).acquire('a', new AbortController().signal);
+      console.log('held');
+      setInterval(() => {}, 1_000);`;
+    const child: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, LOCKS_URL: database.url },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    try {
+      await once(child.stdout!, 'data');
+      const locks = openLocks();
+      expect(await locks.tryAcquire('a')).toBeNull();
+      child.kill('SIGKILL');
+      const held = await locks.acquire('a', never);
+      expect(held.signal.aborted).toBe(false);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  it('gives everything back when it is closed', async () => {
+    const locks = openLocks();
+    const held = await locks.acquire('a', never);
+    const other = openLocks();
+    const blocked = await other.acquire('b', never);
+    const waiting = locks.acquire('b', never);
+    const refused = expect(waiting).rejects.toThrow('closed');
+    await locks.close();
+    await refused;
+    expect(held.signal.aborted).toBe(true);
+    await expect(locks.tryAcquire('c')).rejects.toThrow('closed');
+    expect(blocked.signal.aborted).toBe(false);
+    await other.acquire('a', never);
+  });
+});
