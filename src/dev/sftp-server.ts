@@ -1,0 +1,79 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, realpath } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import ssh2, { type AuthContext, type Connection } from 'ssh2';
+import { serveFiles } from './sftp-files.ts';
+
+export interface DemoServerOptions {
+  /** Made where there is none; `/` to those who sign in. */
+  root: string;
+  /** On loopback; 0 for any free one. */
+  port: number;
+  /** In OpenSSH's form. */
+  hostKey: string;
+  username: string;
+  password: string;
+}
+
+export interface DemoServer {
+  port: number;
+  /** Ends every connection too. */
+  close(): Promise<void>;
+}
+
+/** An SFTP server in this process, with one account. Throws what `listen` throws, such as EADDRINUSE. */
+export async function startDemoServer({ root, port, hostKey, username, password }: DemoServerOptions): Promise<DemoServer> {
+  await mkdir(root, { recursive: true });
+  const realRoot = await realpath(root);
+  const ssh = new ssh2.Server({ hostKeys: [hostKey] }, (connection) => {
+    connection.on('authentication', (context) => (matches(context, username, password) ? context.accept() : context.reject(['password'])));
+    connection.on('ready', () => serveSessions(connection, realRoot));
+    // Whoever breaks off, or has no business here, needs no word in the log.
+    connection.on('error', () => undefined);
+  });
+
+  const sockets = new Set<Socket>();
+  const server = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket.once('close', () => sockets.delete(socket)));
+    ssh.injectSocket(socket);
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** An ed25519 host key in OpenSSH's form. */
+export function newHostKey(): string {
+  return ssh2.utils.generateKeyPairSync('ed25519').private;
+}
+
+/** As `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. */
+export function fingerprintOf(hostKey: string): string {
+  const key = ssh2.utils.parseKey(hostKey);
+  if (key instanceof Error) throw key;
+  const digest = createHash('sha256').update(key.getPublicSSH()).digest('base64');
+  return `SHA256:${digest.replace(/=+$/, '')}`;
+}
+
+function matches(context: AuthContext, username: string, password: string): boolean {
+  return context.method === 'password' && same(context.username, username) && same(context.password, password);
+}
+
+function same(given: string, expected: string): boolean {
+  const [a, b] = [given, expected].map((text) => createHash('sha256').update(text).digest()) as [Buffer, Buffer];
+  return timingSafeEqual(a, b);
+}
+
+function serveSessions(connection: Connection, root: string): void {
+  connection.on('session', (accept) => {
+    accept().on('sftp', (acceptSftp) => serveFiles(acceptSftp(), root));
+  });
+}
