@@ -283,15 +283,14 @@ export function describeEventStore(name: string, setup: () => Promise<Engine>, s
       it('loses and doubles no append where connections are cut under writers', async (context) => {
         if (!engine.drop) return context.skip('this engine gives no way to cut its connections');
         let writing = true;
-        const cutting = (async () => {
-          while (writing) {
-            await engine.drop?.();
-            await sleep(100);
-          }
-        })();
-        await Promise.all(numbers(16).map((writer) => appendMany(store, `stream-${writer}`, 25)));
-        writing = false;
-        await cutting;
+        const write = Promise.all(numbers(16).map((writer) => appendMany(store, `stream-${writer}`, 25))).finally(() => {
+          writing = false;
+        });
+        while (writing) {
+          await engine.drop();
+          await sleep(100);
+        }
+        await write;
         const streams = await Promise.all(numbers(16).map((writer) => store.read(`stream-${writer}`)));
         for (const stream of streams) expect(stream.map(({ revision }) => revision)).toEqual(numbers(25));
       });

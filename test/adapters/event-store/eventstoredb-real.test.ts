@@ -1,0 +1,52 @@
+import { GenericContainer, getContainerRuntimeClient, Wait } from 'testcontainers';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { describeEventStore, type Engine } from './contract.ts';
+
+const IMAGE = 'eventstore/eventstore:24.2';
+
+type Server = { url: string; stop(): Promise<unknown> } | { absent: string };
+
+/** `EVENTSTORE_URL`, which has to answer, else a container where Docker can give one. */
+async function findServer(): Promise<Server> {
+  const url = process.env.EVENTSTORE_URL;
+  if (url) return { url, stop: async () => undefined };
+  try {
+    await getContainerRuntimeClient();
+    const container = await new GenericContainer(IMAGE)
+      .withEnvironment({ EVENTSTORE_INSECURE: 'true', EVENTSTORE_MEM_DB: 'true' })
+      .withExposedPorts(2113)
+      .withWaitStrategy(Wait.forHttp('/health/live', 2113).forStatusCode(204))
+      .start();
+    return { url: `esdb://${container.getHost()}:${container.getMappedPort(2113)}?tls=false`, stop: () => container.stop() };
+  } catch (error) {
+    return { absent: `no EVENTSTORE_URL, and no container of ${IMAGE}: ${(error as Error).message}` };
+  }
+}
+
+const server = await findServer();
+
+async function startEngine(): Promise<Engine> {
+  if ('absent' in server) throw new Error(server.absent);
+  const stores: EventStore[] = [];
+  // Only a single node without TLS can be reached by another address than its own.
+  const single = /^esdb:\/\/([^@/?,:]+):(\d+)(\/?\?.*tls=false.*)$/i.exec(server.url);
+  const proxy = single && (await startTcpProxy({ host: single[1] as string, port: Number(single[2]) }));
+  const url = proxy ? `esdb://${proxy.host}:${proxy.port}${single[3]}` : server.url;
+  return {
+    async open(prefix) {
+      const store = createEventStoreDb({ url, prefix });
+      stores.push(store);
+      return store;
+    },
+    ...(proxy && { drop: async () => proxy.cut() }),
+    async close() {
+      await Promise.all(stores.map((store) => store.close()));
+      await proxy?.close();
+      await server.stop();
+    },
+  };
+}
+
+describeEventStore('a real EventStoreDB', startEngine, 'absent' in server ? server.absent : null);
