@@ -21,6 +21,8 @@ create table work.transfer_jobs (
   -- claims are taken in this order: the time it became due, moved by its priority
   rank timestamptz not null,
   due_at timestamptz not null,
+  source text not null,
+  destination text not null,
   source_endpoint_id text,
   destination_endpoint_id text not null,
   -- the fence: whoever writes names the claim he holds

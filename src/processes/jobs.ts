@@ -1,0 +1,128 @@
+import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
+import type { NewEvent, StoredEvent } from '../domain/event.ts';
+import type { AttemptFigures, Priority, TransferEvent } from '../domain/transfer.ts';
+import type { Consumer } from '../projections/consumer.ts';
+
+/** Told whenever there may be something to admit or to claim. */
+export const JOBS_CHANNEL = 'waybill_jobs';
+
+const STREAMS = 'transfer-';
+
+/**
+ * How much earlier or later than its turn a transfer is taken for its priority. Being a time and not a
+ * class, it lets nothing starve: a low one that has waited longer goes before any high one.
+ */
+export const PRIORITY_OFFSET_MS: Record<Priority, number> = { high: -600_000, normal: 0, low: 600_000 };
+
+/** Follows the log and keeps one to-do row for every transfer that has not ended. */
+export const dispatchConsumer: Consumer = {
+  name: 'dispatch',
+  table: 'work.checkpoints',
+  version: 1,
+  streams: [STREAMS],
+  apply: (tx, events) => recordInJobs(tx, events),
+};
+
+interface Job {
+  transfer_id: string;
+  account_id: string;
+  status: 'pending' | 'queued' | 'in_progress';
+  revision: number;
+  priority: Priority;
+  source: string;
+  destination: string;
+  source_endpoint_id: string | null;
+  destination_endpoint_id: string;
+  claim_id: string | null;
+  due_at: string;
+  figures: AttemptFigures | null;
+}
+
+type KnownJob = Omit<Job, 'figures'> & { changed?: undefined };
+
+/**
+ * Brings the to-do rows up to these events, oldest first. Whoever appended them may do so without
+ * waiting for the subscription: what a row has seen already changes nothing.
+ */
+export async function recordInJobs(sql: Queryable | Transaction, events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[]): Promise<void> {
+  const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
+  const rows = await sql<KnownJob[]>`
+    select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
+      from work.transfer_jobs where transfer_id = any(${ids})`;
+  const jobs = new Map<string, Job>(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
+  const changed = new Map<string, Job | 'ended'>();
+  for (const event of events) {
+    const id = event.stream.slice(STREAMS.length);
+    const before = changed.get(id) ?? jobs.get(id) ?? null;
+    if (before === 'ended' || (before !== null && event.revision <= before.revision)) continue;
+    const after = jobAfter(before, event as TransferEvent & NewEvent, event.revision);
+    if (after !== null) changed.set(id, after);
+  }
+  const ended = [...changed].filter(([, job]) => job === 'ended').map(([id]) => id);
+  const open = [...changed.values()].filter((job) => job !== 'ended');
+  if (ended.length > 0) await sql`delete from work.transfer_jobs where transfer_id = any(${ended})`;
+  if (open.length > 0) await save(sql, open);
+}
+
+/** null where the row is gone already: the transfer has ended since. */
+function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: number): Job | 'ended' | null {
+  if (event.type === 'transfer.created') {
+    const { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id, created_at } = event.data;
+    const facts = { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id };
+    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, figures: null };
+  }
+  if (job === null) return null;
+  switch (event.type) {
+    case 'transfer.queued': {
+      const due_at = event.data.reason === 'retry' ? event.data.not_before : job.due_at;
+      const figures = event.data.reason === 'admitted' ? null : event.data;
+      return { ...job, status: 'queued', revision, claim_id: null, due_at, figures };
+    }
+    case 'transfer.in_progress':
+      return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id };
+    default:
+      return 'ended';
+  }
+}
+
+async function save(sql: Queryable, jobs: Job[]): Promise<void> {
+  await sql`
+    insert into work.transfer_jobs as j (
+      transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
+      claim_id, due_at, rank, size_bytes, transferred_bytes)
+    select n.transfer_id, n.account_id, n.status, n.revision, n.priority, n.source, n.destination, n.source_endpoint_id, n.destination_endpoint_id,
+           n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.size_bytes, coalesce(n.transferred_bytes, 0)
+      from unnest(
+        ${jobs.map((job) => job.transfer_id)}::text[],
+        ${jobs.map((job) => job.account_id)}::text[],
+        ${jobs.map((job) => job.status)}::text[],
+        ${jobs.map((job) => job.revision)}::integer[],
+        ${jobs.map((job) => job.priority)}::text[],
+        ${jobs.map((job) => job.source)}::text[],
+        ${jobs.map((job) => job.destination)}::text[],
+        ${jobs.map((job) => job.source_endpoint_id)}::text[],
+        ${jobs.map((job) => job.destination_endpoint_id)}::text[],
+        ${jobs.map((job) => job.claim_id)}::text[],
+        ${jobs.map((job) => job.due_at)}::text[],
+        ${jobs.map(rankOf)}::text[],
+        ${jobs.map((job) => job.figures?.size_bytes ?? null)}::bigint[],
+        ${jobs.map((job) => job.figures?.transferred_bytes ?? null)}::bigint[])
+      as n(transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
+           claim_id, due_at, rank, size_bytes, transferred_bytes)
+    on conflict (transfer_id) do update set
+      status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank,
+      claim_id = excluded.claim_id,
+      claimed_by = case when j.claim_id = excluded.claim_id then j.claimed_by end,
+      -- the claim that the log names holds, also where another was noted here meanwhile
+      lease_until = case when excluded.claim_id is null then null
+                         when j.claim_id = excluded.claim_id then j.lease_until
+                         else now() + interval '30 seconds' end,
+      size_bytes = coalesce(excluded.size_bytes, j.size_bytes),
+      transferred_bytes = greatest(excluded.transferred_bytes, j.transferred_bytes)
+    where j.revision < excluded.revision`;
+  if (jobs.some(({ status }) => status !== 'in_progress')) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
+}
+
+function rankOf({ due_at, priority }: Job): string {
+  return new Date(Date.parse(due_at) + PRIORITY_OFFSET_MS[priority]).toISOString();
+}

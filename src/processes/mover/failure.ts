@@ -1,0 +1,43 @@
+import { type FileStep, FileError } from '../../adapters/files/port.ts';
+import type { AttemptFailure, TransferPhase } from '../../domain/transfer-errors.ts';
+
+export type Side = 'source' | 'destination';
+
+const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
+  source: { connect: 'source_connect', sign_in: 'source_sign_in', open: 'source_open', transfer: 'read', verify: 'verify', commit: 'commit' },
+  destination: {
+    connect: 'destination_connect',
+    sign_in: 'destination_sign_in',
+    open: 'destination_open',
+    transfer: 'write',
+    verify: 'verify',
+    commit: 'commit',
+  },
+};
+
+/** An attempt that ended for a reason that its reader is to be told. */
+export class AttemptError extends Error {
+  override readonly name = 'AttemptError';
+  readonly failure: AttemptFailure;
+
+  constructor(failure: AttemptFailure, options?: ErrorOptions) {
+    super(failure.message, options);
+    this.failure = failure;
+  }
+}
+
+/** Runs work of one side; what its adapter throws becomes an AttemptError that names the phase. */
+export async function onSide<T>(side: Side, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    throw new AttemptError({ code: error.code, message: error.message, phase: PHASES[side][error.step] }, { cause: error });
+  }
+}
+
+/** What an attempt's error is to its reader. An error that nobody foresaw keeps its details to the log. */
+export function toFailure(error: unknown): AttemptFailure {
+  if (error instanceof AttemptError) return error.failure;
+  return { code: 'internal_error', message: 'The attempt ended in an error that was not foreseen', phase: 'prepare' };
+}

@@ -1,0 +1,121 @@
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createBell } from '../../bell.ts';
+import type { Vault } from '../../adapters/vault.ts';
+import { newId } from '../../domain/ids.ts';
+import { listEndpoints } from '../../projections/catalog-queries.ts';
+import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { type Claim, claimTransfers, renewLeases } from '../claims.ts';
+import { JOBS_CHANNEL } from '../jobs.ts';
+import { type Attempt, beginAttempt } from './attempt.ts';
+import { createEndpointPool } from './endpoint-pool.ts';
+import { createSlotPool } from './slots.ts';
+
+/** Memory for bytes under way: 20 slots of 8 MiB in a process, whatever moves. */
+const SLOTS = 20;
+const LOOK_MS = 1_000;
+/** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
+const RENEW_MS = 1_000;
+/** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
+const CUT_OFF_MS = 20_000;
+/** The share of the newest transfer in the mean duration that estimates rest on. */
+const NEWEST = 0.1;
+
+export interface MoverDeps extends ConsumerDeps {
+  vault: Vault;
+  /** Transfers that move at once. */
+  slots: number;
+  retryDelays: number[];
+  /** How long a shutdown waits for moves to end by themselves, in milliseconds. */
+  graceMs: number;
+}
+
+/**
+ * Claims transfers that are due and moves them, until the signal aborts. Then it claims nothing more,
+ * gives what moves its grace time, hands back what has not ended, and returns.
+ */
+export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<void> {
+  const processId = `${hostname()}:${process.pid}:${newId('clm').slice(-6)}`;
+  const endpoints = createEndpointPool(deps.vault);
+  const slots = createSlotPool(SLOTS);
+  const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
+  const bell = createBell();
+  const listening = await deps.sql.listen(JOBS_CHANNEL, bell.ring, bell.ring);
+  signal.addEventListener('abort', bell.ring);
+  let meanMs: number | null = null;
+
+  const attemptDeps = { ...deps, actor: `mover:${processId}`, endpoints, slots: slots, renew: renewNow };
+
+  async function renewNow(claim: Claim): Promise<boolean> {
+    const entry = attempts.get(claim.claimId);
+    if (!entry) return false;
+    return (await renewLeases(deps.sql, [{ ...claim, figures: entry.attempt.figures }])).has(claim.claimId);
+  }
+
+  async function claimSome(): Promise<number> {
+    const free = deps.slots - attempts.size;
+    if (free <= 0) return 0;
+    const claims = await claimTransfers(deps.sql, processId, free);
+    if (claims.length === 0) return 0;
+    const catalog = await listEndpoints(deps.sql);
+    for (const claim of claims) {
+      const attempt = beginAttempt(attemptDeps, claim, catalog);
+      const startedAt = performance.now();
+      attempts.set(claim.claimId, { attempt, renewedAt: startedAt });
+      void attempt.done.then(() => {
+        attempts.delete(claim.claimId);
+        const took = performance.now() - startedAt;
+        meanMs = meanMs === null ? took : meanMs * (1 - NEWEST) + took * NEWEST;
+        bell.ring();
+      });
+    }
+    return claims.length;
+  }
+
+  /** Runs beside the claims, also through the grace time of a shutdown, until every attempt has ended. */
+  async function keepLeases(): Promise<void> {
+    while (!signal.aborted || attempts.size > 0) {
+      const now = performance.now();
+      const renewals = [...attempts.values()].map(({ attempt }) => ({ ...attempt.claim, figures: attempt.figures }));
+      const held = await renewAll(renewals);
+      for (const entry of attempts.values()) {
+        const { claimId } = entry.attempt.claim;
+        if (held?.has(claimId)) entry.renewedAt = now;
+        else if (held && renewals.some((renewal) => renewal.claimId === claimId)) entry.attempt.stop('lease_lost');
+        else if (performance.now() - entry.renewedAt > CUT_OFF_MS) entry.attempt.stop('lease_lost');
+      }
+      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(() => undefined);
+    }
+  }
+
+  async function renewAll(renewals: Parameters<typeof renewLeases>[1]): Promise<Set<string> | null> {
+    try {
+      await deps.sql`
+        insert into work.movers (process_id, slots, active, mean_duration_ms) values (${processId}, ${deps.slots}, ${attempts.size}, ${meanMs})
+        on conflict (process_id) do update set slots = excluded.slots, active = excluded.active, mean_duration_ms = excluded.mean_duration_ms, seen_at = now()`;
+      return renewals.length > 0 ? await renewLeases(deps.sql, renewals) : new Set();
+    } catch (error) {
+      deps.logger.warn({ err: error }, 'leases could not be renewed');
+      return null;
+    }
+  }
+
+  const keeping = keepLeases();
+  while (!signal.aborted) {
+    const claimed = await claimSome().catch((error: unknown) => {
+      deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
+      return 0;
+    });
+    if (claimed === 0) await bell.wait(LOOK_MS);
+  }
+
+  await listening.unlisten().catch(() => undefined);
+  const grace = setTimeout(() => {
+    for (const { attempt } of attempts.values()) attempt.stop('shutdown');
+  }, deps.graceMs);
+  await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
+  clearTimeout(grace);
+  await keeping;
+  await endpoints.close();
+  await deps.sql`delete from work.movers where process_id = ${processId}`.catch(() => undefined);
+}
