@@ -1,0 +1,234 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh2';
+import SftpClient from 'ssh2-sftp-client';
+import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint.ts';
+import { FileError, type FileStep } from '../port.ts';
+import { abortable, abortError, fileError, type SshError } from './errors.ts';
+import { distrust, fingerprintOf } from './host-key.ts';
+
+export type SftpCredentials = Extract<EndpointCredentials, { password: string } | { private_key: string }>;
+
+export interface SftpTimeouts {
+  /** Until the TCP connection stands, and again until SFTP is open. */
+  connectMs: number;
+  /** Without a byte from the server while it owes an answer. */
+  stallMs: number;
+  /** How long a connection that nobody uses is kept. */
+  idleMs: number;
+}
+
+export interface Target {
+  settings: SftpSettings;
+  credentials: SftpCredentials;
+  timeouts: SftpTimeouts;
+}
+
+type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
+
+/** Errors of its methods are the server's and ssh2's own; `fileError` tells what they mean. */
+export interface Connection {
+  /** False as soon as it is lost or closed. */
+  readonly usable: boolean;
+  /** Bytes that one read and one write request may carry. */
+  readonly packet: { read: number; write: number };
+  /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
+  readonly extensions: ReadonlySet<string>;
+  /** Sends a request and awaits its answer. Fails too when the connection is lost or stalls. */
+  request<Result = void>(send: (sftp: SFTPWrapper, done: Callback<Result>) => void): Promise<Result>;
+  list(path: string): Promise<SftpClient.FileInfo[]>;
+  onLost(listener: () => void): void;
+  close(): void;
+}
+
+/** What ssh2 keeps of the server's greeting and limits; its types don't tell. */
+interface Negotiated {
+  _extensions: Record<string, string>;
+  _maxReadLen: number;
+  _maxWriteLen: number;
+}
+
+interface Session {
+  client: SftpClient;
+  ssh: Client;
+  sftp: SFTPWrapper & Negotiated;
+  socket: Socket;
+}
+
+/** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */
+export async function openConnection({ settings, credentials, timeouts }: Target): Promise<Connection> {
+  const socket = await dial(settings, timeouts.connectMs);
+  const session = await handshake(socket, settings, timeouts.connectMs, signIn(credentials), (fingerprint) => {
+    const reason = distrust(fingerprint, settings.host_key_sha256);
+    return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
+  });
+  return attend(session, timeouts.stallMs);
+}
+
+/** The fingerprint of the host key that a server presents, without any attempt to sign in. Throws FileError. */
+export async function presentedHostKey(settings: SftpSettings, timeoutMs: number, signal: AbortSignal): Promise<string> {
+  const socket = await dial(settings, timeoutMs, signal);
+  const seen = new FileError('host_key_mismatch', 'connect', 'The host key is all that was asked for');
+  let presented = '';
+  const shake = handshake(socket, settings, timeoutMs, {}, (fingerprint) => {
+    presented = fingerprint;
+    return seen;
+  });
+  try {
+    await abortable(shake, signal, 'connect');
+  } catch (error) {
+    if (error !== seen) throw error;
+  } finally {
+    socket.destroy();
+  }
+  return presented;
+}
+
+/** Opens the TCP connection. Nagle's algorithm would hold every small request back for a round trip. */
+async function dial({ host, port }: SftpSettings, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {
+  const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 });
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    await once(socket, 'connect', { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    return socket;
+  } catch (error) {
+    socket.on('error', () => {}).destroy();
+    if (signal?.aborted) throw abortError(signal, 'connect');
+    if (timeout.aborted) throw new FileError('timeout', 'connect', `${host}:${port}: no connection within ${timeoutMs / 1000} s`);
+    throw fileError(error, 'connect', `${host}:${port}`);
+  }
+}
+
+/** `judge` answers a fingerprint with the error to fail with, or with null: only then anything secret is sent. */
+async function handshake(
+  socket: Socket,
+  { host, port, username }: SftpSettings,
+  timeoutMs: number,
+  credentials: ConnectConfig,
+  judge: (fingerprint: string) => FileError | null,
+): Promise<Session> {
+  const client = new SftpClient('waybill', {});
+  const { client: ssh } = client as unknown as { client: Client };
+  let step: FileStep = 'connect';
+  let failure: unknown = null;
+  const timer = setTimeout(() => {
+    failure ??= new FileError('timeout', step, `${host}:${port}: no answer within ${timeoutMs / 1000} s`);
+    socket.destroy();
+  }, timeoutMs);
+  ssh.setMaxListeners(0);
+  ssh.on('error', (error) => {
+    failure ??= error;
+  });
+  ssh.on('handshake', () => {
+    step = 'sign_in';
+  });
+  ssh.on('keyboard-interactive', (_name, _instructions, _language, prompts, finish) => {
+    finish(prompts.length === 1 && credentials.password !== undefined ? [credentials.password] : prompts.map(() => ''));
+  });
+  try {
+    const sftp = await client.connect({
+      ...credentials,
+      sock: socket,
+      username,
+      readyTimeout: 0,
+      // The verdict goes through the callback: ssh2 takes a promise for a yes.
+      hostVerifier: (key: Buffer, verify: (trusted: boolean) => void) => {
+        failure = judge(fingerprintOf(key));
+        verify(failure === null);
+      },
+    });
+    return { client, ssh, sftp: sftp as Session['sftp'], socket };
+  } catch (error) {
+    socket.destroy();
+    throw fileError(failure ?? error, step, `${host}:${port}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** One attempt with what the endpoint has, so that a wrong password counts once towards a lock-out. */
+function signIn(credentials: SftpCredentials): ConnectConfig {
+  if ('private_key' in credentials) {
+    const { private_key: privateKey, passphrase } = credentials;
+    return { privateKey, ...(passphrase === undefined ? {} : { passphrase }), authHandler: oneOf(['publickey']) };
+  }
+  return { password: credentials.password, tryKeyboard: true, authHandler: oneOf(['password', 'keyboard-interactive']) };
+}
+
+function oneOf(methods: AuthenticationType[]): ConnectConfig['authHandler'] {
+  let tried = false;
+  return (offered: AuthenticationType[] | null, _partial, next) => {
+    if (offered === null) return next('none');
+    const method = tried ? undefined : methods.find((name) => offered.includes(name));
+    tried = true;
+    next(method ?? (false as never));
+  };
+}
+
+function attend({ client, ssh, sftp, socket }: Session, stallMs: number): Connection {
+  const unanswered = new Set<(error: Error) => void>();
+  const listeners: (() => void)[] = [];
+  let lost: SshError | null = null;
+  let lastByteAt = 0;
+
+  function lose(error: SshError): void {
+    if (lost) return;
+    lost = error;
+    clearInterval(watch);
+    socket.destroy();
+    for (const fail of unanswered) fail(error);
+    for (const listener of listeners) listener();
+  }
+
+  function checkForStall(): void {
+    if (unanswered.size === 0 || performance.now() - lastByteAt < stallMs) return;
+    lose(Object.assign(new Error(`no byte came from the server for ${stallMs / 1000} s`), { code: 'ESTALLED' }));
+  }
+
+  const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
+  socket.on('data', () => {
+    lastByteAt = performance.now();
+  });
+  ssh.on('error', lose);
+  ssh.on('close', () => lose(new Error('the server closed the connection')));
+  sftp.on('error', lose);
+  sftp.on('close', () => lose(new Error('the server ended the SFTP session')));
+
+  // ssh2 never answers what is sent after the end of a connection, so requests are failed from here.
+  function settle<Result>(start: (done: Callback<Result>) => void): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (lost) return reject(lost);
+      if (unanswered.size === 0) lastByteAt = performance.now();
+      unanswered.add(reject);
+      const done: Callback<Result> = (error, result) => {
+        unanswered.delete(reject);
+        if (error) reject(lost ?? error);
+        else resolve(result);
+      };
+      try {
+        start(done);
+      } catch (error) {
+        done(error as Error, undefined as never);
+      }
+    });
+  }
+
+  return {
+    get usable() {
+      return lost === null;
+    },
+    packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
+    extensions: new Set(Object.keys(sftp._extensions)),
+    request: (send) => settle((done) => send(sftp, done)),
+    list: (path) =>
+      settle(
+        (done) =>
+          void client.list(path).then(
+            (entries) => done(null, entries),
+            (error) => done(error, []),
+          ),
+      ),
+    onLost: (listener) => listeners.push(listener),
+    close: () => lose(new Error('the connection was closed')),
+  };
+}

@@ -1,0 +1,209 @@
+import { basename, dirname, join } from 'node:path/posix';
+import type { Stats } from 'ssh2';
+import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { abortable, abortError, fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { CHUNK_SIZE, REQUESTS_IN_FLIGHT, slices } from './limits.ts';
+import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
+import { publish } from './publish.ts';
+import { createWindow } from './window.ts';
+
+const MAX_NAME_BYTES = 150;
+
+/** What stands in a resume point: the name of the part file, in the folder of the destination. */
+interface ResumeState {
+  part: string;
+}
+
+/** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
+export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
+  const { signal, size } = options;
+  const lease = await pool.acquire(size > CHUNK_SIZE ? WHOLE : SMALL, signal);
+  try {
+    return await abortable(openPart(pool, lease, path, options), signal, 'open');
+  } catch (error) {
+    if (signal.aborted) lease.abandon();
+    else lease.release();
+    throw fileError(error, 'open', path, 'destination');
+  }
+}
+
+async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
+  const { connection } = lease;
+  const { resume, overwrite, transferId, claimId } = options;
+  const part = join(dirname(path), `.${cut(basename(path))}.${transferId}.${claimId}.part`);
+  if (resume === null && !overwrite && (await statOf(connection, path))) {
+    throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
+  }
+  const taken = resume && (await takeOver(connection, join(dirname(path), (resume.state as ResumeState).part), part));
+  if (resume && taken && taken.size >= resume.bytes) {
+    const handle = await open(connection, part, 'r+');
+    return destinationFile(pool, lease, { path, part, handle, resumedFrom: resume.bytes, options });
+  }
+  const handle = await createPart(connection, part);
+  return destinationFile(pool, lease, { path, part, handle, resumedFrom: 0, options });
+}
+
+/** At most 150 bytes of a name, not cut within a character: ids and dots come to it, and 255 is the common limit. */
+function cut(name: string): string {
+  let bytes = 0;
+  let kept = '';
+  for (const character of name) {
+    bytes += Buffer.byteLength(character);
+    if (bytes > MAX_NAME_BYTES) break;
+    kept += character;
+  }
+  return kept;
+}
+
+function statOf(connection: Connection, path: string): Promise<Stats | null> {
+  return connection
+    .request<Stats>((sftp, done) => sftp.stat(path, done))
+    .catch((error) => {
+      if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) return null;
+      throw error;
+    });
+}
+
+function open(connection: Connection, path: string, flags: 'r+' | 'wx'): Promise<Buffer> {
+  return connection.request<Buffer>((sftp, done) => sftp.open(path, flags, done));
+}
+
+/** Renames the predecessor's part to ours, so that it can't be written under its old name; null where it is gone. */
+async function takeOver(connection: Connection, theirs: string, ours: string): Promise<Stats | null> {
+  if (theirs !== ours) {
+    await connection
+      .request((sftp, done) => sftp.rename(theirs, ours, done))
+      .catch((error) => {
+        if (!hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw error;
+      });
+  }
+  return statOf(connection, ours);
+}
+
+/** Creates the part, with the folders that are missing. One under this name is our own from an earlier try. */
+async function createPart(connection: Connection, part: string): Promise<Buffer> {
+  try {
+    return await open(connection, part, 'wx');
+  } catch (error) {
+    if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
+    else if (await statOf(connection, part)) await connection.request((sftp, done) => sftp.unlink(part, done));
+    else throw error;
+    return open(connection, part, 'wx');
+  }
+}
+
+async function makeFolder(connection: Connection, folder: string): Promise<void> {
+  const make = () => connection.request((sftp, done) => sftp.mkdir(folder, done));
+  await make()
+    .catch(async (error) => {
+      if (!hasStatus(error, SSH_FX_NO_SUCH_FILE) || folder === '/') throw error;
+      await makeFolder(connection, dirname(folder));
+      await make();
+    })
+    .catch((error) => {
+      // Another transfer may have made it meanwhile; version 3 has no status of its own for that.
+      if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
+    });
+}
+
+interface Opened {
+  path: string;
+  part: string;
+  handle: Buffer;
+  resumedFrom: number;
+  options: OpenDestination;
+}
+
+function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumedFrom, options }: Opened): DestinationFile {
+  const { connection } = lease;
+  const { signal, size, overwrite } = options;
+  const window = createWindow(REQUESTS_IN_FLIGHT);
+  let isOpen = true;
+  const abandon = () => lease.abandon();
+  signal.addEventListener('abort', abandon, { once: true });
+
+  async function fail(error: unknown, step: FileStep): Promise<FileError> {
+    if (signal.aborted) return abortError(signal, step);
+    const full = hasStatus(error, SSH_FX_FAILURE) && (await hasNoRoom(connection, part));
+    return full
+      ? new FileError('disk_full', step, `${path}: no space left on the server's disk`, { cause: error })
+      : fileError(error, step, path, 'destination');
+  }
+
+  function send(offset: number, data: Buffer): Promise<void> {
+    if (signal.aborted) throw abortError(signal, 'transfer');
+    return connection.request((sftp, done) => sftp.write(handle, data, 0, data.length, offset, done));
+  }
+
+  function closeHandle(): Promise<void> {
+    isOpen = false;
+    return connection.request((sftp, done) => sftp.close(handle, done));
+  }
+
+  async function letGo(): Promise<void> {
+    signal.removeEventListener('abort', abandon);
+    if (isOpen) await closeHandle().catch(() => {});
+    lease.release();
+  }
+
+  return {
+    parallelWrites: 4,
+    chunkSize: CHUNK_SIZE,
+    resumedFrom,
+    async write(offset, data) {
+      const buffer = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+      try {
+        await window(slices(buffer.length, connection.packet.write), async ([start, end]) =>
+          send(offset + start, buffer.subarray(start, end)),
+        );
+      } catch (error) {
+        throw await fail(error, 'transfer');
+      }
+    },
+    resumePoint: (bytes) => ({ bytes, state: { part: basename(part) } satisfies ResumeState }),
+    async commit(whole) {
+      try {
+        // A server answers the requests about one handle in their order, so they need not wait for each other.
+        const flushed = connection.extensions.has('fsync@openssh.com')
+          ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
+          : null;
+        const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
+        const [stats] = await abortable(Promise.all([measured, flushed, closeHandle()]), signal, 'commit');
+        if (stats.size !== whole.size || size !== whole.size) {
+          throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${stats.size} bytes, sent were ${whole.size}`);
+        }
+        const { atomicReplace } = await abortable(publish(connection, part, path, overwrite), signal, 'commit');
+        return { size: stats.size, destinationChecksum: 'none', atomicReplace };
+      } catch (error) {
+        throw await fail(error, 'commit');
+      }
+    },
+    close: letGo,
+    async discard() {
+      await letGo();
+      // Also where the connection is gone or the transfer was aborted.
+      const cleaner = await pool.acquire(SMALL, AbortSignal.timeout(60_000));
+      try {
+        await cleaner.connection.request((sftp, done) => sftp.unlink(part, done));
+      } catch (error) {
+        if (!hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw fileError(error, 'commit', part, 'destination');
+      } finally {
+        cleaner.release();
+      }
+    },
+  };
+}
+
+/** Whether the file system is full, where the server can tell. The status of a failed write doesn't say so. */
+async function hasNoRoom(connection: Connection, path: string): Promise<boolean> {
+  if (!connection.extensions.has('statvfs@openssh.com')) return false;
+  try {
+    const disk = await connection.request<{ f_bavail: number; f_frsize: number }>((sftp, done) =>
+      sftp.ext_openssh_statvfs(dirname(path), done as never),
+    );
+    return disk.f_bavail * disk.f_frsize < 1 << 20;
+  } catch {
+    return false;
+  }
+}

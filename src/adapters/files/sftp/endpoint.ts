@@ -1,0 +1,56 @@
+import type { SftpSettings } from '../../../domain/endpoint.ts';
+import type { FileEndpoint, FileEntry } from '../port.ts';
+import { openConnection, presentedHostKey, type SftpCredentials, type SftpTimeouts } from './connection.ts';
+import { openDestination } from './destination.ts';
+import { abortable, fileError } from './errors.ts';
+import { distrust } from './host-key.ts';
+import { createPool, SMALL } from './pool.ts';
+import { openSource } from './source.ts';
+
+export interface SftpEndpointOptions {
+  settings: SftpSettings;
+  credentials: SftpCredentials;
+  maxConnections: number;
+  timeouts?: Partial<SftpTimeouts>;
+}
+
+const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
+
+const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
+
+/** One SFTP server as a FileEndpoint, with its connections kept warm for a minute. */
+export function createSftpEndpoint({ settings, credentials, maxConnections, timeouts: given }: SftpEndpointOptions): FileEndpoint {
+  const timeouts = { ...TIMEOUTS, ...given };
+  const pool = createPool(() => openConnection({ settings, credentials, timeouts }), maxConnections, timeouts);
+  return {
+    get connections() {
+      return pool.size;
+    },
+    openSource: (path, signal) => openSource(pool, path, signal),
+    openDestination: (path, options) => openDestination(pool, path, options),
+    async probe(signal) {
+      const fingerprint = await presentedHostKey(settings, timeouts.connectMs, signal);
+      const reason = distrust(fingerprint, settings.host_key_sha256);
+      return { fingerprint, trusted: reason === null, reason };
+    },
+    async list(path, signal) {
+      const lease = await pool.acquire(SMALL, signal);
+      try {
+        const entries = await abortable(lease.connection.list(path), signal, 'open');
+        return entries.map(({ name, type, size, modifyTime }) => ({
+          name,
+          type: ENTRY_TYPES[type] ?? 'other',
+          size: type === '-' ? size : null,
+          modified_at: new Date(modifyTime).toISOString(),
+        }));
+      } catch (error) {
+        throw fileError(error, 'open', path);
+      } finally {
+        lease.release();
+      }
+    },
+    async close() {
+      pool.close();
+    },
+  };
+}

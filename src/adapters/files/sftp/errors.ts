@@ -1,0 +1,80 @@
+import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import { FileError, type FileStep } from '../port.ts';
+
+/** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
+export const SSH_FX_NO_SUCH_FILE = 2;
+export const SSH_FX_PERMISSION_DENIED = 3;
+export const SSH_FX_FAILURE = 4;
+export const SSH_FX_BAD_MESSAGE = 5;
+
+/** An error as ssh2 and Node give it: a status, a system error's name, or the layer of SSH that failed. */
+export interface SshError extends Error {
+  code?: number | string;
+  level?: string;
+}
+
+/** Which file of a transfer a request is about: the same status means another thing on either side. */
+export type Side = 'source' | 'destination';
+
+const BY_LAYER: Record<string, TransferErrorCode> = { 'client-authentication': 'auth_failed', 'client-timeout': 'timeout' };
+
+const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
+
+// The destination's folders are made: where that is no use, the user may not, or a file stands in their way.
+const BY_STATUS: Record<Side, Record<number, TransferErrorCode>> = {
+  source: {
+    [SSH_FX_NO_SUCH_FILE]: 'source_not_found',
+    [SSH_FX_PERMISSION_DENIED]: 'permission_denied',
+    [SSH_FX_BAD_MESSAGE]: 'source_not_found',
+  },
+  destination: {
+    [SSH_FX_NO_SUCH_FILE]: 'permission_denied',
+    [SSH_FX_PERMISSION_DENIED]: 'permission_denied',
+    [SSH_FX_BAD_MESSAGE]: 'permission_denied',
+  },
+};
+
+// Servers say SSH_FX_FAILURE for what version 3 has no status for, and the cause in words if at all.
+const BY_WORDS: [RegExp, TransferErrorCode][] = [
+  [/no space|disk full|quota/i, 'disk_full'],
+  [/file too (large|big)/i, 'file_too_large'],
+  [/permission|access denied|read-only/i, 'permission_denied'],
+  [/too many auth|privateKey/i, 'auth_failed'],
+];
+
+/**
+ * The FileError for whatever went wrong in a step. `subject` is what it was about: a path, or the server.
+ * A refused sign-in has one message, whatever the server says of accounts and methods.
+ */
+export function fileError(error: unknown, step: FileStep, subject: string, side: Side = 'source'): FileError {
+  if (error instanceof FileError) return error;
+  const code = codeOf(error as SshError, side);
+  if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
+  return new FileError(code, step, `${subject}: ${(error as Error).message}`, { cause: error });
+}
+
+function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCode {
+  const byWords = BY_WORDS.find(([words]) => words.test(message))?.[1];
+  if (level !== undefined) return BY_LAYER[level] ?? byWords ?? 'connection_failed';
+  if (typeof code === 'number') return BY_STATUS[side][code] ?? byWords ?? 'internal_error';
+  return BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
+}
+
+/** Whether the server answered with this status. */
+export function hasStatus(error: unknown, status: number): boolean {
+  return (error as SshError | null)?.code === status;
+}
+
+/** What a wait ends with when its signal is aborted: the reason where that is a FileError. */
+export function abortError(signal: AbortSignal, step: FileStep): FileError {
+  return signal.reason instanceof FileError ? signal.reason : new FileError('connection_failed', step, 'Aborted', { cause: signal.reason });
+}
+
+/** The promise's outcome, or an `abortError` as soon as the signal is aborted. */
+export function abortable<Result>(promise: Promise<Result>, signal: AbortSignal, step: FileStep): Promise<Result> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(abortError(signal, step));
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', abort));
+}

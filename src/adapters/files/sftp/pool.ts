@@ -1,0 +1,133 @@
+import { FileError } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { abortable } from './errors.ts';
+
+/** How much of a connection a file takes: eight small ones share one, a big one fills it. */
+export const SMALL = 1;
+export const WHOLE = 8;
+
+/** A connection that has been idle this long is asked for an answer before it is used again. */
+const TRUSTED_IDLE_MS = 5_000;
+
+export interface Lease {
+  readonly connection: Connection;
+  /** Ends the use. The connection stays warm for the next. */
+  release(): void;
+  /** Ends the use at once: where nobody else uses the connection it is cut. */
+  abandon(): void;
+}
+
+export interface Pool {
+  readonly size: number;
+  /** The least loaded connection; a new one where all are full and `max` allows. Throws FileError. */
+  acquire(weight: number, signal: AbortSignal): Promise<Lease>;
+  close(): void;
+}
+
+interface Slot {
+  /** null where an old connection turned out to be dead. */
+  ready: Promise<Connection | null>;
+  connection: Connection | null;
+  load: number;
+  users: number;
+  idleSince: number;
+  idleTimer?: NodeJS.Timeout;
+}
+
+export function createPool(open: () => Promise<Connection>, max: number, times: { idleMs: number; connectMs: number }): Pool {
+  const slots = new Set<Slot>();
+  let closed = false;
+
+  function choose(weight: number): Slot {
+    const [least] = [...slots].sort((a, b) => a.load - b.load);
+    if (!least || (least.load + weight > WHOLE && slots.size < max)) return create();
+    if (least.users === 0) wake(least);
+    return least;
+  }
+
+  function create(): Slot {
+    const slot: Slot = { ready: open().then(opened, failed), connection: null, load: 0, users: 0, idleSince: 0 };
+    slots.add(slot);
+    return slot;
+
+    function opened(connection: Connection): Connection {
+      slot.connection = connection;
+      connection.onLost(() => {
+        clearTimeout(slot.idleTimer);
+        slots.delete(slot);
+      });
+      if (closed) connection.close();
+      else if (slot.users === 0) rest(slot);
+      return connection;
+    }
+
+    function failed(error: unknown): never {
+      slots.delete(slot);
+      throw error;
+    }
+  }
+
+  function rest(slot: Slot): void {
+    slot.idleSince = performance.now();
+    slot.idleTimer = setTimeout(() => slot.connection?.close(), times.idleMs).unref();
+  }
+
+  function wake(slot: Slot): void {
+    clearTimeout(slot.idleTimer);
+    const { connection } = slot;
+    if (connection && performance.now() - slot.idleSince > TRUSTED_IDLE_MS) slot.ready = test(connection);
+  }
+
+  async function test(connection: Connection): Promise<Connection | null> {
+    const timer = setTimeout(() => connection.close(), times.connectMs);
+    const alive = await connection.request<string>((sftp, done) => sftp.realpath('.', done)).catch(() => null);
+    clearTimeout(timer);
+    return alive === null && !connection.usable ? null : connection;
+  }
+
+  function leave(slot: Slot, weight: number): void {
+    slot.load -= weight;
+    slot.users--;
+    if (slot.users === 0 && slot.connection?.usable) rest(slot);
+  }
+
+  return {
+    get size() {
+      return [...slots].filter((slot) => slot.connection !== null).length;
+    },
+    async acquire(weight, signal) {
+      for (;;) {
+        if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
+        const slot = choose(weight);
+        slot.load += weight;
+        slot.users++;
+        const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
+          leave(slot, weight);
+          throw error;
+        });
+        if (connection?.usable) return lease(slot, connection, weight);
+        leave(slot, weight);
+      }
+    },
+    close() {
+      closed = true;
+      for (const slot of slots) slot.connection?.close();
+    },
+  };
+
+  function lease(slot: Slot, connection: Connection, weight: number): Lease {
+    let held = true;
+    const release = () => {
+      if (held) leave(slot, weight);
+      held = false;
+    };
+    return {
+      connection,
+      release,
+      abandon() {
+        if (held && slot.users === 1) connection.close();
+        release();
+      },
+    };
+  }
+}

@@ -1,0 +1,97 @@
+import type { Stats } from 'ssh2';
+import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { abortable, abortError, fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { CHUNK_SIZE, REQUESTS_IN_FLIGHT, slices } from './limits.ts';
+import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
+import { createWindow } from './window.ts';
+
+/** Opens a file for reading. Its size and mtime, taken before, are its identity. */
+export async function openSource(pool: Pool, path: string, signal: AbortSignal): Promise<SourceFile> {
+  let lease = await pool.acquire(SMALL, signal);
+  try {
+    // A FIFO would block the server and a directory can be opened but not read: so look first.
+    const stats = await abortable(statOf(lease.connection, path), signal, 'open');
+    if (!stats.isFile()) {
+      const what = stats.isDirectory() ? 'a directory' : 'not a regular file';
+      throw new FileError('source_not_found', 'open', `${path} is ${what}`);
+    }
+    if (stats.size > CHUNK_SIZE) {
+      lease.release();
+      lease = await pool.acquire(WHOLE, signal);
+    }
+    const { connection } = lease;
+    const opening = connection.request<Buffer>((sftp, done) => sftp.open(path, 'r', done));
+    const handle = await abortable(opening, signal, 'open');
+    return sourceFile(lease, { path, handle, identity: identityOf(stats), signal });
+  } catch (error) {
+    if (signal.aborted) lease.abandon();
+    else lease.release();
+    throw fileError(error, 'open', path);
+  }
+}
+
+function statOf(connection: Connection, path: string): Promise<Stats> {
+  return connection.request<Stats>((sftp, done) => sftp.stat(path, done));
+}
+
+function identityOf({ size, mtime }: Stats): FileIdentity {
+  return { size, version: String(mtime) };
+}
+
+interface Opened {
+  path: string;
+  handle: Buffer;
+  identity: FileIdentity;
+  signal: AbortSignal;
+}
+
+function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): SourceFile {
+  const { connection } = lease;
+  const window = createWindow(REQUESTS_IN_FLIGHT);
+  const abandon = () => lease.abandon();
+  signal.addEventListener('abort', abandon, { once: true });
+
+  function fail(error: unknown, step: FileStep): FileError {
+    return signal.aborted ? abortError(signal, step) : fileError(error, step, path);
+  }
+
+  /** A server may answer with less than was asked for: only an answer without any byte is the end of the file. */
+  async function fill(offset: number, target: Buffer): Promise<void> {
+    for (let filled = 0; filled < target.length; ) {
+      if (signal.aborted) throw abortError(signal, 'transfer');
+      const from = filled;
+      const bytes = await connection.request<number>((sftp, done) =>
+        sftp.read(handle, target, from, target.length - from, offset + from, done),
+      );
+      if (bytes === 0) throw new FileError('source_changed', 'transfer', `${path} ended at ${offset + from} of ${identity.size} bytes`);
+      filled += bytes;
+    }
+  }
+
+  return {
+    identity,
+    parallelReads: 4,
+    async read(offset, target) {
+      const buffer = Buffer.from(target.buffer, target.byteOffset, target.byteLength);
+      try {
+        await window(slices(buffer.length, connection.packet.read), ([start, end]) => fill(offset + start, buffer.subarray(start, end)));
+      } catch (error) {
+        throw fail(error, 'transfer');
+      }
+    },
+    async stat() {
+      try {
+        return identityOf(await abortable(statOf(connection, path), signal, 'verify'));
+      } catch (error) {
+        if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw new FileError('source_changed', 'verify', `${path} is no longer there`);
+        throw fail(error, 'verify');
+      }
+    },
+    async close() {
+      signal.removeEventListener('abort', abandon);
+      await connection.request((sftp, done) => sftp.close(handle, done)).catch(() => {});
+      lease.release();
+    },
+  };
+}
