@@ -1,0 +1,289 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { CommitProof, DestinationFile, FileEndpoint, OpenDestination, SourceFile } from '../../../src/adapters/files/port.ts';
+import { newId } from '../../../src/domain/ids.ts';
+
+/** A real server with an endpoint on it, and a way to its files that does not lead through the adapter. */
+export interface EndpointFixture {
+  endpoint: FileEndpoint;
+  /** Remote path of a name, which may have folders in it. */
+  path(name: string): string;
+  put(name: string, content: Buffer): Promise<void>;
+  /** null where there is no such file. */
+  get(name: string): Promise<Buffer | null>;
+  /** Names of all files on the server, part files included. */
+  names(): Promise<string[]>;
+  stop(): Promise<void>;
+}
+
+const never = new AbortController().signal;
+
+const ODD_NAMES = [
+  'with space.txt',
+  'Übergröße-文件-🚚.bin',
+  '100% #1?.txt',
+  `quote"and'quote`,
+  ' leading and trailing ',
+  '-rf',
+  '*[a]{b}',
+  '~',
+  'x'.repeat(200),
+];
+
+/** What every FileEndpoint owes to the mover. `whyNot` skips the suite by name. */
+export function describeFileEndpoint(name: string, whyNot: string | null, start: () => Promise<EndpointFixture>): void {
+  describe.skipIf(whyNot !== null)(whyNot === null ? name : `${name} (${whyNot})`, () => {
+    let fixture: EndpointFixture;
+    let endpoint: FileEndpoint;
+    beforeAll(async () => {
+      fixture = await start();
+      endpoint = fixture.endpoint;
+    });
+    afterAll(async () => {
+      await endpoint?.close();
+      await fixture?.stop();
+    });
+
+    async function leftovers(): Promise<string[]> {
+      return (await fixture.names()).filter((file) => file.includes('.part'));
+    }
+
+    test.each([0, 1, 10_240, 8 << 20, (8 << 20) + 1, 32 << 20])('moves %i bytes in and out', async (size) => {
+      const content = randomBytes(size);
+      const proof = await upload(endpoint, fixture.path(`size-${size}`), content);
+      expect(proof.size).toBe(size);
+      expect(content.equals((await fixture.get(`size-${size}`)) as Buffer)).toBe(true);
+      expect(content.equals(await download(endpoint, fixture.path(`size-${size}`)))).toBe(true);
+    });
+
+    test.each(ODD_NAMES)('takes the name %j as it is', async (odd) => {
+      const content = Buffer.from(odd);
+      await upload(endpoint, fixture.path(`odd/${odd}`), content);
+      expect(await fixture.get(`odd/${odd}`)).toEqual(content);
+      expect(await download(endpoint, fixture.path(`odd/${odd}`))).toEqual(content);
+    });
+
+    test('makes folders that are missing', async () => {
+      await upload(endpoint, fixture.path('new/folder/in/depth.txt'), Buffer.from('deep'));
+      expect(await fixture.get('new/folder/in/depth.txt')).toEqual(Buffer.from('deep'));
+    });
+
+    test('many uploads into one new folder do not trip over each other', async () => {
+      const names = Array.from({ length: 20 }, (_, index) => `crowd/a/b/${index}`);
+      await Promise.all(names.map((file) => upload(endpoint, fixture.path(file), Buffer.from(file))));
+      for (const file of names) expect(await fixture.get(file)).toEqual(Buffer.from(file));
+    });
+
+    test('replaces an existing file', async () => {
+      await fixture.put('replaced', Buffer.from('the old and longer content'));
+      await upload(endpoint, fixture.path('replaced'), Buffer.from('new'));
+      expect(await fixture.get('replaced')).toEqual(Buffer.from('new'));
+    });
+
+    test('leaves an existing file alone where it may not overwrite', async () => {
+      await fixture.put('kept', Buffer.from('old'));
+      await expect(upload(endpoint, fixture.path('kept'), Buffer.from('new'), { overwrite: false })).rejects.toMatchObject({
+        code: 'destination_exists',
+      });
+      expect(await fixture.get('kept')).toEqual(Buffer.from('old'));
+    });
+
+    test('a file that appears meanwhile is not overwritten either', async () => {
+      const content = Buffer.from('new');
+      const file = await endpoint.openDestination(fixture.path('raced'), options(content.length, { overwrite: false }));
+      await file.write(0, content);
+      await fixture.put('raced', Buffer.from('other'));
+      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'destination_exists', step: 'commit' });
+      await file.discard();
+      expect(await fixture.get('raced')).toEqual(Buffer.from('other'));
+      expect(await leftovers()).toEqual([]);
+    });
+
+    test('nothing stands under the name before the commit', async () => {
+      const content = randomBytes(100_000);
+      await fixture.put('whole', Buffer.from('before'));
+      const file = await endpoint.openDestination(fixture.path('whole'), options(content.length));
+      await file.write(0, content);
+      expect(await fixture.get('whole')).toEqual(Buffer.from('before'));
+      await file.commit(whole(content));
+      await file.close();
+      expect(content.equals((await fixture.get('whole')) as Buffer)).toBe(true);
+      expect(await leftovers()).toEqual([]);
+    });
+
+    test('a commit is refused when bytes are missing', async () => {
+      const content = randomBytes(1000);
+      const file = await endpoint.openDestination(fixture.path('short'), options(content.length));
+      await file.write(0, content.subarray(0, 999));
+      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'size_mismatch' });
+      await file.discard();
+      expect(await fixture.get('short')).toBeNull();
+    });
+
+    test('discard leaves nothing', async () => {
+      const file = await endpoint.openDestination(fixture.path('gone'), options(9));
+      await file.write(0, Buffer.from('discarded'));
+      await file.discard();
+      expect(await fixture.get('gone')).toBeNull();
+      expect(await leftovers()).toEqual([]);
+    });
+
+    test('a successor with another claim goes on where the first one stopped', async () => {
+      const content = randomBytes((16 << 20) + 5);
+      const transferId = newId('txr');
+      const first = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId }));
+      await first.write(0, content.subarray(0, first.chunkSize));
+      const resume = JSON.parse(JSON.stringify(first.resumePoint(first.chunkSize)));
+      await first.close();
+      const second = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId, resume }));
+      expect(second.resumedFrom).toBe(first.chunkSize);
+      await writeFrom(second, content);
+      await second.commit(whole(content));
+      await second.close();
+      expect(content.equals((await fixture.get('resumed')) as Buffer)).toBe(true);
+      expect(await leftovers()).toEqual([]);
+    });
+
+    test('starts from zero where what is to be resumed is gone', async () => {
+      const content = randomBytes(9 << 20);
+      const first = await endpoint.openDestination(fixture.path('afresh'), options(content.length));
+      await first.write(0, content.subarray(0, first.chunkSize));
+      const resume = first.resumePoint(first.chunkSize);
+      await first.discard();
+      const second = await endpoint.openDestination(fixture.path('afresh'), options(content.length, { resume }));
+      expect(second.resumedFrom).toBe(0);
+      await writeFrom(second, content);
+      await second.commit(whole(content));
+      await second.close();
+      expect(content.equals((await fixture.get('afresh')) as Buffer)).toBe(true);
+    });
+
+    test('says when a source is missing', async () => {
+      await expect(endpoint.openSource(fixture.path('no-such-file'), never)).rejects.toMatchObject({
+        name: 'FileError',
+        code: 'source_not_found',
+        step: 'open',
+      });
+    });
+
+    test('a source that shrinks while it is read is never taken for a whole one', async () => {
+      await fixture.put('shrinking', randomBytes(4 << 20));
+      const file = await endpoint.openSource(fixture.path('shrinking'), never);
+      await fixture.put('shrinking', randomBytes(1 << 20));
+      await expect(file.read(0, new Uint8Array(4 << 20))).rejects.toMatchObject({ code: 'source_changed' });
+      await file.close();
+    });
+
+    test('a source that was replaced has another identity', async () => {
+      await fixture.put('identity', randomBytes(1000));
+      const file = await endpoint.openSource(fixture.path('identity'), never);
+      expect(await file.stat()).toEqual(file.identity);
+      await fixture.put('identity', randomBytes(1001));
+      expect(await file.stat()).not.toEqual(file.identity);
+      await file.close();
+    });
+
+    test('lists a folder', async () => {
+      await fixture.put('listed/file.txt', Buffer.from('12345'));
+      await fixture.put('listed/below/deeper.txt', Buffer.from('1'));
+      const entries = await endpoint.list(fixture.path('listed'), never);
+      expect(entries.map(({ name, type, size }) => ({ name, type, size })).sort((a, b) => a.name.localeCompare(b.name))).toEqual([
+        { name: 'below', type: 'directory', size: null },
+        { name: 'file.txt', type: 'file', size: 5 },
+      ]);
+      expect(Date.parse(entries.find((entry) => entry.name === 'file.txt')?.modified_at ?? '')).not.toBeNaN();
+    });
+
+    test('the server that is configured is trusted', async () => {
+      expect(await endpoint.probe(never)).toMatchObject({ trusted: true, reason: null });
+    });
+
+    test('an aborted signal ends a move, and the endpoint stays of use', async () => {
+      await fixture.put('aborted', randomBytes(8 << 20));
+      const control = new AbortController();
+      const file = await endpoint.openSource(fixture.path('aborted'), control.signal);
+      const reading = file.read(0, new Uint8Array(8 << 20));
+      control.abort();
+      await expect(reading).rejects.toMatchObject({ name: 'FileError' });
+      await file.close();
+      await expect(endpoint.openSource(fixture.path('aborted'), control.signal)).rejects.toMatchObject({ name: 'FileError' });
+      expect((await download(endpoint, fixture.path('aborted'))).length).toBe(8 << 20);
+    });
+
+    test('what an aborted upload left can still be discarded', async () => {
+      const control = new AbortController();
+      const file = await endpoint.openDestination(fixture.path('aborted-upload'), options(8 << 20, { signal: control.signal }));
+      const writing = file.write(0, randomBytes(8 << 20));
+      control.abort();
+      await expect(writing).rejects.toMatchObject({ name: 'FileError' });
+      await file.discard();
+      expect(await fixture.get('aborted-upload')).toBeNull();
+      expect(await leftovers()).toEqual([]);
+    });
+  });
+}
+
+/** Options of a destination for a transfer and claim of its own. */
+export function options(size: number, given: Partial<OpenDestination> = {}): OpenDestination {
+  return { transferId: newId('txr'), claimId: newId('clm'), size, overwrite: true, resume: null, signal: never, ...given };
+}
+
+export function whole(content: Buffer): { size: number; sha256: string } {
+  return { size: content.length, sha256: createHash('sha256').update(content).digest('hex') };
+}
+
+/** Writes, commits and closes as a mover does: chunk by chunk, so many at once as the destination takes. */
+export async function upload(
+  endpoint: FileEndpoint,
+  path: string,
+  content: Buffer,
+  given: Partial<OpenDestination> = {},
+): Promise<CommitProof> {
+  const file = await endpoint.openDestination(path, options(content.length, given));
+  try {
+    await writeFrom(file, content);
+    const proof = await file.commit(whole(content));
+    await file.close();
+    return proof;
+  } catch (error) {
+    await file.discard();
+    throw error;
+  }
+}
+
+/** Writes what is missing from `resumedFrom` on. */
+export async function writeFrom(file: DestinationFile, content: Buffer): Promise<void> {
+  const offsets = chunks(file.resumedFrom, content.length, file.chunkSize);
+  await inParallel(file.parallelWrites, offsets, ([start, end]) => file.write(start, content.subarray(start, end)));
+}
+
+export async function download(endpoint: FileEndpoint, path: string): Promise<Buffer> {
+  const file = await endpoint.openSource(path, never);
+  const content = Buffer.alloc(file.identity.size);
+  try {
+    await readAll(file, content);
+    return content;
+  } finally {
+    await file.close();
+  }
+}
+
+export async function readAll(file: SourceFile, content: Buffer): Promise<void> {
+  const offsets = chunks(0, content.length, 8 << 20);
+  await inParallel(file.parallelReads, offsets, ([start, end]) => file.read(start, content.subarray(start, end)));
+}
+
+function chunks(from: number, to: number, size: number): [number, number][] {
+  const offsets: [number, number][] = [];
+  for (let start = from; start < to; start += size) offsets.push([start, Math.min(to, start + size)]);
+  return offsets;
+}
+
+async function inParallel<Item>(width: number, items: Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      for (const item of queue) await work(item);
+    }),
+  );
+}
