@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { chmod, stat } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { EmbeddedPostgresError } from './error.ts';
@@ -20,20 +21,23 @@ const NAMESPACE: Account = { prefix: ['unshare', '-U', '--'] };
 /**
  * The account for the files in `home`. An ordinary user runs Postgres as itself. Root runs it as whoever
  * owns the files; where that is root too, in a user namespace; where that is refused, as `nobody`, who is
- * given the files. Throws EmbeddedPostgresError where the files are another user's, or no way is open.
+ * given the files. Throws EmbeddedPostgresError where no way is open.
  */
 export async function accountFor(home: string): Promise<Account> {
-  const self = process.getuid?.() ?? 0;
+  if (process.getuid?.() !== 0) return hasName() ? { prefix: [] } : NAMESPACE;
   const { uid, gid } = await stat(home);
-  if (self !== 0) {
-    if (uid === self) return { prefix: [] };
-    throw new EmbeddedPostgresError(
-      `${home} belongs to user ${uid}, but this process runs as user ${self}. Run as that user, or set WAYBILL_DATA_DIR to a folder of your own.`,
-    );
-  }
   if (uid !== 0) return anotherUser(home, uid, gid);
   if (await canRun(NAMESPACE, ['test', '-w', home])) return NAMESPACE;
   return anotherUser(home, ...(await giveToNobody(home)));
+}
+
+/** initdb wants to know its user's name. A container's arbitrary user id has none; the namespace's does. */
+function hasName(): boolean {
+  try {
+    return userInfo().username !== '';
+  } catch {
+    return false;
+  }
 }
 
 /** True when the command ends with success under this account. */
@@ -56,8 +60,8 @@ async function giveToNobody(home: string): Promise<[uid: number, gid: number]> {
 async function anotherUser(home: string, uid: number, gid: number): Promise<Account> {
   const plain: Account = { uid, gid, prefix: [] };
   if (await canRun(plain, ['test', '-w', home])) return plain;
-  // The one capability that reaches a folder below one that is closed to others, such as /root.
-  const capability = ['--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
+  // The one capability that reaches a folder below one that is closed to others, such as /root; access(2) heeds it only with that bit.
+  const capability = ['--securebits=+no_setuid_fixup', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
   const capable: Account = { prefix: ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', ...capability, '--'] };
   if (await canRun(capable, ['test', '-w', home])) return capable;
   throw new EmbeddedPostgresError(

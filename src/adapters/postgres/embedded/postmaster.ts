@@ -200,9 +200,9 @@ async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
 }
 
 /** True when the process is a server of this data directory, and not one that was given the same id later. */
-async function isPostmasterOf(cluster: Cluster, pid: number): Promise<boolean> {
+export async function isPostmasterOf(cluster: Cluster, pid: number): Promise<boolean> {
   const command = await commandOf(pid).catch(() => '');
-  return command.includes(`postgres`) && command.includes(cluster.data);
+  return command.includes(` -D ${cluster.data} -c `);
 }
 
 async function commandOf(pid: number): Promise<string> {
@@ -210,7 +210,7 @@ async function commandOf(pid: number): Promise<string> {
   return (await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])).stdout;
 }
 
-export function isAlive(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
