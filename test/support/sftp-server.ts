@@ -17,6 +17,8 @@ export interface SftpServerOptions {
   users?: { username: string; password: string }[];
   /** Every request that would change something is refused with "Permission denied". */
   readOnly?: boolean;
+  /** Requests that the server neither offers nor answers, by their names for `sftp-server -P`. */
+  denied?: string[];
   /** Kinds of host key to make; the server offers them all, `hostKeySha256` tells the first. */
   hostKeys?: ('ed25519' | 'rsa' | 'ecdsa')[];
   /** Lines added to sshd_config, before the others, so that they win. */
@@ -170,7 +172,7 @@ function writeAccounts(home: string, username: string, password: string, options
   writeFileSync(join(home, 'shadow'), [...lines('/etc/shadow'), ...hashes, ''].join('\n'), { mode: 0o600 });
 }
 
-function configuration(home: string, port: number, { hostKeys = ['ed25519'], readOnly, extraConfig }: SftpServerOptions): string {
+function configuration(home: string, port: number, { hostKeys = ['ed25519'], readOnly, denied, extraConfig }: SftpServerOptions): string {
   return `
     ${extraConfig ?? ''}
     Port ${port}
@@ -185,7 +187,7 @@ function configuration(home: string, port: number, { hostKeys = ['ed25519'], rea
     MaxStartups 200:30:400
     MaxSessions 100
     UseDNS no
-    Subsystem sftp internal-sftp${readOnly ? ' -R' : ''} -d ${join(home, 'root')}
+    Subsystem sftp internal-sftp${readOnly ? ' -R' : ''}${denied ? ` -P ${denied.join(',')}` : ''} -d ${join(home, 'root')}
   `;
 }
 

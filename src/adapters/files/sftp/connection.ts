@@ -16,6 +16,8 @@ export interface SftpTimeouts {
   stallMs: number;
   /** How long a connection that nobody uses is kept. */
   idleMs: number;
+  /** After so long without use a connection must answer before it is used again. */
+  trustMs: number;
 }
 
 export interface Target {

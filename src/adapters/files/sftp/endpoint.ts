@@ -14,7 +14,7 @@ export interface SftpEndpointOptions {
   timeouts?: Partial<SftpTimeouts>;
 }
 
-const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
+const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000, trustMs: 5_000 };
 
 const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
 

@@ -1,13 +1,10 @@
 import { FileError } from '../port.ts';
-import type { Connection } from './connection.ts';
+import type { Connection, SftpTimeouts } from './connection.ts';
 import { abortable } from './errors.ts';
 
 /** How much of a connection a file takes: eight small ones share one, a big one fills it. */
 export const SMALL = 1;
 export const WHOLE = 8;
-
-/** A connection that has been idle this long is asked for an answer before it is used again. */
-const TRUSTED_IDLE_MS = 5_000;
 
 export interface Lease {
   readonly connection: Connection;
@@ -34,7 +31,7 @@ interface Slot {
   idleTimer?: NodeJS.Timeout;
 }
 
-export function createPool(open: () => Promise<Connection>, max: number, times: { idleMs: number; connectMs: number }): Pool {
+export function createPool(open: () => Promise<Connection>, max: number, timeouts: SftpTimeouts): Pool {
   const slots = new Set<Slot>();
   let closed = false;
 
@@ -69,17 +66,17 @@ export function createPool(open: () => Promise<Connection>, max: number, times: 
 
   function rest(slot: Slot): void {
     slot.idleSince = performance.now();
-    slot.idleTimer = setTimeout(() => slot.connection?.close(), times.idleMs).unref();
+    slot.idleTimer = setTimeout(() => slot.connection?.close(), timeouts.idleMs).unref();
   }
 
   function wake(slot: Slot): void {
     clearTimeout(slot.idleTimer);
     const { connection } = slot;
-    if (connection && performance.now() - slot.idleSince > TRUSTED_IDLE_MS) slot.ready = test(connection);
+    if (connection && performance.now() - slot.idleSince > timeouts.trustMs) slot.ready = test(connection);
   }
 
   async function test(connection: Connection): Promise<Connection | null> {
-    const timer = setTimeout(() => connection.close(), times.connectMs);
+    const timer = setTimeout(() => connection.close(), timeouts.connectMs);
     const alive = await connection.request<string>((sftp, done) => sftp.realpath('.', done)).catch(() => null);
     clearTimeout(timer);
     return alive === null && !connection.usable ? null : connection;

@@ -1,0 +1,384 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { createSftpEndpoint, type SftpEndpointOptions } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { freePort } from '../../../support/free-port.ts';
+import { type SftpServer, type SftpServerOptions, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+import { describeFileEndpoint, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
+
+const whyNot = await whyNoSftpServer();
+const asRoot = process.getuid?.() === 0;
+const never = new AbortController().signal;
+const MiB = 1 << 20;
+
+describeFileEndpoint('SFTP on OpenSSH', whyNot, async () => {
+  const server = await startSftpServer();
+  const file = (name: string) => join(server.root, name);
+  return {
+    endpoint: endpointOn(server),
+    path: file,
+    async put(name, content) {
+      await mkdir(dirname(file(name)), { recursive: true });
+      await writeFile(file(name), content);
+    },
+    get: (name) => readFile(file(name)).catch(() => null),
+    names: () => readdir(server.root, { recursive: true }),
+    stop: server.stop,
+  };
+});
+
+type Given = Partial<SftpEndpointOptions> & { host?: string; port?: number; username?: string; hostKey?: string | null };
+
+function endpointOn(server: SftpServer, { host, port, username, hostKey, ...given }: Given = {}): FileEndpoint {
+  return createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host: host ?? server.host,
+      port: port ?? server.port,
+      base_path: '/',
+      username: username ?? server.username,
+      host_key_sha256: hostKey === undefined ? server.hostKeySha256 : hostKey,
+    },
+    credentials: { private_key: server.privateKey },
+    maxConnections: 4,
+    ...given,
+  });
+}
+
+describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, () => {
+  let server: SftpServer;
+  const open: FileEndpoint[] = [];
+  const proxies: TcpProxy[] = [];
+  const servers: SftpServer[] = [];
+
+  beforeAll(async () => {
+    server = await startSftpServer(asRoot ? { smallDiskBytes: 2 * MiB, users: [{ username: 'guest', password: 'of no rights' }] } : {});
+  });
+  afterEach(async () => {
+    for (const endpoint of open.splice(0)) await endpoint.close();
+    for (const proxy of proxies.splice(0)) await proxy.close();
+    for (const other of servers.splice(0)) await other.stop();
+  });
+  afterAll(() => server?.stop());
+
+  function endpoint(given: Given = {}, on: SftpServer = server): FileEndpoint {
+    const made = endpointOn(on, given);
+    open.push(made);
+    return made;
+  }
+
+  async function otherServer(given: SftpServerOptions): Promise<SftpServer> {
+    const other = await startSftpServer(given);
+    servers.push(other);
+    return other;
+  }
+
+  async function proxied(given: Given = {}): Promise<{ proxy: TcpProxy; over: FileEndpoint }> {
+    const proxy = await startTcpProxy(server);
+    proxies.push(proxy);
+    return { proxy, over: endpoint({ port: proxy.port, ...given }) };
+  }
+
+  const errorOf = (promise: Promise<unknown>) =>
+    promise.then(
+      () => expect.fail('nothing was thrown'),
+      (thrown: Error) => thrown,
+    );
+  const at = (name: string) => join(server.root, name);
+
+  describe('signs in', () => {
+    test('with a key under a passphrase', async () => {
+      const { privateKey, passphrase } = server.protectedKey;
+      expect(await endpoint({ credentials: { private_key: privateKey, passphrase } }).list(server.root, never)).toBeInstanceOf(Array);
+    });
+
+    test('with a password', async (ctx) => {
+      const { password } = server;
+      if (password === undefined) return ctx.skip('OpenSSH checks passwords for root only');
+      expect(await endpoint({ credentials: { password } }).list(server.root, never)).toBeInstanceOf(Array);
+    });
+
+    test.each([
+      ['a wrong password', { password: 'canary-in-a-password' }],
+      ['no passphrase', (on: SftpServer) => ({ private_key: on.protectedKey.privateKey })],
+      ['a wrong passphrase', (on: SftpServer) => ({ private_key: on.protectedKey.privateKey, passphrase: 'canary-in-a-passphrase' })],
+      ['what is no key', { private_key: 'canary-in-a-key' }],
+    ])('not with %s', async (_name, given) => {
+      const credentials = typeof given === 'function' ? given(server) : given;
+      const error = await errorOf(endpoint({ credentials }).list(server.root, never));
+      expect(error).toMatchObject({ name: 'FileError', code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
+      expect(`${error.stack} ${(error.cause as Error)?.stack}`).not.toContain('canary');
+    });
+  });
+
+  describe('knows the host key', () => {
+    test('and takes no other', async () => {
+      const hostKey = `SHA256:${'A'.repeat(43)}`;
+      const wrong = endpoint({ hostKey });
+      const error = await errorOf(wrong.list(server.root, never));
+      expect(error).toMatchObject({ code: 'host_key_mismatch', step: 'connect' });
+      expect(error.message).toContain(server.hostKeySha256);
+      expect(error.message).toContain(hostKey);
+      expect(await wrong.probe(never)).toMatchObject({ fingerprint: server.hostKeySha256, trusted: false, reason: error.message });
+    });
+
+    test('and takes none before one was accepted', async () => {
+      const unpinned = endpoint({ hostKey: null });
+      await expect(unpinned.list(server.root, never)).rejects.toMatchObject({ code: 'host_key_mismatch' });
+      expect(await unpinned.probe(never)).toMatchObject({ fingerprint: server.hostKeySha256, trusted: false });
+    });
+  });
+
+  describe('cannot reach the server', () => {
+    test('where nobody listens', async () => {
+      const nobody = endpoint({ port: await freePort() });
+      await expect(nobody.openSource('/x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+      await expect(nobody.probe(never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+    });
+
+    test('where the name means nothing', async () => {
+      await expect(endpoint({ host: 'no-such-host.invalid' }).openSource('/x', never)).rejects.toMatchObject({
+        code: 'connection_failed',
+        step: 'connect',
+      });
+    });
+
+    test('that takes the connection and says nothing', async () => {
+      const { proxy, over } = await proxied({ timeouts: { connectMs: 200 } });
+      proxy.stall(true);
+      await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+      await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+    });
+
+    test('and gives up waiting when the signal says so', async () => {
+      const { proxy, over } = await proxied();
+      proxy.stall(true);
+      const control = new AbortController();
+      const opening = over.openSource('/x', control.signal);
+      const probing = over.probe(control.signal);
+      control.abort();
+      await expect(opening).rejects.toMatchObject({ name: 'FileError' });
+      await expect(probing).rejects.toMatchObject({ name: 'FileError' });
+    });
+  });
+
+  describe('refuses as a source', () => {
+    test('a directory', async () => {
+      await mkdir(at('a-directory'), { recursive: true });
+      await expect(endpoint().openSource(at('a-directory'), never)).rejects.toMatchObject({
+        code: 'source_not_found',
+        message: `${at('a-directory')} is a directory`,
+      });
+    });
+
+    test('a pipe, which would hold the server up', async () => {
+      execFileSync('mkfifo', [at('pipe')]);
+      await expect(endpoint().openSource(at('pipe'), never)).rejects.toMatchObject({ code: 'source_not_found' });
+    });
+
+    test('a file that the user may not read', async () => {
+      await writeFile(at('private'), 'x');
+      await chmod(at('private'), asRoot ? 0o600 : 0);
+      const given = asRoot ? { username: 'guest', credentials: { password: 'of no rights' } } : {};
+      await expect(endpoint(given).openSource(at('private'), never)).rejects.toMatchObject({ code: 'permission_denied', step: 'open' });
+    });
+  });
+
+  describe('refuses as a destination', () => {
+    test('a server that only reads', async () => {
+      const readOnly = await otherServer({ readOnly: true });
+      await expect(upload(endpoint({}, readOnly), join(readOnly.root, 'new'), Buffer.from('x'))).rejects.toMatchObject({
+        code: 'permission_denied',
+        step: 'open',
+      });
+    });
+
+    test('a path through a file', async () => {
+      await writeFile(at('file-in-the-way'), 'x');
+      await expect(endpoint().openDestination(at('file-in-the-way/below/name'), options(1))).rejects.toMatchObject({
+        code: 'permission_denied',
+      });
+    });
+
+    test('a folder of that name', async () => {
+      await mkdir(at('folder-in-the-way'), { recursive: true });
+      await expect(upload(endpoint(), at('folder-in-the-way'), Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_exists' });
+    });
+
+    test('a full disk', async (ctx) => {
+      if (!asRoot) return ctx.skip('a small disk takes root');
+      const content = randomBytes(4 * MiB);
+      await expect(upload(endpoint(), join(server.smallDisk, 'big'), content)).rejects.toMatchObject({
+        code: 'disk_full',
+        step: 'transfer',
+      });
+      expect(await endpoint().list(server.smallDisk, never)).toEqual([]);
+    });
+  });
+
+  describe('on a server with little of its own', () => {
+    test('replaces by removing and renaming, and says that this is not atomic', async () => {
+      const plain = await otherServer({ denied: ['posix-rename', 'fsync', 'hardlink', 'limits', 'statvfs'] });
+      const path = join(plain.root, 'file');
+      const content = randomBytes(MiB);
+      expect(await upload(endpoint({}, plain), path, Buffer.from('old'))).toMatchObject({ atomicReplace: true });
+      expect(await upload(endpoint({}, plain), path, content)).toMatchObject({ atomicReplace: false });
+      expect(content.equals(await download(endpoint({}, plain), path))).toBe(true);
+      expect(await readdir(plain.root)).toEqual(['file']);
+    });
+
+    test('where it can rename over a file, that is atomic', async () => {
+      await upload(endpoint(), at('atomic'), Buffer.from('old'));
+      expect(await upload(endpoint(), at('atomic'), Buffer.from('new'))).toMatchObject({ atomicReplace: true });
+    });
+  });
+
+  describe('on a bad network', () => {
+    test('a cut while reading ends the read, and the next one works', async () => {
+      const content = randomBytes(32 * MiB);
+      await writeFile(at('cut-source'), content);
+      const { proxy, over } = await proxied();
+      const file = await over.openSource(at('cut-source'), never);
+      proxy.cutAfter(12 * MiB, 'down');
+      await expect(readAll(file, Buffer.alloc(content.length))).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
+      await file.close();
+      expect(over.connections).toBe(0);
+      expect(content.equals(await download(over, at('cut-source')))).toBe(true);
+    });
+
+    test('a cut while writing loses nothing that was acknowledged', async () => {
+      const content = randomBytes(32 * MiB);
+      const { proxy, over } = await proxied();
+      const first = await over.openDestination(at('cut-destination'), options(content.length));
+      await first.write(0, content.subarray(0, first.chunkSize));
+      proxy.cutAfter(2 * MiB, 'up');
+      await expect(first.write(first.chunkSize, content.subarray(first.chunkSize, 2 * first.chunkSize))).rejects.toMatchObject({
+        code: 'connection_failed',
+        step: 'transfer',
+      });
+      await first.close();
+      const second = await over.openDestination(
+        at('cut-destination'),
+        options(content.length, { resume: first.resumePoint(first.chunkSize) }),
+      );
+      expect(second.resumedFrom).toBe(first.chunkSize);
+      await writeFrom(second, content);
+      await second.commit(whole(content));
+      await second.close();
+      expect(content.equals(await readFile(at('cut-destination')))).toBe(true);
+    });
+
+    test('what was written before a cut can be discarded', async () => {
+      const { proxy, over } = await proxied();
+      const file = await over.openDestination(at('cut-and-discarded/file'), options(MiB));
+      await file.write(0, randomBytes(MiB));
+      proxy.cut();
+      await file.discard();
+      expect(await readdir(at('cut-and-discarded'))).toEqual([]);
+    });
+
+    test('a cut before the commit is told, and the part stays for a successor', async () => {
+      const content = randomBytes(1000);
+      const { proxy, over } = await proxied();
+      const first = await over.openDestination(at('cut-commit'), options(content.length));
+      await first.write(0, content);
+      proxy.stall(true);
+      const committing = first.commit(whole(content));
+      proxy.cut();
+      await expect(committing).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+      await first.close();
+      proxy.stall(false);
+      const second = await over.openDestination(at('cut-commit'), options(content.length, { resume: first.resumePoint(content.length) }));
+      expect(second.resumedFrom).toBe(content.length);
+      await second.commit(whole(content));
+      await second.close();
+      expect(await readFile(at('cut-commit'))).toEqual(content);
+    });
+
+    test('a stall is an error', async () => {
+      await writeFile(at('stalling'), randomBytes(MiB));
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
+      const file = await over.openSource(at('stalling'), never);
+      proxy.stall(true);
+      await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+      await file.close();
+    });
+
+    test('a server that restarted is connected to again', async () => {
+      const other = await otherServer({});
+      const warm = endpoint({}, other);
+      await upload(warm, join(other.root, 'file'), Buffer.from('kept'));
+      await other.restart();
+      await vi.waitFor(() => expect(warm.connections).toBe(0));
+      expect(await download(warm, join(other.root, 'file'))).toEqual(Buffer.from('kept'));
+    });
+  });
+
+  describe('keeps connections', () => {
+    test('warm for the next file', async () => {
+      const { proxy, over } = await proxied();
+      for (const name of ['one', 'two', 'three']) await upload(over, at(name), Buffer.from(name));
+      expect(over.connections).toBe(1);
+      expect(proxy.connections).toBe(1);
+    });
+
+    test('shared by small files, and never more than it may', async () => {
+      const { proxy, over } = await proxied({ maxConnections: 2 });
+      const names = Array.from({ length: 40 }, (_, index) => at(`small/${index}`));
+      await Promise.all(names.map((name) => upload(over, name, Buffer.from(name))));
+      const contents = await Promise.all(names.map((name) => download(over, name)));
+      expect(contents.map(String)).toEqual(names);
+      expect(proxy.connections).toBeLessThanOrEqual(2);
+    });
+
+    test('apart for big files', async () => {
+      const size = 9 * MiB;
+      const over = endpoint({ maxConnections: 3 });
+      const files = await Promise.all([1, 2, 3, 4].map((index) => over.openDestination(at(`big-${index}`), options(size))));
+      expect(over.connections).toBe(3);
+      for (const file of files) await file.discard();
+    });
+
+    test('no longer than they are idle', async () => {
+      const over = endpoint({ timeouts: { idleMs: 20 } });
+      await over.list(server.root, never);
+      await vi.waitFor(() => expect(over.connections).toBe(0));
+    });
+
+    test('only if they still answer', async () => {
+      const { proxy, over } = await proxied({ timeouts: { trustMs: 0, connectMs: 300 } });
+      await over.list(server.root, never);
+      proxy.stall(true);
+      const listing = over.list(server.root, never);
+      await vi.waitFor(() => expect(over.connections).toBe(0));
+      proxy.stall(false);
+      expect(await listing).toBeInstanceOf(Array);
+    });
+
+    test('for the others when one of them is aborted', async () => {
+      const over = endpoint({ maxConnections: 1 });
+      await writeFile(at('shared'), randomBytes(MiB));
+      const control = new AbortController();
+      const [aborted, kept] = await Promise.all([over.openSource(at('shared'), control.signal), over.openSource(at('shared'), never)]);
+      control.abort();
+      await expect(aborted.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ name: 'FileError' });
+      await kept.read(0, new Uint8Array(MiB));
+      await aborted.close();
+      await kept.close();
+    });
+
+    test('until it is closed', async () => {
+      const over = endpoint();
+      const file = await over.openDestination(at('closed'), options(MiB));
+      await over.close();
+      await expect(file.write(0, randomBytes(MiB))).rejects.toMatchObject({ code: 'connection_failed' });
+      await file.close();
+      expect(over.connections).toBe(0);
+      await expect(over.list(server.root, never)).rejects.toMatchObject({ code: 'connection_failed' });
+    });
+  });
+});

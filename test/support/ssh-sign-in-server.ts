@@ -1,0 +1,76 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import ssh2, { type AuthContext, type Connection, type ParsedKey, type SFTPWrapper } from 'ssh2';
+import { fingerprint } from './sftp-server.ts';
+
+export interface SshSignInServer {
+  host: string;
+  port: number;
+  hostKeySha256: string;
+  /** Methods that clients tried, in their order, with the password where they sent one. `none` asks what is offered. */
+  attempts: { method: string; password?: string }[];
+  stop(): Promise<void>;
+}
+
+/**
+ * An SSH server in this process that takes one password by one method and records every attempt. Its SFTP
+ * has one empty folder: it is for what OpenSSH does not tell, or takes root to do.
+ */
+export async function startSshSignInServer(method: 'password' | 'keyboard-interactive', password: string): Promise<SshSignInServer> {
+  const hostKey = makeHostKey();
+  const attempts: SshSignInServer['attempts'] = [];
+  const connections = new Set<Connection>();
+
+  const server = new ssh2.Server({ hostKeys: [hostKey.pem] }, (connection) => {
+    connections.add(connection);
+    connection.on('error', () => {});
+    connection.on('close', () => connections.delete(connection));
+    connection.on('authentication', (context) => void authenticate(context));
+    connection.on('session', (accept) => accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp())));
+  });
+
+  async function authenticate(context: AuthContext): Promise<void> {
+    const sent = await passwordOf(context);
+    attempts.push({ method: context.method, ...(sent === undefined ? {} : { password: sent }) });
+    if (context.method === method && sent === password) context.accept();
+    else context.reject([method]);
+  }
+
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    host: '127.0.0.1',
+    port: (server.address() as AddressInfo).port,
+    hostKeySha256: hostKey.sha256,
+    attempts,
+    async stop() {
+      for (const connection of connections) connection.end();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+function makeHostKey(): { pem: string; sha256: string } {
+  const { privateKey: pem } = generateKeyPairSync('ec', {
+    namedCurve: 'P-256',
+    privateKeyEncoding: { type: 'sec1', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
+  const key = ssh2.utils.parseKey(pem) as ParsedKey;
+  return { pem, sha256: fingerprint(`${key.type} ${key.getPublicSSH().toString('base64')}`) };
+}
+
+function passwordOf(context: AuthContext): Promise<string | undefined> | string | undefined {
+  if (context.method === 'password') return context.password;
+  if (context.method !== 'keyboard-interactive') return undefined;
+  return new Promise((answer) => context.prompt([{ prompt: 'Password: ', echo: false }], ([typed]) => answer(typed)));
+}
+
+function serveEmptyFolder(sftp: SFTPWrapper): void {
+  const { OK, EOF } = ssh2.utils.sftp.STATUS_CODE;
+  sftp.on('OPENDIR', (id) => sftp.handle(id, Buffer.from('folder')));
+  sftp.on('READDIR', (id) => sftp.status(id, EOF));
+  sftp.on('CLOSE', (id) => sftp.status(id, OK));
+}
