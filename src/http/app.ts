@@ -1,0 +1,110 @@
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Sql } from '../adapters/postgres/connect.ts';
+import { newId } from '../domain/ids.ts';
+import { auditRoutes } from './audit/routes.ts';
+import { authenticate } from './auth.ts';
+import { acceptJson, BODY_LIMIT } from './body.ts';
+import { answerClientError } from './client-error.ts';
+import { type Health, healthRoutes } from './health.ts';
+import { logAnswer, safePath } from './log.ts';
+import { createMethodGuard } from './methods.ts';
+import { createHttpMetrics, metricsRoute } from './metrics.ts';
+import { describeApi } from './openapi.ts';
+import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { createTurnstile } from './rate-limit.ts';
+import { type TransferRoutesDeps, transferRoutes } from './transfers/routes.ts';
+import { validatorCompiler } from './validation.ts';
+
+export interface HttpServerDeps extends TransferRoutesDeps {
+  sql: Sql;
+  logger: Logger;
+  /** Requests per minute and key. */
+  rateLimit: number;
+  /** Addresses or networks whose X-Forwarded-For is believed. */
+  trustedProxies: string[];
+  tls?: { cert: string | Buffer; key: string | Buffer } | undefined;
+  health: Health;
+  metrics: Registry;
+}
+
+/** The HTTP server: API, documentation, health and metrics. Call `listen` on it, and `close`, which lets running requests end. */
+export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
+  const { sql, logger, tls, trustedProxies } = deps;
+  const turnstile = createTurnstile(sql, deps.rateLimit);
+  const metrics = createHttpMetrics(deps.metrics);
+  const app = Fastify({
+    https: tls ?? null,
+    loggerInstance: logger,
+    disableRequestLogging: true,
+    genReqId: () => newId('req'),
+    requestIdLogLabel: 'request_id',
+    bodyLimit: BODY_LIMIT,
+    trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
+    // While it closes, what still comes in on open connections is answered as ever.
+    return503OnClosing: false,
+    clientErrorHandler: (error, socket) => void answerClientError(turnstile, error, socket),
+    frameworkErrors: (error, request, reply) => void answerFrameworkError(error, request, reply),
+  }).withTypeProvider<ZodTypeProvider>() as unknown as FastifyInstance;
+
+  async function answerFrameworkError(error: Error, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    setCommonHeaders(request, reply);
+    const refused = isApi(request.url)
+      ? await authenticate(turnstile, request, reply).then(
+          () => null,
+          (reason: unknown) => reason,
+        )
+      : null;
+    answerError(refused ?? error, request, reply);
+  }
+
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.setErrorHandler(answerError);
+  acceptJson(app);
+  app.decorateRequest('client', null);
+  app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
+  app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
+
+  const guard = createMethodGuard(app);
+  app.addHook('onRequest', async (request, reply) => {
+    if (isApi(request.url) || request.routeOptions.config.scope !== undefined) await authenticate(turnstile, request, reply);
+    // Here and not in a handler: the body of such a request is nobody's business.
+    if (request.is404) return guard.refuse(request, reply);
+  });
+
+  app.register(async (scope) => {
+    await describeApi(scope);
+    await scope.register(
+      async (api) => {
+        api.get('/openapi.json', { config: { open: true }, schema: { hide: true } }, () => scope.swagger());
+        await api.register(transferRoutes(deps));
+        await api.register(auditRoutes(deps));
+      },
+      { prefix: '/v1' },
+    );
+    await scope.register(healthRoutes(deps.health));
+    await scope.register(metricsRoute(deps.metrics));
+  });
+  return app;
+}
+
+function isApi(url: string): boolean {
+  return /^\/v1(?:[/?]|$)/.test(url);
+}
+
+function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  void reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
+  if (isApi(request.url))
+    void reply.headers({ 'cache-control': 'no-store', 'content-security-policy': "default-src 'none'; frame-ancestors 'none'" });
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const problem = toProblem(error, request.id);
+  if (problem.status >= 500) request.log.error({ err: error, path: safePath(request.url), code: problem.code }, 'a request failed');
+  if (problem.status === 401) void reply.header('www-authenticate', 'Bearer');
+  if (problem.code === 'unavailable') void reply.header('retry-after', String(UNAVAILABLE_RETRY_SECONDS));
+  void reply.code(problem.status).type(PROBLEM_TYPE).serializer(JSON.stringify).send(problem);
+}

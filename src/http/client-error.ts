@@ -1,0 +1,36 @@
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { newId } from '../domain/ids.ts';
+import { PROBLEM_TYPE, type ProblemCode, problem } from './problems.ts';
+import type { Turnstile } from './rate-limit.ts';
+
+const DETAILS: Record<string, [ProblemCode, string]> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers may have at most 16 KiB in all'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time'],
+};
+
+/** Answers what is no HTTP request at all; its sender counts as an address without a key. */
+export async function answerClientError(turnstile: Turnstile, error: Error & { code?: string }, socket: Socket): Promise<void> {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const requestId = newId('req');
+  const [code, detail] = DETAILS[error.code ?? ''] ?? ['malformed_request', 'This is not an HTTP request that can be read'];
+  const body = JSON.stringify(problem(code, detail, requestId));
+  const { status } = problem(code, detail, requestId);
+  const window = await turnstile.enter(null, socket.remoteAddress ?? '').then(
+    ({ window }) => window,
+    () => null,
+  );
+  const headers: Record<string, string | number> = {
+    'content-type': PROBLEM_TYPE,
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+    'x-request-id': requestId,
+    ...(window && {
+      'x-ratelimit-limit': window.limit,
+      'x-ratelimit-remaining': Math.max(0, window.remaining),
+      'x-ratelimit-reset': window.reset,
+    }),
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  if (socket.writable) socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
+}

@@ -1,0 +1,36 @@
+import type { FastifySchemaCompiler } from 'fastify';
+import type { z } from 'zod';
+import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
+
+/** Checks a part of a request against its zod schema; everything that is wrong with it is said at once. */
+export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
+  const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
+  return (data: unknown) => {
+    const { success, data: value, error } = schema.safeParse(data);
+    return success ? { value } : { error: invalid(error, general) };
+  };
+};
+
+function invalid(error: z.ZodError, general: 'validation_failed' | 'invalid_parameter'): DomainError {
+  const errors = error.issues.flatMap((issue) => toFieldErrors(issue, general));
+  const [first] = errors as [FieldError];
+  const shared = errors.every(({ code }) => code === first.code) ? (first.code as DomainErrorCode) : general;
+  const detail = errors.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)).join('; ');
+  return new DomainError(shared, detail, { errors });
+}
+
+function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
+  const field = issue.path.join('.');
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({ field: [...issue.path, key].join('.'), code: 'unknown_field', message: 'is not known here' }));
+  }
+  const own = issue.code === 'custom' ? issue.params?.code : undefined;
+  return [{ field, code: typeof own === 'string' ? own : general, message: inWords(issue) }];
+}
+
+function inWords(issue: z.core.$ZodIssue): string {
+  if (issue.code !== 'invalid_type') return issue.message;
+  if (Array.isArray(issue.input)) return 'must be given once';
+  if (issue.input === undefined) return issue.path.length === 0 ? 'a JSON body is required' : 'is required';
+  return `must be ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}`;
+}
