@@ -1,6 +1,7 @@
-import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
+import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { NewEvent, StoredEvent } from '../domain/event.ts';
 import type { AttemptFigures, Priority, TransferEvent } from '../domain/transfer.ts';
+import { startCheckpoint } from '../projections/checkpoint.ts';
 import type { Consumer } from '../projections/consumer.ts';
 
 /** Told whenever there may be something to admit or to claim. */
@@ -44,7 +45,7 @@ type KnownJob = Omit<Job, 'figures'> & { changed?: undefined };
  * Brings the to-do rows up to these events, oldest first. Whoever appended them may do so without
  * waiting for the subscription: what a row has seen already changes nothing.
  */
-export async function recordInJobs(sql: Queryable | Transaction, events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[]): Promise<void> {
+export async function recordInJobs(sql: Queryable, events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[]): Promise<void> {
   const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
   const rows = await sql<KnownJob[]>`
     select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
@@ -125,4 +126,21 @@ async function save(sql: Queryable, jobs: Job[]): Promise<void> {
 
 function rankOf({ due_at, priority }: Job): string {
   return new Date(Date.parse(due_at) + PRIORITY_OFFSET_MS[priority]).toISOString();
+}
+
+/** Ids of the open transfers that use an endpoint, oldest first, ten at most. */
+export async function openTransfersOf(sql: Queryable, endpointId: string): Promise<string[]> {
+  const rows = await sql<{ transfer_id: string }[]>`
+    select transfer_id from work.transfer_jobs
+     where ${endpointId} in (source_endpoint_id, destination_endpoint_id) order by transfer_id limit 10`;
+  return rows.map(({ transfer_id }) => transfer_id);
+}
+
+/** Derives the to-do rows again from the log; claims that hold are left alone. The one that runs dispatch goes on from the start. */
+export async function rebuildDispatch(sql: Sql, logId: string): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`delete from work.checkpoints where name = ${dispatchConsumer.name}`;
+    await startCheckpoint(tx, dispatchConsumer.table, dispatchConsumer.name, logId, dispatchConsumer.version);
+    await tx`delete from work.transfer_jobs where claim_id is null`;
+  });
 }

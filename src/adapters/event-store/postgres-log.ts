@@ -214,7 +214,8 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
       return await call();
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      if (Date.now() + pause > deadline) throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', { cause: error });
+      if (Date.now() + pause > deadline)
+        throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', { cause: error });
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }

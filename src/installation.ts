@@ -1,0 +1,100 @@
+import type { Logger } from 'pino';
+import { createEventStoreDb } from './adapters/event-store/eventstoredb.ts';
+import { openLog } from './adapters/event-store/log-id.ts';
+import type { EventStore } from './adapters/event-store/port.ts';
+import { createPostgresLog } from './adapters/event-store/postgres-log.ts';
+import { loadMasterKeys } from './adapters/master-key.ts';
+import { connect, type Sql } from './adapters/postgres/connect.ts';
+import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';
+import { createLocks, type Locks } from './adapters/postgres/locks.ts';
+import { migrate } from './adapters/postgres/migrate.ts';
+import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
+import type { CommandDeps, ProjectionName } from './commands/deps.ts';
+import type { Config } from './config.ts';
+import { openTransfersOf } from './processes/jobs.ts';
+import { queueOutlook } from './processes/outlook.ts';
+import { listEndpoints } from './projections/catalog-queries.ts';
+import { prepareReadModels } from './projections/read-models.ts';
+import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
+
+/** One installation, opened: what the service and the operator's commands share. */
+export interface Installation {
+  config: Config;
+  logger: Logger;
+  sql: Sql;
+  store: EventStore;
+  /** Tells this log from every other one. */
+  logId: string;
+  locks: Locks;
+  vault: Vault;
+  commands: CommandDeps;
+  waiter: ProjectionWaiter;
+  /** Projections whose tables an older version has made. */
+  outdated: ProjectionName[];
+  close(): Promise<void>;
+}
+
+/**
+ * Starts or joins the embedded Postgres (or dials the one that is configured), migrates it, and opens
+ * vault and log. Throws EmbeddedPostgresError, MigrationError, MasterKeyError, EventStoreUnavailable,
+ * or the driver's error where Postgres can't be reached.
+ */
+export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    const url = config.databaseUrl ?? (await embedded(config, logger, closers));
+    const sql = connect(url, { max: 20 });
+    closers.push(() => sql.end({ timeout: 5 }));
+    await migrate(sql);
+    const keys = await loadMasterKeys({ setting: config.masterKey, dataDir: config.databaseUrl === null ? config.dataDir : null });
+    await verifyMasterKey({ sql, keys });
+    const vault = createVault({ sql, keys });
+
+    const store = openStore(config, sql);
+    closers.push(() => store.close());
+    const logId = await openLog(store);
+    const locks = createLocks(url);
+    closers.push(() => locks.close());
+    const outdated = await prepareReadModels(sql, logId);
+    const waiter = createProjectionWaiter({ store, sql, locks, logId, logger });
+    closers.push(() => waiter.close());
+
+    const commands: CommandDeps = {
+      store,
+      vault,
+      endpoints: () => listEndpoints(sql),
+      openTransfersOf: (endpointId) => openTransfersOf(sql, endpointId),
+      outlook: (accountId, priority) => queueOutlook(sql, accountId, priority),
+      waitFor: waiter.waitFor,
+      exclusively: (name, work) => exclusively(locks, name, work),
+      maxOpenTransfers: config.maxOpenTransfers,
+    };
+    return { config, logger, sql, store, logId, locks, vault, commands, waiter, outdated, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function embedded(config: Config, logger: Logger, closers: (() => Promise<unknown>)[]): Promise<string> {
+  const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, logger });
+  closers.push(() => postgres.release());
+  return postgres.url;
+}
+
+function openStore(config: Config, sql: Sql): EventStore {
+  const prefix = config.streamPrefix;
+  return config.eventStoreUrl === null ? createPostgresLog({ sql, prefix }) : createEventStoreDb({ url: config.eventStoreUrl, prefix });
+}
+
+async function exclusively<T>(locks: Locks, name: string, work: () => Promise<T>): Promise<T> {
+  const held = await locks.acquire(name, AbortSignal.timeout(10_000));
+  try {
+    return await work();
+  } finally {
+    await held.release();
+  }
+}

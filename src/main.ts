@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises';
+import { Registry } from 'prom-client';
+import { createHealth } from './health.ts';
+import { createHttpServer } from './http/app.ts';
+import type { Installation } from './installation.ts';
+import { runAdmission } from './processes/admission.ts';
+import { runHousekeeping } from './processes/housekeeping.ts';
+import { dispatchConsumer } from './processes/jobs.ts';
+import { runMover } from './processes/mover/mover.ts';
+import { loadCheckpoint, verifyCheckpoint } from './projections/checkpoint.ts';
+import { type Consumer, runConsumer } from './projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
+import { rebuildProjection } from './projections/rebuild.ts';
+
+export const ROLES = ['api', 'projector', 'mover', 'webhooks', 'monitor'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** How long a shutdown waits for files that move to arrive, in milliseconds. */
+const GRACE_MS = 5_000;
+
+export interface Service {
+  /** Base URL of the API; null where this process does not serve it. */
+  url: string | null;
+  /** Settles when the service can't go on: then the process should end. Never resolves. */
+  failed: Promise<never>;
+  /** Stops taking work, gives what moves its grace time, saves and closes. The installation stays open. */
+  stop(): Promise<void>;
+}
+
+/** Starts the given roles in this process. Throws WrongLog where the database belongs to another log. */
+export async function startService(installation: Installation, roles: readonly Role[]): Promise<Service> {
+  const { logger } = installation;
+  await refuseWrongLog(installation);
+  const health = createHealth(installation);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const running: Promise<void>[] = [];
+  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
+  failed.catch(() => undefined);
+
+  const run = (work: Promise<void>) => running.push(work.catch(fail));
+  const consume = (consumer: Consumer) => run(runConsumer(installation, consumer, signal, health.report(consumer.name)));
+
+  if (roles.includes('projector')) {
+    for (const name of installation.outdated) {
+      logger.warn({ projection: name }, 'an older version made the tables of this projection: making them anew');
+      await rebuildProjection(installation, name, () => undefined);
+    }
+    for (const projection of Object.values(PROJECTIONS)) consume(projectionConsumer(projection));
+  }
+  if (roles.includes('mover')) {
+    const { movers, transferRetryDelays } = installation.config;
+    consume(dispatchConsumer);
+    run(runAdmission(installation, signal));
+    run(runMover({ ...installation, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS }, signal));
+  }
+  if (roles.includes('monitor')) run(runHousekeeping(installation, signal));
+
+  const http = roles.includes('api') ? await listen(installation, health) : null;
+  logger.info({ roles, url: http?.url, log_id: installation.logId }, 'waybill runs');
+
+  return {
+    url: http?.url ?? null,
+    failed,
+    async stop() {
+      stopping.abort();
+      await http?.close();
+      await Promise.all(running);
+    },
+  };
+}
+
+async function listen(installation: Installation, health: ReturnType<typeof createHealth>) {
+  const { config } = installation;
+  const tls = config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) };
+  const app = await createHttpServer({
+    ...installation,
+    rateLimit: config.rateLimit,
+    trustedProxies: [...config.trustedProxies],
+    health,
+    metrics: new Registry(),
+    ...(tls ? { tls } : {}),
+  });
+  const url = await app.listen({ host: config.host, port: config.port });
+  return { url, close: () => app.close() };
+}
+
+async function refuseWrongLog({ sql, store, logId }: Installation): Promise<void> {
+  const consumers = [...Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection)), dispatchConsumer];
+  for (const { name, table } of consumers) {
+    const checkpoint = await loadCheckpoint(sql, table, name);
+    if (checkpoint) await verifyCheckpoint(store, name, checkpoint, logId);
+  }
+}

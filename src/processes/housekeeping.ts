@@ -1,0 +1,49 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Vault } from '../adapters/vault.ts';
+import { announceKeyExpiry } from '../commands/keys.ts';
+import { EXPIRING_SOON_MS } from '../domain/key.ts';
+import { newId } from '../domain/ids.ts';
+import type { ConsumerDeps } from '../projections/consumer.ts';
+
+const EVERY_MS = 60_000;
+const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+const ACTOR = 'system:monitor';
+
+export interface HousekeepingDeps extends ConsumerDeps {
+  vault: Vault;
+}
+
+/**
+ * Every minute, in one process of the installation: announces keys that expire soon, and removes what
+ * has had its time. Runs until the signal aborts.
+ */
+export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('housekeeping', signal).catch(() => null);
+    if (!held) return;
+    const stop = AbortSignal.any([signal, held.signal]);
+    while (!stop.aborted) {
+      await sweep(deps).catch((error: unknown) => deps.logger.error({ err: error }, 'housekeeping failed; it tries again in a minute'));
+      await sleep(EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
+    }
+    await held.release();
+  }
+}
+
+async function sweep({ sql, store, vault }: HousekeepingDeps): Promise<void> {
+  await sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+  await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;
+  await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
+  await vault.sweep(async (recordIds) => {
+    const rows = await sql<{ record: string }[]>`
+      select state ->> 'credentials_record' as record from read.endpoints where state ->> 'credentials_record' = any(${recordIds})`;
+    return rows.map(({ record }) => record);
+  });
+  const expiring = await sql<{ key_id: string; account_id: string }[]>`
+    select key_id, account_id from read.keys
+     where revoked_at is null and not (state ->> 'announced')::boolean
+       and expires_at > now() and expires_at <= now() + ${EXPIRING_SOON_MS} * interval '1 millisecond'`;
+  for (const { key_id, account_id } of expiring) {
+    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, accountId: account_id, correlationId: newId('req') });
+  }
+}

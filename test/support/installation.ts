@@ -1,0 +1,86 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { endpointRequest, transferRequest } from '../../src/commands/requests.ts';
+import { createTransfer, streamOf } from '../../src/commands/transfers.ts';
+import { parseConfig } from '../../src/config.ts';
+import * as transfer from '../../src/domain/transfer.ts';
+import type { Transfer } from '../../src/domain/transfer.ts';
+import { type Installation, openInstallation } from '../../src/installation.ts';
+import { createTestDatabase, type TestDatabase } from './postgres.ts';
+import type { SftpServer } from './sftp-server.ts';
+
+export const CAUSE = { actor: 'test', accountId: 'acc_default', correlationId: 'test' };
+
+export interface TestInstallation extends Installation {
+  /** What another process needs to open the same installation. */
+  environment: Record<string, string>;
+}
+
+/** An installation on a database of its own. `close` drops the database too. */
+export async function openTestInstallation(settings: Record<string, string> = {}): Promise<TestInstallation> {
+  const database: TestDatabase = await createTestDatabase();
+  const environment = {
+    DATABASE_URL: database.url,
+    WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
+    WAYBILL_PORT: '0',
+    WAYBILL_LOG_LEVEL: 'silent',
+    ...settings,
+  };
+  const config = parseConfig(environment);
+  const installation = await openInstallation(config, pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' }));
+  return {
+    ...installation,
+    environment,
+    async close() {
+      await installation.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Configures an endpoint for a test server, signing in by key; `changes` go over that. */
+export async function configureSftp(installation: Installation, name: string, server: SftpServer, changes: Record<string, unknown> = {}): Promise<string> {
+  const { host, port, username, privateKey, hostKeySha256, root } = server;
+  const request = endpointRequest.parse({
+    name,
+    protocol: 'sftp',
+    host,
+    port,
+    base_path: root,
+    username,
+    private_key: 'password' in changes ? undefined : privateKey,
+    host_key_sha256: hostKeySha256,
+    ...changes,
+  });
+  return (await saveEndpoint(installation.commands, request, CAUSE)).endpointId;
+}
+
+/** Creates a transfer and gives its id. */
+export async function submit(installation: Installation, source: string, destination: string, more: Record<string, unknown> = {}): Promise<string> {
+  const request = transferRequest.parse({ source_uri: source, destination_uri: destination, ...more });
+  const { state } = await createTransfer(installation.commands, 'acc_default', request, CAUSE);
+  return state.facts.transfer_id;
+}
+
+/** What the log says of a transfer. */
+export async function transferInLog(installation: Installation, id: string): Promise<Transfer> {
+  const events = await installation.store.read(streamOf(id));
+  return events.reduce(transfer.evolve, transfer.initialState()) as Transfer;
+}
+
+/** Waits until the log says that a transfer has this status; fails after `seconds`, telling what it had instead. */
+export async function untilStatus<S extends Transfer['status']>(
+  installation: Installation,
+  id: string,
+  status: S | readonly S[],
+  seconds = 25,
+): Promise<Extract<Transfer, { status: S }>> {
+  const wanted: readonly string[] = typeof status === 'string' ? [status] : status;
+  for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
+    const found = await transferInLog(installation, id);
+    if (wanted.includes(found.status)) return found as Extract<Transfer, { status: S }>;
+    if (Date.now() > deadline) throw new Error(`${id} is ${found.status}, not ${wanted.join(' or ')}: ${JSON.stringify(found)}`);
+  }
+}
