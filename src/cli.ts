@@ -1,0 +1,45 @@
+import { Command } from 'commander';
+import manifest from '../package.json' with { type: 'json' };
+import { addAuditCommands } from './cli/audit.ts';
+import { addDevCommand } from './cli/dev.ts';
+import { addEndpointCommands } from './cli/endpoints.ts';
+import { EXIT_CODES_HELP } from './cli/exit-codes.ts';
+import { failureOf } from './cli/failure.ts';
+import { addHistoryCommand } from './cli/history.ts';
+import { addKeyCommands } from './cli/keys.ts';
+import { note, watchOutput } from './cli/output.ts';
+import { addProjectionCommands } from './cli/projections.ts';
+import { addServiceCommands } from './cli/serve.ts';
+import { addTransferCommands } from './cli/transfers.ts';
+import { addVaultCommands } from './cli/vault.ts';
+
+watchOutput();
+const program = new Command('waybill')
+  .description('Managed file transfer: every transfer an append-only stream of events')
+  .version(manifest.version)
+  .exitOverride()
+  .showHelpAfterError('(--help shows what there is)')
+  .addHelpText('after', EXIT_CODES_HELP);
+for (const add of [
+  addDevCommand,
+  addServiceCommands,
+  addTransferCommands,
+  addHistoryCommand,
+  addEndpointCommands,
+  addKeyCommands,
+  addProjectionCommands,
+  addAuditCommands,
+  addVaultCommands,
+]) {
+  add(program);
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const { exitCode, message } = failureOf(error);
+  if (message !== null) note(`waybill: ${message}`);
+  process.exitCode = exitCode;
+}
+// Whatever is still open by now, nobody waits for it.
+process.exit();

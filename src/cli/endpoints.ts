@@ -1,0 +1,170 @@
+import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { openFileEndpoint } from '../adapters/files/open.ts';
+import { acceptHostKey, CREDENTIALS, pauseEndpoint, removeEndpoint, resumeEndpoint, saveEndpoint } from '../commands/endpoints.ts';
+import { endpointRequest } from '../commands/requests.ts';
+import type { Endpoint, EndpointCredentials, EndpointSettings } from '../domain/endpoint.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Installation } from '../installation.ts';
+import { listEndpoints } from '../projections/catalog-queries.ts';
+import { EXIT } from './exit-codes.ts';
+import { bytes, note, print, printJson, printTable } from './output.ts';
+import { parseRequest } from './parse.ts';
+import { operator, withInstallation } from './session.ts';
+
+const TEST_TIMEOUT_MS = 30_000;
+
+interface Json {
+  json?: boolean;
+}
+
+export function addEndpointCommands(program: Command): void {
+  const endpoints = program.command('endpoints').description('servers that files are copied from and to');
+
+  endpoints
+    .command('add')
+    .description('configure an endpoint, or update the one of that name and replace its credentials')
+    .requiredOption('--file <file>', 'one endpoint as JSON; - reads stdin')
+    .option('--json', 'one JSON document')
+    .action(async ({ file, json }: { file: string } & Json) => {
+      const request = parseRequest(endpointRequest, await readJson(file), file === '-' ? 'The endpoint' : file);
+      const { endpointId, created } = await withInstallation(({ commands }) => saveEndpoint(commands, request, operator()));
+      if (json) await printJson({ id: endpointId, name: request.name, created });
+      else await print(`${request.name} is ${created ? 'configured' : 'updated'} (${endpointId})`);
+      if (request.protocol === 'sftp' && request.host_key_sha256 === null) {
+        note(`Its host key is not pinned: \`waybill endpoints test ${request.name}\` shows it, and --accept-host-key pins it`);
+      }
+    });
+
+  endpoints
+    .command('list')
+    .description('all endpoints')
+    .option('--json', 'one JSON line an endpoint')
+    .action(async ({ json }: Json) => {
+      const all = await withInstallation(({ sql }) => listEndpoints(sql));
+      if (json) for (const endpoint of all) await printJson(shown(endpoint));
+      else await printEndpoints(all);
+    });
+
+  endpoints
+    .command('test')
+    .description('connect, check the host key or certificate, sign in and list the base path')
+    .argument('<name>', 'of the endpoint')
+    .option('--accept-host-key', 'pin the host key that the server shows')
+    .option('--json', 'one JSON document')
+    .action((name: string, options: { acceptHostKey?: boolean } & Json) =>
+      withInstallation((installation) => test(installation, name, options)),
+    );
+
+  const change = (verb: string, description: string, done: string, work: (installation: Installation, id: string) => Promise<unknown>) =>
+    endpoints
+      .command(verb)
+      .description(description)
+      .argument('<name>', 'of the endpoint')
+      .option('--json', 'one JSON document')
+      .action(async (name: string, { json }: Json) => {
+        const id = await withInstallation(async (installation) => {
+          const { endpoint_id } = await find(installation, name);
+          await work(installation, endpoint_id);
+          return endpoint_id;
+        });
+        if (json) await printJson({ id, name, status: done });
+        else await print(`${name} is ${done}`);
+      });
+  change('remove', 'remove an endpoint that no open transfer uses', 'removed', ({ commands }, id) =>
+    removeEndpoint(commands, id, operator()),
+  );
+  change('pause', 'start nothing new on it; what moves goes on', 'paused', ({ commands }, id) => pauseEndpoint(commands, id, operator()));
+  change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) => resumeEndpoint(commands, id, operator()));
+}
+
+async function readJson(file: string): Promise<unknown> {
+  const content = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8');
+  try {
+    return JSON.parse(content);
+  } catch (error) {
+    // JSON.parse quotes what it read, and that may be a password.
+    const where = /position \d+|line \d+ column \d+/.exec((error as Error).message)?.[0];
+    throw new DomainError('invalid_json', `${file} is not JSON${where ? ` (at ${where})` : ''}`);
+  }
+}
+
+async function find({ sql }: Installation, name: string): Promise<Endpoint> {
+  const endpoint = (await listEndpoints(sql)).find((candidate) => candidate.name === name);
+  if (!endpoint) throw new DomainError('not_found', `There is no endpoint named ${name}; \`waybill endpoints list\` shows them`);
+  return endpoint;
+}
+
+async function test(installation: Installation, name: string, options: { acceptHostKey?: boolean } & Json): Promise<void> {
+  const { commands, vault } = installation;
+  const configured = await find(installation, name);
+  const credentials = await vault.open<EndpointCredentials>(configured.credentials_record, CREDENTIALS);
+  const before = openFileEndpoint(configured, credentials);
+  const peer = await before.probe(AbortSignal.timeout(TEST_TIMEOUT_MS)).finally(() => before.close());
+  const accepted = options.acceptHostKey === true && configured.settings.protocol === 'sftp' && peer.fingerprint !== null && !peer.trusted;
+  if (!options.json)
+    await print(`${name} answers at ${addressOf(configured.settings)}${peer.fingerprint ? ` with ${peer.fingerprint}` : ''}`);
+  if (!peer.trusted && !accepted) return refuse(name, peer, options);
+
+  const trusted = accepted
+    ? (await acceptHostKey(commands, configured.endpoint_id, peer.fingerprint as string, operator())).state
+    : configured;
+  const endpoint = openFileEndpoint(trusted, credentials);
+  const base = 'base_path' in trusted.settings ? trusted.settings.base_path : trusted.settings.prefix;
+  const files = await endpoint.list(base, AbortSignal.timeout(TEST_TIMEOUT_MS)).finally(() => endpoint.close());
+  if (options.json) return printJson({ name, ok: true, fingerprint: peer.fingerprint, accepted, files });
+  if (accepted) await print('The host key is pinned from now on');
+  await print(`Signed in; ${base || '/'} holds ${files.length} ${files.length === 1 ? 'name' : 'names'}`);
+  await printTable(
+    ['NAME', 'TYPE', 'SIZE'],
+    files.slice(0, 20).map((file) => [file.name, file.type, file.size === null ? null : bytes(file.size)]),
+    '',
+  );
+}
+
+async function refuse(name: string, peer: { fingerprint: string | null; reason: string | null }, { json }: Json): Promise<void> {
+  process.exitCode = EXIT.failed;
+  if (json) return printJson({ name, ok: false, fingerprint: peer.fingerprint, reason: peer.reason });
+  note(`waybill: ${peer.reason ?? 'The server is not trusted'}. No password was sent.`);
+  note(`  Compare the key with the one that the server's administrator names, then run: waybill endpoints test ${name} --accept-host-key`);
+}
+
+function shown(endpoint: Endpoint) {
+  const { endpoint_id, name, settings, sign_in, max_connections, accounts, overwrite, paused, unreachable_since } = endpoint;
+  return { id: endpoint_id, name, ...settings, sign_in, max_connections, accounts, overwrite, paused, unreachable_since };
+}
+
+function printEndpoints(endpoints: Endpoint[]): Promise<void> {
+  const rows = endpoints.map((endpoint) => [
+    endpoint.name,
+    endpoint.settings.protocol,
+    addressOf(endpoint.settings),
+    endpoint.sign_in,
+    endpoint.max_connections,
+    stateOf(endpoint),
+  ]);
+  const none = 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
+  return printTable(['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'STATE'], rows, none);
+}
+
+function addressOf(settings: EndpointSettings): string {
+  switch (settings.protocol) {
+    case 'sftp':
+    case 'ftps':
+      return `${settings.username}@${settings.host}:${settings.port}${settings.base_path}`;
+    case 's3':
+      return `${settings.bucket}/${settings.prefix}`;
+    case 'azure':
+      return `${settings.account}/${settings.container}/${settings.prefix}`;
+  }
+}
+
+function stateOf({ paused, unreachable_since, settings }: Endpoint): string {
+  const states = [
+    paused ? 'paused' : null,
+    unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
+    settings.protocol === 'sftp' && settings.host_key_sha256 === null ? 'host key not accepted' : null,
+  ].filter((state) => state !== null);
+  return states.length === 0 ? 'ready' : states.join(', ');
+}

@@ -1,0 +1,23 @@
+/** What the command tells the shell. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  invalid: 2,
+  notFound: 3,
+  refused: 4,
+  unavailable: 5,
+  transferFailed: 6,
+  transferCancelled: 7,
+} as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+export const EXIT_CODES_HELP = `
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage or invalid input
+  3  not found
+  4  refused in this state
+  5  Postgres, the event store or a server can't be reached
+  6  transfers watch: the transfer has failed
+  7  transfers watch: the transfer was cancelled`;

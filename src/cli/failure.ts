@@ -1,0 +1,85 @@
+import { CommanderError } from 'commander';
+import { EventStoreUnavailable } from '../adapters/event-store/port.ts';
+import { FileError } from '../adapters/files/port.ts';
+import { MasterKeyError } from '../adapters/master-key.ts';
+import { EmbeddedPostgresError } from '../adapters/postgres/embedded.ts';
+import { MigrationError } from '../adapters/postgres/migrate.ts';
+import { VaultError } from '../adapters/vault.ts';
+import { ConfigError } from '../config.ts';
+import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
+import { TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { WrongLog } from '../projections/checkpoint.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { OutputClosed } from './output.ts';
+
+/** What is told of an error that ends the command: to people on stderr, to the shell as a number. */
+export interface Failure {
+  exitCode: ExitCode;
+  /** null where everything has been said. */
+  message: string | null;
+}
+
+const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
+  validation_failed: EXIT.invalid,
+  invalid_json: EXIT.invalid,
+  invalid_parameter: EXIT.invalid,
+  unknown_field: EXIT.invalid,
+  endpoint_not_configured: EXIT.invalid,
+  credentials_in_uri: EXIT.invalid,
+  not_found: EXIT.notFound,
+  transfer_not_cancellable: EXIT.refused,
+  endpoint_in_use: EXIT.refused,
+  limit_reached: EXIT.refused,
+  unavailable: EXIT.unavailable,
+};
+const UNREACHABLE = ['connection_failed', 'timeout', 'stalled'];
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof OutputClosed) return { exitCode: EXIT.done, message: null };
+  // Commander has written its own message already.
+  if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };
+  if (error instanceof DomainError) return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
+  if (error instanceof ConfigError || error instanceof MasterKeyError) return { exitCode: EXIT.invalid, message: error.message };
+  if (error instanceof FileError) {
+    const exitCode = UNREACHABLE.includes(error.code) ? EXIT.unavailable : EXIT.failed;
+    return { exitCode, message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}` };
+  }
+  if (error instanceof EventStoreUnavailable || error instanceof EmbeddedPostgresError) {
+    return { exitCode: EXIT.unavailable, message: error.message };
+  }
+  if (error instanceof MigrationError || error instanceof VaultError || error instanceof WrongLog) {
+    return { exitCode: EXIT.failed, message: error.message };
+  }
+  return ofSystem(error as NodeJS.ErrnoException & { port?: number; address?: string });
+}
+
+function withFields({ message, details }: DomainError): string {
+  const fields = (details.errors ?? []).map((error) => `  ${error.field}: ${error.message}`);
+  const repeats = details.errors?.length === 1 && details.errors[0]?.message === message;
+  return (repeats ? fields.map((line) => line.trim()) : [message, ...fields]).join('\n');
+}
+
+function ofSystem(error: NodeJS.ErrnoException & { port?: number; address?: string }): Failure {
+  const code = error.code ?? '';
+  if (code === 'EADDRINUSE' || (code === 'EACCES' && error.syscall === 'listen')) {
+    const why = code === 'EADDRINUSE' ? 'is taken by another program' : 'may not be used by this user';
+    return {
+      exitCode: EXIT.failed,
+      message: `Port ${error.port} of ${error.address} ${why}. Set WAYBILL_PORT to another one, or to 0 for any free one.`,
+    };
+  }
+  if (isPostgresAway(code)) {
+    return { exitCode: EXIT.unavailable, message: `Postgres can't be used: ${error.message}. Check that it runs, and DATABASE_URL.` };
+  }
+  if (['ENOENT', 'EACCES', 'EISDIR', 'ENOSPC', 'EROFS'].includes(code)) return { exitCode: EXIT.failed, message: error.message };
+  return { exitCode: EXIT.failed, message: `This is a fault of Waybill: ${error.stack ?? error}` };
+}
+
+/** Connection failures, and SQLSTATE classes 08 (connection), 28 (sign-in), 3D (no such database), 53 (resources), 57 (shutdown). */
+function isPostgresAway(code: string): boolean {
+  return (
+    ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH'].includes(code) ||
+    /^(CONNECT|CONNECTION)_/.test(code) ||
+    /^(08|28|3D|53|57)\w{3}$/.test(code)
+  );
+}

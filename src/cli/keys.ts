@@ -1,0 +1,78 @@
+import type { Command } from 'commander';
+import { createKey, revokeKey } from '../commands/keys.ts';
+import { keyRequest } from '../commands/requests.ts';
+import { DomainError } from '../domain/errors.ts';
+import { isId } from '../domain/ids.ts';
+import { SCOPES } from '../domain/key.ts';
+import { type Key, listKeys } from '../projections/catalog-queries.ts';
+import { print, printFacts, printJson, printTable } from './output.ts';
+import { commaSeparated, parseRequest } from './parse.ts';
+import { operator, withInstallation } from './session.ts';
+
+interface CreateOptions {
+  name: string;
+  scopes: string[];
+  account: string;
+  expiresIn: string;
+  json?: boolean;
+}
+
+export function addKeyCommands(program: Command): void {
+  const keys = program.command('keys').description('API keys');
+
+  keys
+    .command('create')
+    .description('create a key and show it, this once')
+    .requiredOption('--name <name>', 'what it is for')
+    .requiredOption('--scopes <a,b>', `what it may do: ${SCOPES.join(', ')}`, commaSeparated)
+    .option('--account <account>', 'whose transfers it sees', 'acc_default')
+    .option('--expires-in <duration>', 'at most 365d; never, where WAYBILL_ALLOW_UNLIMITED_KEYS is true', '90d')
+    .option('--json', 'one JSON document')
+    .action(async ({ name, scopes, account, expiresIn, json }: CreateOptions) => {
+      const request = parseRequest(keyRequest, { name, scopes, account, expires_in: expiresIn }, 'The key');
+      const created = await withInstallation(({ commands, config }) =>
+        createKey(commands, request, operator(account), { allowNever: config.allowUnlimitedKeys }),
+      );
+      const { id, key, expires_at } = created;
+      if (json) return printJson({ id, key, name, account, scopes, expires_at });
+      await printFacts({ id, key, name, account, scopes: scopes.join(', '), expires: expires_at ?? 'never' });
+      await print('Keep it now: it is not shown again.');
+    });
+
+  keys
+    .command('list')
+    .description('all keys, newest first')
+    .option('--json', 'one JSON line a key')
+    .action(async ({ json }: { json?: boolean }) => {
+      const all = await withInstallation(({ sql }) => listKeys(sql));
+      if (json) for (const key of all) await printJson(shown(key));
+      else await printKeys(all);
+    });
+
+  keys
+    .command('revoke')
+    .description('revoke a key; when this returns, no process accepts it any more')
+    .argument('<key-id>', 'as `keys list` shows it')
+    .option('--json', 'one JSON document')
+    .action(async (id: string, { json }: { json?: boolean }) => {
+      if (!isId('key', id)) throw new DomainError('not_found', `There is no key ${id}; \`waybill keys list\` shows the ids`);
+      await withInstallation(({ commands }) => revokeKey(commands, id, operator()));
+      if (json) await printJson({ id, status: 'revoked' });
+      else await print(`${id} is revoked`);
+    });
+}
+
+function shown({ key_id, name, account_id, scopes, last_four, created_at, expires_at, revoked_at }: Key) {
+  return { id: key_id, name, account: account_id, scopes, last_four, created_at, expires_at, revoked_at };
+}
+
+function printKeys(keys: Key[]): Promise<void> {
+  const rows = keys.map((key) => [key.key_id, key.name, key.account_id, key.scopes.join(','), `...${key.last_four}`, stateOf(key)]);
+  return printTable(['ID', 'NAME', 'ACCOUNT', 'SCOPES', 'KEY', 'STATE'], rows, 'There are no keys; `waybill keys create` makes one');
+}
+
+function stateOf({ revoked_at, expires_at }: Key): string {
+  if (revoked_at !== null) return `revoked ${revoked_at}`;
+  if (expires_at === null) return 'never expires';
+  return `${Date.parse(expires_at) <= Date.now() ? 'expired' : 'expires'} ${expires_at}`;
+}

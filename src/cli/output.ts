@@ -1,0 +1,76 @@
+import { stripVTControlCharacters } from 'node:util';
+
+/** Whoever read our output has gone, as `head` does: nothing to do but to clean up. */
+export class OutputClosed extends Error {
+  override readonly name = 'OutputClosed';
+}
+
+let closed = false;
+
+/** To be called once, before anything is written. */
+export function watchOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+      if (stream === process.stdout) closed = true;
+    });
+  }
+}
+
+/** Writes to stdout and waits until it is taken. Throws OutputClosed. */
+export async function print(text: string): Promise<void> {
+  if (closed) throw new OutputClosed();
+  await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()));
+}
+
+/** One line of JSON. Bigints become decimal strings. */
+export function printJson(value: unknown): Promise<void> {
+  return print(JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item)));
+}
+
+/** A hint for people, on stderr. */
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+type Cell = string | number | bigint | null;
+
+/** Columns side by side, aligned; what is null is shown as a hyphen. */
+export async function printTable(headers: string[], rows: Cell[][], whenEmpty: string): Promise<void> {
+  if (rows.length === 0) return note(whenEmpty);
+  const lines = [headers, ...rows.map((row) => row.map(cell))];
+  const widths = headers.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  for (const line of lines)
+    await print(
+      line
+        .map((text, column) => text.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+}
+
+/** Names with values below each other. */
+export async function printFacts(facts: Record<string, Cell>): Promise<void> {
+  const width = Math.max(...Object.keys(facts).map((name) => name.length)) + 2;
+  for (const [name, value] of Object.entries(facts)) await print(`${name.padEnd(width)}${cell(value)}`);
+}
+
+function cell(value: Cell): string {
+  return value === null ? '-' : visible(String(value));
+}
+
+/** Text from elsewhere, without what a terminal would obey. */
+export function visible(text: string): string {
+  return stripVTControlCharacters(text).replace(/\p{Cc}/gu, '?');
+}
+
+export function bytes(count: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(count, 1)) / 10));
+  return `${power === 0 ? count : (count / 1024 ** power).toFixed(1)} ${units[power]}`;
+}
+
+export function seconds(count: number): string {
+  if (count < 100) return `${Math.ceil(count)} s`;
+  return count < 6_000 ? `${Math.ceil(count / 60)} min` : `${(count / 3_600).toFixed(1)} h`;
+}

@@ -1,0 +1,27 @@
+const CELLS = 30;
+const REDRAW_MS = 100;
+
+export interface ProgressBar {
+  /** `share` from 0 to 1. Drawn at most ten times a second. */
+  show(share: number, text: string): void;
+  /** Takes it off the screen. */
+  clear(): void;
+}
+
+/** A bar on stderr's last line; null where stderr is no terminal. */
+export function createProgressBar(): ProgressBar | null {
+  const screen = process.stderr;
+  if (!screen.isTTY || process.env.TERM === 'dumb') return null;
+  let drawnAt = 0;
+  return {
+    show(share, text) {
+      if (Date.now() - drawnAt < REDRAW_MS && share < 1) return;
+      drawnAt = Date.now();
+      const full = Math.round(Math.min(1, Math.max(0, share)) * CELLS);
+      const percent = `${Math.floor(share * 100)} %`.padStart(5);
+      const line = `[${'#'.repeat(full)}${'.'.repeat(CELLS - full)}] ${percent}  ${text}`;
+      screen.write(`\r\x1b[K${line.slice(0, screen.columns - 1)}`);
+    },
+    clear: () => screen.write('\r\x1b[K'),
+  };
+}
