@@ -54,7 +54,9 @@ export function auditRoutes({ store }: { store: EventStore }): FastifyPluginAsyn
         const { accountId, scopes } = clientOf(request);
         const everything = grants(scopes, 'admin');
         const until = await store.head();
-        const events = readUntil(store, request.query.from ?? null, until, request.signal);
+        const closed = new AbortController();
+        reply.raw.once('close', () => closed.abort());
+        const events = readUntil(store, request.query.from ?? null, until, closed.signal);
         const visible = Readable.from(lines(events, (event) => everything || event.metadata.account_id === accountId));
         return reply.type('application/x-ndjson; charset=utf-8').send(visible);
       },
