@@ -1,3 +1,5 @@
+import gossip from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import gossipPb from '@eventstore/db-client/generated/gossip_pb.js';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import type shared from '@eventstore/db-client/generated/shared_pb.js';
@@ -130,10 +132,17 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     answer(null, new featuresPb.SupportedMethods().setEventStoreServerVersion('24.2.0.0').setMethodsList(batchAppend ? [method] : []));
   }
 
+  function gossipAbout(_: ServerUnaryCall<shared.Empty, gossipPb.ClusterInfo>, answer: sendUnaryData<gossipPb.ClusterInfo>): void {
+    const leader = new gossipPb.MemberInfo().setState(gossipPb.MemberInfo.VNodeState.LEADER).setIsAlive(true);
+    leader.setHttpEndPoint(new gossipPb.EndPoint().setAddress('127.0.0.1').setPort(port));
+    answer(null, new gossipPb.ClusterInfo().setMembersList([leader]));
+  }
+
   let server = new Server();
   async function listen(port: number): Promise<number> {
     server = new Server();
     server.addService(service.StreamsService, { read, append: serveAppend, batchAppend: serveBatches });
+    server.addService(gossip.GossipService, { read: gossipAbout });
     server.addService(features.ServerFeaturesService, { getSupportedMethods: tellFeatures });
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, bound: number) => (error ? reject(error) : resolve(bound));
@@ -155,6 +164,8 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
 
   return {
     url: `esdb://127.0.0.1:${port}?tls=false`,
+    /** The same server as the leader of a cluster that has to be discovered. */
+    clusterUrl: `esdb+discover://127.0.0.1:${port}?tls=false&maxDiscoverAttempts=2&discoveryInterval=20`,
     log,
     counts,
     /** Subscriptions that are open now. */

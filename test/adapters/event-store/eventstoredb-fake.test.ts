@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { ulidToUUID } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -85,12 +86,15 @@ describe('EventStoreDB that fails', () => {
       expect(server.log.records).toHaveLength(40);
     });
 
-    it('outlives a connection that dies while it takes nothing more', async () => {
+    it.each([
+      ['and dies', () => server.disconnect()],
+      ['and stays', async () => undefined],
+    ])('gets past an append stream that takes nothing more %s', async (_, end) => {
       await store.append('stream-1', 'no_stream', events(1));
       server.stall();
       const big = () => ({ ...event(), data: { text: 'x'.repeat(100_000) } });
       const appending = Promise.all(numbers(60).map((i) => store.append(`big-${i}`, 'no_stream', [big()])));
-      await server.disconnect();
+      await end();
       await appending;
       expect(server.log.records).toHaveLength(61);
     });
@@ -230,17 +234,44 @@ describe('EventStoreDB that fails', () => {
   });
 });
 
+describe('EventStoreDB in a cluster that is down for a while', () => {
+  it('is discovered again by appends and subscriptions alike', async () => {
+    const server = await startFakeEventStoreDb();
+    const store = createEventStoreDb({ url: server.clusterUrl, prefix: 'waybill_' });
+    const following = numbers(5).map(() => gather(store, { from: null, until: ({ count }) => count === 60 }));
+    const write = async (writer: number) => {
+      for (const i of numbers(3)) {
+        await store.append(`stream-${writer}`, i === 0 ? 'no_stream' : i - 1, events(1));
+        await sleep(100);
+      }
+    };
+    const writing = Promise.all(numbers(20).map(write));
+    for (const pause of [50, 120, 300]) {
+      await sleep(pause);
+      server.stop();
+      await sleep(pause);
+      await server.start();
+    }
+    await writing;
+    for (const batches of await Promise.all(following)) expect(batches.flatMap((batch) => batch.events)).toHaveLength(60);
+    await store.close();
+    server.close();
+  });
+});
+
 describe('EventStoreDB that sends many marks', () => {
-  it('holds every mark back behind the events that came before it', async () => {
-    const server = await startFakeEventStoreDb({ checkpointEvery: 1 });
+  it.each([1, 2, 3, 7])('holds a checkpoint at every record of %d back behind the events that came before it', async (checkpointEvery) => {
+    const server = await startFakeEventStoreDb({ checkpointEvery });
     const store = createEventStoreDb({ url: server.url, prefix: 'waybill_' });
     const total = 400;
     for (const i of numbers(total / 20)) await store.append(`stream-${i}`, 'no_stream', events(20));
-    const batches = await gather(store, { from: null, batchSize: 5, pauseMs: 1, until: ({ count }) => count === total });
-    for (const [i, batch] of batches.entries()) {
-      const next = batches[i + 1]?.events[0];
-      if (next) expect(batch.position).toBeLessThan(next.position);
-      if (batch.caughtUp) expect(i).toBe(batches.length - 1);
+    for (const batchSize of [1, 5, 16, 100]) {
+      const batches = await gather(store, { from: null, batchSize, pauseMs: 1, until: ({ count }) => count === total });
+      for (const [i, batch] of batches.entries()) {
+        const next = batches.slice(i + 1).find(({ events }) => events.length > 0)?.events[0];
+        if (next) expect(batch.position).toBeLessThan(next.position);
+        if (next) expect(batch.caughtUp).toBe(false);
+      }
     }
     await store.close();
     server.close();

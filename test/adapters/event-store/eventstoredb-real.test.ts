@@ -4,7 +4,7 @@ import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 
-const IMAGE = 'eventstore/eventstore:24.2';
+const IMAGE = 'eventstore/eventstore:24.2.0-jammy';
 
 type Server = { url: string; stop(): Promise<unknown> } | { absent: string };
 

@@ -1,5 +1,10 @@
-import { type AppendExpectedRevision, type AppendResult, EventStoreDBClient, type JSONEventData } from '@eventstore/db-client';
-import { EventStoreUnavailable } from '../port.ts';
+import {
+  type AppendExpectedRevision,
+  type AppendResult,
+  EventStoreDBClient,
+  isCommandError,
+  type JSONEventData,
+} from '@eventstore/db-client';
 import { isTransient, within } from './errors.ts';
 
 /**
@@ -25,61 +30,63 @@ export interface Connection {
   release(): Promise<void>;
 }
 
-let current: { url: string; users: number; connection: Connection } | null = null;
+let shared: { url: string; users: number; connection: Omit<Connection, 'release'>; end(): Promise<unknown> } | null = null;
 
 /** The connection of this process. Throws Error where one to another URL is still open. */
 export function shareConnection(url: string): Connection {
-  if (current && current.url !== url) {
+  if (shared && shared.url !== url) {
     throw new Error('One process appends to one EventStoreDB only: close every store of the other one first');
   }
-  current ??= { url, users: 0, connection: connect(url) };
-  current.users += 1;
-  return current.connection;
+  shared ??= { url, users: 0, ...connect(url) };
+  const mine = shared;
+  mine.users += 1;
+  return {
+    ...mine.connection,
+    async release() {
+      mine.users -= 1;
+      if (mine.users > 0) return;
+      await mine.end();
+      if (mine.users === 0 && shared === mine) shared = null;
+    },
+  };
 }
 
-function connect(url: string): Connection {
-  const address = withKeepalive(url);
-  const reader = EventStoreDBClient.connectionString(address);
-  let writer = Promise.resolve(EventStoreDBClient.connectionString(address));
-  let stuck: EventStoreDBClient | null = null;
+function connect(url: string) {
+  const open = () => EventStoreDBClient.connectionString(withKeepalive(url));
   const gate = createGate(APPENDS_IN_FLIGHT);
+  const reader = open();
+  let writer = open();
+  let predecessorEnded = Promise.resolve();
 
   // Ending the old one's calls rejects every append that waits for a lost answer, and a new client
   // forgets a failed look-up of the server's features, which the old one would keep for ever. The
   // new one may only append once the old one's errors have emptied the table of pending appends.
   function renew(client: EventStoreDBClient): void {
-    if (client === stuck) return;
-    stuck = client;
-    writer = client.dispose().then(() => EventStoreDBClient.connectionString(address));
+    if (client !== writer) return;
+    writer = open();
+    predecessorEnded = client.dispose();
   }
 
   async function append(stream: string, records: JSONEventData[], expectedRevision: AppendExpectedRevision, timeoutMs: number) {
     await gate.enter();
+    await predecessorEnded;
+    const client = writer;
     try {
-      const client = await writer;
-      const options = { expectedRevision, deadline: timeoutMs };
-      return await within(timeoutMs, client.appendToStream(stream, records, options)).catch((error: unknown) => {
-        if (needsRenewal(error)) renew(client);
-        throw error;
-      });
+      return await within(timeoutMs, client.appendToStream(stream, records, { expectedRevision, deadline: timeoutMs }));
+    } catch (error) {
+      if (needsRenewal(error)) renew(client);
+      throw error;
     } finally {
       gate.leave();
     }
   }
 
-  async function release(): Promise<void> {
-    if (!current) return;
-    current.users -= 1;
-    if (current.users > 0) return;
-    await Promise.all([reader.dispose(), writer.then((client) => client.dispose())]);
-    if (current?.users === 0) current = null;
-  }
-
-  return { reader, append, release };
+  return { connection: { reader, append }, end: () => Promise.all([reader.dispose(), writer.dispose()]) };
 }
 
+/** What the client does not mend by itself; plain errors come from its look-up of the server or of the server's features. */
 function needsRenewal(error: unknown): boolean {
-  return error instanceof EventStoreUnavailable || (isTransient(error) && /RST_STREAM/.test((error as Error).message));
+  return isTransient(error) && (!isCommandError(error as Error) || /RST_STREAM/.test((error as Error).message));
 }
 
 function withKeepalive(url: string): string {

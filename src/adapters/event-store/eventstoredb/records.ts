@@ -24,10 +24,9 @@ export function toRecord({ id, type, schema_version, data, metadata }: NewEvent)
 
 /** The event in a record; null for what is not ours: system records, tombstones, what others wrote under our prefix. */
 export function toStoredEvent(record: RecordedEvent | AllStreamRecordedEvent, prefix: string): StoredEvent | null {
-  const { type, data, isJson } = record;
+  const { type, data, position } = record;
   const metadata: unknown = record.metadata;
-  if (!isJson || type.startsWith('$') || !record.streamId.startsWith(prefix) || !isOurs(metadata) || record.position === undefined)
-    return null;
+  if (!isOurs(metadata) || position === undefined) return null;
   const { schema_version, ...eventMetadata } = metadata;
   return {
     id: `evt_${uuidToULID(record.id)}`,
@@ -37,7 +36,7 @@ export function toStoredEvent(record: RecordedEvent | AllStreamRecordedEvent, pr
     metadata: eventMetadata,
     stream: record.streamId.slice(prefix.length),
     revision: Number(record.revision),
-    position: record.position.commit,
+    position: position.commit,
   };
 }
 
