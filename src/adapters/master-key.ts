@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KEY_BYTES } from './cipher.ts';
+import { replaceFile } from './durable-file.ts';
 import { withFileLock } from './file-lock.ts';
 
 const FILE = 'master.key';
@@ -93,17 +94,8 @@ async function readKeys(file: string): Promise<Keys | null> {
   return text === null ? null : parseKeys(text.trim().split('\n'), file);
 }
 
-async function writeKeys(file: string, keys: MasterKey[]): Promise<void> {
-  const half = `${file}.new`;
-  await rm(half, { force: true });
-  const handle = await open(half, 'wx', 0o600);
-  try {
-    await handle.writeFile(keys.map(({ key }) => `${key.toString('base64')}\n`).join(''));
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(half, file);
+function writeKeys(file: string, keys: MasterKey[]): Promise<void> {
+  return replaceFile(file, keys.map(({ key }) => `${key.toString('base64')}\n`).join(''));
 }
 
 function parseKeys(texts: string[], source: string): Keys {

@@ -37,7 +37,7 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
 
   const { cluster, server, use } = await withFileLock(lock, async () => {
     const cluster = await openCluster(home, settings);
-    const server = await runPostmaster(cluster);
+    const server = await runPostmaster(cluster, () => isUsed(users));
     const use = tryFileLock(users, 'shared');
     if (use === null) throw new EmbeddedPostgresError(`${users} is locked by a program that is not Waybill.`);
     return { cluster, server, use };
@@ -59,7 +59,7 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
 
   async function revive(): Promise<void> {
     try {
-      ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, server.port)));
+      ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, () => true, server.port)));
       logger.warn({ pid }, 'embedded Postgres had ended and runs again');
     } catch (error) {
       logger.error({ err: error }, 'embedded Postgres has ended and does not start');
@@ -91,4 +91,10 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
       return releasing;
     },
   };
+}
+
+function isUsed(users: string): boolean {
+  const alone = tryFileLock(users, 'exclusive');
+  alone?.release();
+  return alone === null;
 }

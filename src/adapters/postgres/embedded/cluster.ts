@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, open, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { syncFolder } from '../../durable-file.ts';
 import { type Account, accountFor, canRun } from './account.ts';
 import { binariesIn, copyPostgres, installedPostgres } from './binaries.ts';
 import { EmbeddedPostgresError } from './error.ts';
@@ -60,7 +61,7 @@ async function initialise(home: string, data: string, initdb: string, account: A
   await Promise.all(halves.map((name) => rm(join(home, name), { recursive: true, force: true, maxRetries: 10 })));
   const half = join(home, `new-${randomBytes(4).toString('hex')}`);
   const passwordFile = `${half}.password`;
-  await writeFile(passwordFile, randomBytes(32).toString('base64url'), { mode: 0o600 });
+  await writeFile(passwordFile, randomBytes(32).toString('base64url'), { mode: 0o600, flush: true });
   if (account.uid !== undefined && account.gid !== undefined) await chown(passwordFile, account.uid, account.gid);
   const [program = '', ...args] = [
     ...account.prefix,
@@ -75,8 +76,7 @@ async function initialise(home: string, data: string, initdb: string, account: A
     throw new EmbeddedPostgresError(`A Postgres cluster can't be made in ${home}: ${(stderr || String(error)).trim()}`, { cause: error });
   }
   await rename(passwordFile, join(half, 'waybill.password'));
+  await syncFolder(half);
   await rename(half, data);
-  const folder = await open(home, 'r');
-  await folder.sync();
-  await folder.close();
+  await syncFolder(home);
 }

@@ -11,11 +11,13 @@ import { EmbeddedPostgresError } from './error.ts';
 
 const POLL_MS = 20;
 /** A server that says that it is ready, but takes no connection for so long, is stopped. */
-const DEAF_MS = 10_000;
+const DEAF_MS = 5_000;
 /** What Postgres gets to end in order before it is told to end at once. */
 const FAST_SHUTDOWN_MS = 15_000;
 const IMMEDIATE_SHUTDOWN_MS = 10_000;
 const START_ATTEMPTS = 20;
+/** SQLSTATE of a server that lives, but is full. */
+const TOO_MANY_CONNECTIONS = '53300';
 const LOG_LIMIT_BYTES = 10_000_000;
 
 const SETTINGS: Record<string, string> = {
@@ -66,13 +68,16 @@ export function urlOf(cluster: Cluster, port: number, database: string): string 
 
 /**
  * The healthy server of this data directory: the one that runs, else a new one, on `port` where that is
- * given. The caller sees to it that nobody else does the same at the same time.
+ * given. One that does not answer is stopped, unless it is `inUse`. The caller sees to it that nobody else
+ * does the same at the same time.
  */
-export async function runPostmaster(cluster: Cluster, port?: number): Promise<Postmaster> {
+export async function runPostmaster(cluster: Cluster, inUse: () => boolean, port?: number): Promise<Postmaster> {
   const running = await readPidFile(cluster);
   if (running !== null && (await isPostmasterOf(cluster, running.pid))) {
     const answering = await untilItAnswers(cluster, running.pid);
     if (answering !== null) return answering;
+    if (inUse())
+      throw new EmbeddedPostgresError(`The Postgres of ${cluster.data} (process ${running.pid}) is in use, but does not answer.`);
     await stopPostmaster(cluster, running.pid);
   } else if (running !== null && isAlive(running.pid)) {
     // The process id has gone to a stranger. Postgres would take it for another server and refuse to start.
@@ -88,12 +93,8 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
     ['SIGQUIT', IMMEDIATE_SHUTDOWN_MS],
   ] as const) {
     const deadline = Date.now() + patience;
-    try {
-      process.kill(pid, signal);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return;
-      throw error;
-    }
+    if (!(await isPostmasterOf(cluster, pid))) return;
+    process.kill(pid, signal);
     while (Date.now() < deadline) {
       if (!(await isPostmasterOf(cluster, pid))) return;
       await setTimeout(POLL_MS);
@@ -110,7 +111,7 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
     if (postmaster !== null) return postmaster;
     const said = (await readFile(cluster.log)).subarray(before).toString();
     // Another program was quicker to take the port, or back ends of a killed server are still on their way out.
-    const passing = /Address already in use|is still in use|is still running/.test(said);
+    const passing = /Address already in use|is still in use/.test(said);
     if (!passing || attempt === START_ATTEMPTS) {
       throw new EmbeddedPostgresError(`Postgres does not start in ${cluster.data}; its log (${cluster.log}) says:\n${said.trim()}`);
     }
@@ -118,7 +119,7 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
   }
 }
 
-/** Null when the server ended before it was ready. */
+/** Null when the server ended before it was ready, or lets nobody in. */
 async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmaster | null> {
   const settings = Object.entries({ ...SETTINGS, ...cluster.settings, port: String(port) });
   const { uid, gid, prefix } = cluster.account;
@@ -139,7 +140,10 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
     child.once('exit', () => {
       ended = true;
     });
-    return await untilItAnswers(cluster, child.pid as number, () => !ended);
+    const pid = child.pid as number;
+    const answering = await untilItAnswers(cluster, pid, () => !ended);
+    if (answering === null && !ended) await stopPostmaster(cluster, pid);
+    return answering;
   } finally {
     await log.close();
   }
@@ -177,8 +181,8 @@ async function answers(cluster: Cluster, port: number): Promise<boolean> {
     if (row?.directory !== cluster.data) return false;
     if (!row.created) await sql`create database waybill`;
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return (error as { code?: string }).code === TOO_MANY_CONNECTIONS;
   } finally {
     await sql.end({ timeout: 1 });
   }
