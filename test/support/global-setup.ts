@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pino from 'pino';
+import { pino } from 'pino';
 import type { TestProject } from 'vitest/node';
+import { tryFileLock } from '../../src/adapters/file-lock.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
@@ -16,6 +17,10 @@ declare module 'vitest' {
     postgres: TestServer;
   }
 }
+
+const TEMPORARY = 'waybill-test-postgres-';
+const LEFT_AFTER_MS = 10 * 60_000;
+const logger = pino({ level: 'warn' });
 
 /** Nothing here needs to outlive a crash. */
 const FOR_SPEED = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' };
@@ -47,12 +52,30 @@ async function prepare(undo: (() => Promise<unknown>)[]): Promise<TestServer> {
 }
 
 async function startTemporaryPostgres(undo: (() => Promise<unknown>)[]): Promise<string> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'waybill-test-'));
+  await removeLeftovers();
+  const dataDir = await mkdtemp(join(tmpdir(), TEMPORARY));
   undo.push(() => rm(dataDir, { recursive: true, force: true }));
   await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir, logger: pino({ level: 'silent' }), settings: FOR_SPEED });
+  const server = await startEmbeddedPostgres({ dataDir, logger, settings: FOR_SPEED });
   undo.push(server.release);
   return server.url;
+}
+
+/** Stops and removes the servers of runs that were killed: of those that have had time to start and that nobody uses. */
+async function removeLeftovers(): Promise<void> {
+  const folders = (await readdir(tmpdir())).filter((name) => name.startsWith(TEMPORARY)).map((name) => join(tmpdir(), name));
+  for (const dataDir of folders) {
+    try {
+      if (Date.now() - (await stat(dataDir)).mtimeMs < LEFT_AFTER_MS) continue;
+      const unused = tryFileLock(join(dataDir, 'postgres', 'users.lock'), 'exclusive');
+      if (unused === null) continue;
+      unused.release();
+      await (await startEmbeddedPostgres({ dataDir, logger, settings: FOR_SPEED })).release();
+      await rm(dataDir, { recursive: true, force: true });
+    } catch (error) {
+      logger.warn({ err: error, dataDir }, 'a test server of an earlier run can not be removed');
+    }
+  }
 }
 
 async function createTemplate(url: string, undo: (() => Promise<unknown>)[]): Promise<string> {
