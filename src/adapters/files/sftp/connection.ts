@@ -6,6 +6,7 @@ import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint
 import { FileError, type FileStep } from '../port.ts';
 import { abortable, abortError, fileError, type SshError } from './errors.ts';
 import { distrust, fingerprintOf } from './host-key.ts';
+import { widenReceiveWindow } from './receive-window.ts';
 
 export type SftpCredentials = Extract<EndpointCredentials, { password: string } | { private_key: string }>;
 
@@ -34,6 +35,8 @@ export interface Connection {
   readonly usable: boolean;
   /** Bytes that one read and one write request may carry. */
   readonly packet: { read: number; write: number };
+  /** The quickest answer so far, that of the TCP handshake included. */
+  readonly roundTripMs: number;
   /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
   readonly extensions: ReadonlySet<string>;
   /** Sends a request and awaits its answer. Fails too when the connection is lost or stalls. */
@@ -55,16 +58,19 @@ interface Session {
   ssh: Client;
   sftp: SFTPWrapper & Negotiated;
   socket: Socket;
+  connectedInMs: number;
 }
 
 /** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */
 export async function openConnection({ settings, credentials, timeouts }: Target): Promise<Connection> {
+  const startedAt = performance.now();
   const socket = await dial(settings, timeouts.connectMs);
+  const connectedInMs = performance.now() - startedAt;
   const session = await handshake(socket, settings, timeouts.connectMs, signIn(credentials), (fingerprint) => {
     const reason = distrust(fingerprint, settings.host_key_sha256);
     return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
   });
-  return attend(session, timeouts.stallMs);
+  return attend({ ...session, connectedInMs }, timeouts.stallMs);
 }
 
 /** The fingerprint of the host key that a server presents, without any attempt to sign in. Throws FileError. */
@@ -108,7 +114,7 @@ async function handshake(
   timeoutMs: number,
   credentials: ConnectConfig,
   judge: (fingerprint: string) => FileError | null,
-): Promise<Session> {
+): Promise<Omit<Session, 'connectedInMs'>> {
   const client = new SftpClient('waybill', {});
   const { client: ssh } = client as unknown as { client: Client };
   let step: FileStep = 'connect';
@@ -167,11 +173,13 @@ function oneOf(methods: AuthenticationType[]): ConnectConfig['authHandler'] {
   };
 }
 
-function attend({ client, ssh, sftp, socket }: Session, stallMs: number): Connection {
+function attend(session: Session, stallMs: number): Connection {
+  const { client, ssh, sftp, socket } = session;
   const unanswered = new Set<(error: Error) => void>();
   const listeners: (() => void)[] = [];
   let lost: SshError | null = null;
   let lastByteAt = 0;
+  let roundTripMs = session.connectedInMs;
 
   function lose(error: SshError): void {
     if (lost) return;
@@ -191,6 +199,7 @@ function attend({ client, ssh, sftp, socket }: Session, stallMs: number): Connec
   socket.on('data', () => {
     lastByteAt = performance.now();
   });
+  widenReceiveWindow(sftp, socket);
   ssh.on('error', lose);
   ssh.on('close', () => lose(new Error('the server closed the connection')));
   sftp.on('error', lose);
@@ -202,8 +211,10 @@ function attend({ client, ssh, sftp, socket }: Session, stallMs: number): Connec
       if (lost) return reject(lost);
       if (unanswered.size === 0) lastByteAt = performance.now();
       unanswered.add(reject);
+      const sentAt = performance.now();
       const done: Callback<Result> = (error, result) => {
         unanswered.delete(reject);
+        roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);
         if (error) reject(lost ?? error);
         else resolve(result);
       };
@@ -218,6 +229,9 @@ function attend({ client, ssh, sftp, socket }: Session, stallMs: number): Connec
   return {
     get usable() {
       return lost === null;
+    },
+    get roundTripMs() {
+      return roundTripMs;
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),

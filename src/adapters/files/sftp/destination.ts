@@ -3,10 +3,10 @@ import type { Stats } from 'ssh2';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { abortable, abortError, fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
-import { CHUNK_SIZE, REQUESTS_IN_FLIGHT, slices } from './limits.ts';
+import { createLanes } from './lanes.ts';
+import { CHUNK_SIZE } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { publish } from './publish.ts';
-import { createWindow } from './window.ts';
 
 const MAX_NAME_BYTES = 150;
 
@@ -30,18 +30,21 @@ export async function openDestination(pool: Pool, path: string, options: OpenDes
 
 async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
   const { connection } = lease;
-  const { resume, overwrite, transferId, claimId } = options;
+  const { resume, overwrite, transferId, claimId, signal } = options;
   const part = join(dirname(path), `.${cut(basename(path))}.${transferId}.${claimId}.part`);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
     throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
   }
+  const opened = (handle: Buffer, resumedFrom: number) => {
+    // Nobody would close it any more.
+    if (signal.aborted) throw abortError(signal, 'open');
+    return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
+  };
   const taken = resume && (await takeOver(connection, join(dirname(path), (resume.state as ResumeState).part), part));
   if (resume && taken && taken.size >= resume.bytes) {
-    const handle = await open(connection, part, 'r+');
-    return destinationFile(pool, lease, { path, part, handle, resumedFrom: resume.bytes, options });
+    return opened(await open(connection, part, 'r+'), resume.bytes);
   }
-  const handle = await createPart(connection, part);
-  return destinationFile(pool, lease, { path, part, handle, resumedFrom: 0, options });
+  return opened(await createPart(connection, part), 0);
 }
 
 /** At most 150 bytes of a name, not cut within a character: ids and dots come to it, and 255 is the common limit. */
@@ -118,9 +121,9 @@ interface Opened {
 function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumedFrom, options }: Opened): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite } = options;
-  const window = createWindow(REQUESTS_IN_FLIGHT);
+  const lanes = createLanes(pool, lease, handle, (other) => open(other, part, 'r+'), size);
   let isOpen = true;
-  const abandon = () => lease.abandon();
+  const abandon = () => lanes.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
   async function fail(error: unknown, step: FileStep): Promise<FileError> {
@@ -131,20 +134,15 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
       : fileError(error, step, path, 'destination');
   }
 
-  function send(offset: number, data: Buffer): Promise<void> {
-    if (signal.aborted) throw abortError(signal, 'transfer');
-    return connection.request((sftp, done) => sftp.write(handle, data, 0, data.length, offset, done));
-  }
-
-  function closeHandle(): Promise<void> {
+  function closeHandles(): Promise<void> {
     isOpen = false;
-    return connection.request((sftp, done) => sftp.close(handle, done));
+    return lanes.close();
   }
 
   async function letGo(): Promise<void> {
     signal.removeEventListener('abort', abandon);
-    if (isOpen) await closeHandle().catch(() => {});
-    lease.release();
+    if (isOpen) await closeHandles().catch(() => {});
+    lanes.release();
   }
 
   return {
@@ -152,11 +150,8 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
     chunkSize: CHUNK_SIZE,
     resumedFrom,
     async write(offset, data) {
-      const buffer = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
       try {
-        await window(slices(buffer.length, connection.packet.write), async ([start, end]) =>
-          send(offset + start, buffer.subarray(start, end)),
-        );
+        await lanes.write(offset, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
       } catch (error) {
         throw await fail(error, 'transfer');
       }
@@ -169,7 +164,7 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
           ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
           : null;
         const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
-        const [stats] = await abortable(Promise.all([measured, flushed, closeHandle()]), signal, 'commit');
+        const [stats] = await abortable(Promise.all([measured, flushed, closeHandles()]), signal, 'commit');
         if (stats.size !== whole.size || size !== whole.size) {
           throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${stats.size} bytes, sent were ${whole.size}`);
         }

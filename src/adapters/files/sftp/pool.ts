@@ -16,6 +16,8 @@ export interface Lease {
 
 export interface Pool {
   readonly size: number;
+  /** There is a connection that nobody uses, or may be one more. */
+  readonly hasRoom: boolean;
   /** The least loaded connection; a new one where all are full and `max` allows. Throws FileError. */
   acquire(weight: number, signal: AbortSignal): Promise<Lease>;
   close(): void;
@@ -91,6 +93,9 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
   return {
     get size() {
       return [...slots].filter((slot) => slot.connection !== null).length;
+    },
+    get hasRoom() {
+      return slots.size < max || [...slots].some((slot) => slot.users === 0);
     },
     async acquire(weight, signal) {
       for (;;) {

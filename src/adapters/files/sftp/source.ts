@@ -2,9 +2,12 @@ import type { Stats } from 'ssh2';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { abortable, abortError, fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
-import { CHUNK_SIZE, REQUESTS_IN_FLIGHT, slices } from './limits.ts';
+import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { createWindow } from './window.ts';
+
+/** Of 255 KiB each where the server takes that: 16 MiB, as much as the receive window. */
+const READS_IN_FLIGHT = 64;
 
 /** Opens a file for reading. Its size and mtime, taken before, are its identity. */
 export async function openSource(pool: Pool, path: string, signal: AbortSignal): Promise<SourceFile> {
@@ -48,7 +51,7 @@ interface Opened {
 
 function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): SourceFile {
   const { connection } = lease;
-  const window = createWindow(REQUESTS_IN_FLIGHT);
+  const window = createWindow(READS_IN_FLIGHT);
   const abandon = () => lease.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
@@ -75,7 +78,9 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
     async read(offset, target) {
       const buffer = Buffer.from(target.buffer, target.byteOffset, target.byteLength);
       try {
-        await window(slices(buffer.length, connection.packet.read), ([start, end]) => fill(offset + start, buffer.subarray(start, end)));
+        await window.all(slices(buffer.length, connection.packet.read), ([start, end]) =>
+          fill(offset + start, buffer.subarray(start, end)),
+        );
       } catch (error) {
         throw fail(error, 'transfer');
       }

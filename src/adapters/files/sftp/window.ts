@@ -1,10 +1,14 @@
-/** Works through items with at most so many under way at once, over all calls. */
-export type Window = <Item>(items: Iterable<Item>, work: (item: Item) => Promise<void>) => Promise<void>;
+export interface Window {
+  /**
+   * Works through all items. When one fails, no more are begun; its error is thrown only when those under way
+   * have ended: nothing touches the caller's buffer after that.
+   */
+  all<Item>(items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void>;
+  /** Lets so many more be under way. */
+  grow(by: number): void;
+}
 
-/**
- * A window of `width` requests in flight. When one fails, no more are begun; the error is thrown only when
- * those under way have ended: nothing touches the caller's buffer after that.
- */
+/** Bounds how many requests are in flight at once, over all calls. */
 export function createWindow(width: number): Window {
   let free = width;
   const waiting: (() => void)[] = [];
@@ -20,7 +24,7 @@ export function createWindow(width: number): Window {
     else free++;
   }
 
-  return async (items, work) => {
+  async function all<Item>(items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void> {
     const failures: unknown[] = [];
     const underway: Promise<void>[] = [];
     for (const item of items) {
@@ -37,5 +41,12 @@ export function createWindow(width: number): Window {
     }
     await Promise.all(underway);
     if (failures.length > 0) throw failures[0];
+  }
+
+  return {
+    all,
+    grow(by) {
+      for (let more = 0; more < by; more++) leave();
+    },
   };
 }

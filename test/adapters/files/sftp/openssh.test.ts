@@ -299,6 +299,18 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readFile(at('cut-commit'))).toEqual(content);
     });
 
+    test('a big file is written over several connections where round trips are long, and read over one', async () => {
+      const content = randomBytes(64 * MiB);
+      const { proxy, over } = await proxied({ maxConnections: 3 });
+      proxy.delay(20);
+      const file = await over.openDestination(at('far-away'), options(content.length));
+      await vi.waitFor(() => expect(over.connections).toBe(3));
+      await writeFrom(file, content);
+      await file.commit(whole(content));
+      await file.close();
+      expect(content.equals(await download(over, at('far-away')))).toBe(true);
+    });
+
     test('a stall is an error', async () => {
       await writeFile(at('stalling'), randomBytes(MiB));
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
