@@ -25,24 +25,35 @@ const ENDS: Partial<Record<TransferStatus, ExitCode>> = {
 };
 
 /** Shows a transfer until it has ended, and sets the exit code by its end. Throws `not_found`. */
-export async function watch({ sql }: Installation, accountId: string, id: string, json: boolean | undefined): Promise<void> {
-  const stop = stopSignal();
+export async function watch(installation: Installation, accountId: string, id: string, json: boolean | undefined): Promise<void> {
+  const last = await follow(installation, accountId, id, { json, signal: stopSignal() });
+  process.exitCode = ENDS[last.status] ?? EXIT.failed;
+  if (!(last.status in ENDS)) note(`${id} goes on without being watched`);
+}
+
+/** Shows a transfer until it has ended or the signal aborts; how it was then. Throws `not_found`. */
+export async function follow(
+  { sql }: Installation,
+  accountId: string,
+  id: string,
+  { json, signal }: { json?: boolean | undefined; signal: AbortSignal },
+): Promise<TransferDetail> {
   const bar = json ? null : createProgressBar();
-  const show = json ? (detail: TransferDetail) => printJson(detail) : (detail: TransferDetail) => print(inWords(detail));
+  const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
   const began = Date.now();
   let warned = false;
   let shown = { at: 0, status: '', bytes: -1 };
   try {
-    while (!stop.aborted) {
+    for (;;) {
       const found = isId('txr', id) ? await findTransfer(sql, accountId, id) : null;
       if (!found) throw notFound();
       const detail = toDetail(found.transfer, found.moving);
-      const end = ENDS[detail.status];
-      if (end !== undefined) {
+      if (detail.status in ENDS) {
         bar?.clear();
-        process.exitCode = end;
-        return await show(detail);
+        await show(detail);
+        return detail;
       }
+      if (signal.aborted) return detail;
       bar?.show(detail.progress_pct / 100, progress(detail));
       const news = detail.status !== shown.status || (detail.transferred_bytes !== shown.bytes && Date.now() - shown.at > LINE_MS);
       if (!bar && news) {
@@ -53,10 +64,8 @@ export async function watch({ sql }: Installation, accountId: string, id: string
         warned = true;
         note('No mover runs, so nothing will move: start one with `waybill serve` (or `--roles mover`)');
       }
-      await sleep(LOOK_MS);
+      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
-    process.exitCode = EXIT.failed;
-    note(`${id} goes on without being watched`);
   } finally {
     bar?.clear();
   }
@@ -76,7 +85,7 @@ function progress({ status, size_bytes, transferred_bytes, speed_bps, error }: T
   return parts.join('  ');
 }
 
-function inWords(detail: TransferDetail): string {
+export function inWords(detail: TransferDetail): string {
   const { id, status, progress_pct, size_bytes, speed_bps, checksum_sha256, error } = detail;
   switch (status) {
     case 'completed':

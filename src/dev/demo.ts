@@ -1,0 +1,101 @@
+import { randomFillSync } from 'node:crypto';
+import { mkdir, open, rename, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hashApiKey } from '../commands/api-key.ts';
+import { saveEndpoint } from '../commands/endpoints.ts';
+import type { Cause } from '../commands/handle.ts';
+import { createKey } from '../commands/keys.ts';
+import { endpointRequest } from '../commands/requests.ts';
+import type { Scope } from '../domain/key.ts';
+import type { Installation } from '../installation.ts';
+import { listEndpoints, listKeys } from '../projections/catalog-queries.ts';
+import type { DemoKeyName, DemoServerName, DemoState } from './demo-state.ts';
+import { type DemoServer, fingerprintOf, startDemoServer } from './sftp-server.ts';
+
+export const DEMO_ACCOUNT = 'acc_default';
+export const DEMO_FILE = 'outbox/invoices.zip';
+
+const SERVERS: DemoServerName[] = ['hospital', 'bank'];
+const SCOPES: Record<DemoKeyName, Scope[]> = { api: ['transfers:write'], console: ['admin'] };
+const FILE_BYTES = 64 * 1024 * 1024;
+const CHUNK_BYTES = 4 * 1024 * 1024;
+/** A key that ends sooner than this is of no use to whoever copies it now. */
+const KEY_LEFT_MS = 24 * 3_600_000;
+
+/** Starts the servers under the ports that they had, or others where those are taken; `state` then tells which. */
+export async function startDemoServers(folder: string, state: DemoState): Promise<DemoServer[]> {
+  const started: DemoServer[] = [];
+  try {
+    for (const name of SERVERS) {
+      const options = { ...state.servers[name], root: join(folder, name) };
+      const server = await startDemoServer(options).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EADDRINUSE') throw error;
+        return startDemoServer({ ...options, port: 0 });
+      });
+      started.push(server);
+      state.servers[name].port = server.port;
+    }
+    return started;
+  } catch (error) {
+    await Promise.all(started.map((server) => server.close()));
+    throw error;
+  }
+}
+
+/** Configures the servers as endpoints, with their host keys pinned. Leaves what is as it should be. */
+export async function configureDemoEndpoints({ commands, sql }: Installation, state: DemoState, cause: Cause): Promise<void> {
+  const configured = await listEndpoints(sql);
+  for (const name of SERVERS) {
+    const { port, hostKey, username, password } = state.servers[name];
+    const wanted = { protocol: 'sftp', host: '127.0.0.1', port, base_path: '/', username, host_key_sha256: fingerprintOf(hostKey) };
+    const settings = configured.find((endpoint) => endpoint.name === name)?.settings as Record<string, unknown> | undefined;
+    if (settings && Object.entries(wanted).every(([key, value]) => settings[key] === value)) continue;
+    await saveEndpoint(commands, endpointRequest.parse({ ...wanted, name, password }), cause);
+  }
+}
+
+/** The keys of the last start while they are valid, else new ones, put into `state`. */
+export async function provideDemoKeys({ commands, sql }: Installation, state: DemoState, cause: Cause): Promise<void> {
+  const known = await listKeys(sql);
+  for (const name of Object.keys(SCOPES) as DemoKeyName[]) {
+    const kept = state.keys[name];
+    const key = kept && known.find(({ key_id, sha256 }) => key_id === kept.id && sha256 === hashApiKey(kept.key));
+    const left = key?.expires_at ? Date.parse(key.expires_at) - Date.now() : Number.POSITIVE_INFINITY;
+    if (key?.status === 'active' && left > KEY_LEFT_MS) continue;
+    const request = { name: `demo ${name}`, scopes: SCOPES[name], account: DEMO_ACCOUNT, expires_in: '90d' };
+    const { id, key: secret } = await createKey(commands, request, cause, { allowNever: false });
+    state.keys[name] = { id, key: secret };
+  }
+}
+
+/** Something to move, big enough to be seen moving. */
+export async function makeDemoFile(folder: string): Promise<void> {
+  const file = join(folder, 'hospital', DEMO_FILE);
+  if ((await stat(file).catch(() => null))?.size === FILE_BYTES) return;
+  await mkdir(dirname(file), { recursive: true });
+  const half = await open(`${file}.new`, 'w');
+  try {
+    const chunk = Buffer.alloc(CHUNK_BYTES);
+    for (let written = 0; written < FILE_BYTES; written += CHUNK_BYTES) await half.write(randomFillSync(chunk));
+  } finally {
+    await half.close();
+  }
+  await rename(`${file}.new`, file);
+}
+
+/** Creates a transfer as any client does. Gives its id; throws what the API answers instead. */
+export async function createDemoTransfer(baseUrl: string, key: string, destination: string): Promise<string> {
+  const response = await fetch(`${baseUrl}/transfers`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: transferBody(destination),
+  });
+  const answer = (await response.json()) as { id?: string; detail?: string };
+  if (!answer.id) throw new Error(`The API answers ${response.status}: ${answer.detail}`);
+  return answer.id;
+}
+
+/** Body of POST /v1/transfers. `destination`: a name in the bank's inbox. */
+export function transferBody(destination: string): string {
+  return JSON.stringify({ source_uri: `sftp://hospital/${DEMO_FILE}`, destination_uri: `sftp://bank/inbox/${destination}` });
+}
