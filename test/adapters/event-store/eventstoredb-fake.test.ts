@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { ulidToUUID } from 'ulid';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { type FakeEventStoreDb, type FakeOptions, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
@@ -237,7 +237,7 @@ describe('EventStoreDB that fails', () => {
 describe('EventStoreDB in a cluster that is down for a while', () => {
   it('is discovered again by appends and subscriptions alike', async () => {
     const server = await startFakeEventStoreDb();
-    const store = createEventStoreDb({ url: server.clusterUrl, prefix: 'waybill_' });
+    const store = openStore(server, server.clusterUrl);
     const following = numbers(5).map(() => gather(store, { from: null, until: ({ count }) => count === 60 }));
     const write = async (writer: number) => {
       for (const i of numbers(3)) {
@@ -254,15 +254,13 @@ describe('EventStoreDB in a cluster that is down for a while', () => {
     }
     await writing;
     for (const batches of await Promise.all(following)) expect(batches.flatMap((batch) => batch.events)).toHaveLength(60);
-    await store.close();
-    server.close();
   });
 });
 
 describe('EventStoreDB that sends many marks', () => {
   it.each([1, 2, 3, 7])('holds a checkpoint at every record of %d back behind the events that came before it', async (checkpointEvery) => {
     const server = await startFakeEventStoreDb({ checkpointEvery });
-    const store = createEventStoreDb({ url: server.url, prefix: 'waybill_' });
+    const store = openStore(server, server.url);
     const total = 400;
     for (const i of numbers(total / 20)) await store.append(`stream-${i}`, 'no_stream', events(20));
     for (const batchSize of [1, 5, 16, 100]) {
@@ -273,7 +271,15 @@ describe('EventStoreDB that sends many marks', () => {
         if (next) expect(batch.caughtUp).toBe(false);
       }
     }
+  });
+});
+
+/** A store that is closed after the test, and the server with it. */
+function openStore(server: FakeEventStoreDb, url: string): EventStore {
+  const store = createEventStoreDb({ url, prefix: 'waybill_' });
+  onTestFinished(async () => {
     await store.close();
     server.close();
   });
-});
+  return store;
+}
