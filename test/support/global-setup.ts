@@ -1,13 +1,13 @@
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { once } from 'node:events';
 import { join } from 'node:path';
-import { pino } from 'pino';
+import { createInterface } from 'node:readline';
 import type { TestProject } from 'vitest/node';
-import { tryFileLock } from '../../src/adapters/file-lock.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
-import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
+
+const HOLDER = join(import.meta.dirname, 'temporary-postgres.ts');
 
 /** The server that all test files of a run share. Without one tests are skipped; with a broken one they fail. */
 export type TestServer = { state: 'ready'; url: string; template: string } | { state: 'absent' | 'broken'; reason: string };
@@ -17,13 +17,6 @@ declare module 'vitest' {
     postgres: TestServer;
   }
 }
-
-const TEMPORARY = 'waybill-test-postgres-';
-const LEFT_AFTER_MS = 10 * 60_000;
-const logger = pino({ level: 'warn' });
-
-/** Nothing here needs to outlive a crash. */
-const FOR_SPEED = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' };
 
 /**
  * One Postgres for the whole run (`TEST_DATABASE_URL`, else an embedded one in a temporary folder), with a
@@ -52,30 +45,17 @@ async function prepare(undo: (() => Promise<unknown>)[]): Promise<TestServer> {
 }
 
 async function startTemporaryPostgres(undo: (() => Promise<unknown>)[]): Promise<string> {
-  await removeLeftovers();
-  const dataDir = await mkdtemp(join(tmpdir(), TEMPORARY));
-  undo.push(() => rm(dataDir, { recursive: true, force: true }));
-  await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir, logger, settings: FOR_SPEED });
-  undo.push(server.release);
-  return server.url;
-}
-
-/** Stops and removes the servers of runs that were killed: of those that have had time to start and that nobody uses. */
-async function removeLeftovers(): Promise<void> {
-  const folders = (await readdir(tmpdir())).filter((name) => name.startsWith(TEMPORARY)).map((name) => join(tmpdir(), name));
-  for (const dataDir of folders) {
-    try {
-      if (Date.now() - (await stat(dataDir)).mtimeMs < LEFT_AFTER_MS) continue;
-      const unused = tryFileLock(join(dataDir, 'postgres', 'users.lock'), 'exclusive');
-      if (unused === null) continue;
-      unused.release();
-      await (await startEmbeddedPostgres({ dataDir, logger, settings: FOR_SPEED })).release();
-      await rm(dataDir, { recursive: true, force: true });
-    } catch (error) {
-      logger.warn({ err: error, dataDir }, 'a test server of an earlier run can not be removed');
-    }
-  }
+  // In a session of its own: Ctrl-C ends this process, and that the other one's input.
+  const child = spawn(process.execPath, [HOLDER], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
+  const exit = once(child, 'exit');
+  undo.push(() => {
+    child.stdin.end();
+    return exit;
+  });
+  const [line] = await once(createInterface(child.stdout), 'line');
+  const { url, error }: { url?: string; error?: string } = JSON.parse(line);
+  if (url === undefined) throw new Error(error);
+  return url;
 }
 
 async function createTemplate(url: string, undo: (() => Promise<unknown>)[]): Promise<string> {

@@ -64,7 +64,7 @@ interface User {
 
 /** Another process that uses the server. */
 async function startUser({ env = process.env, uid }: { env?: NodeJS.ProcessEnv; uid?: number } = {}): Promise<User> {
-  const child = spawn(process.execPath, [USER, dataDir], { env, uid, gid: uid, stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [USER, dataDir], { env, uid, gid: uid, detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
   const exit = once(child, 'exit');
   const end = async () => {
     child.stdin.end();
