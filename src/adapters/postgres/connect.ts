@@ -1,4 +1,5 @@
 import postgres from 'postgres';
+import { ARRAY_TYPES } from './array-types.ts';
 
 interface Types extends Record<string, unknown> {
   bigint: bigint;
@@ -38,7 +39,8 @@ const timestamptz = {
  * `bigint` columns are JavaScript bigints. `timestamptz` columns are ISO 8601 strings in UTC with
  * milliseconds, `2026-01-31T09:30:00.000Z`; parameters may be such strings or Dates. A JSON parameter is
  * passed as `sql.json(value)`; a text that is already JSON goes through `${text}::text::jsonb`, for the
- * driver would encode it a second time.
+ * driver would encode it a second time. An array parameter names its type, `${ids}::text[]`: text, integer,
+ * bigint and timestamptz are known; bigints go into one as text.
  */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
   const { max = 10, applicationName = 'waybill', settings = {}, keepOpen = false, onClose = () => {} } = options;
@@ -46,7 +48,8 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     max,
     connect_timeout: 10,
     ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
-    types: { bigint: postgres.BigInt, timestamptz },
+    fetch_types: false,
+    types: { bigint: postgres.BigInt, timestamptz, ...ARRAY_TYPES },
     connection: {
       application_name: applicationName,
       TimeZone: 'UTC',

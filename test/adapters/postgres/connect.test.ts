@@ -22,6 +22,15 @@ describeWithPostgres('connect', () => {
     expect(row).toEqual({ fromString: at, fromDate: at, fromZone: at, list: [at] });
   });
 
+  it('takes and gives arrays, whatever is in them', async () => {
+    const { sql } = database;
+    const texts = ['a', 'b c', 'q"q', 'b\\s', null, '', 'NULL', '{x,y}', 'new\nline', "it's"];
+    const [row] = await sql`
+      select ${texts}::text[] as texts, ${[1, null, -3]}::integer[] as integers, ${[]}::text[] as none,
+             ${['9007199254740993']}::bigint[] as bigints, 'x' = any(${['x']}) as found`;
+    expect(row).toEqual({ texts, integers: [1, null, -3], none: [], bigints: [9_007_199_254_740_993n], found: true });
+  });
+
   it('sends JSON once encoded', async () => {
     const { sql } = database;
     const value = { name: 'a "quoted" name', list: [1, null], nested: { ü: true } };
