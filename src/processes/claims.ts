@@ -11,8 +11,9 @@ export interface Claim {
   accountId: string;
   source: string;
   destination: string;
-  /** What the claim before this one left, as an adapter saved it; null at the first. */
-  resumePoint: unknown;
+  endpointIds: string[];
+  /** What the claim before this one saved; null at the first. */
+  resumeRecord: unknown;
 }
 
 interface Candidate {
@@ -22,13 +23,13 @@ interface Candidate {
   destination: string;
   source_endpoint_id: string | null;
   destination_endpoint_id: string;
-  resume_point: unknown;
+  resume_record: unknown;
 }
 
 /**
- * Claims up to `limit` transfers that are due, in the order of their rank, as far as the endpoints they
- * use are not paused and have connections to spare. Claims are taken one process after the other, so
- * that two can't both take an endpoint's last place.
+ * Claims up to `limit` transfers that are due, as far as the endpoints they use are not paused and have
+ * connections to spare: those of the account that has the fewest moving first, within an account by rank.
+ * Claims are taken one process after the other, so that two can't both take an endpoint's last place.
  */
 export function claimTransfers(sql: Sql, processId: string, limit: number): Promise<Claim[]> {
   return sql.begin(async (tx) => {
@@ -58,12 +59,26 @@ async function roomAtEndpoints(tx: Transaction): Promise<Map<string, number>> {
 
 function nextCandidates(tx: Transaction, limit: number, full: string[], chosen: Candidate[]): Promise<Candidate[]> {
   return tx<Candidate[]>`
-    select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_point
-      from work.transfer_jobs
-     where status = 'queued' and claim_id is null and due_at <= now()
-       and destination_endpoint_id <> all(${full}) and coalesce(source_endpoint_id, '') <> all(${full})
-       and transfer_id <> all(${chosen.map(({ transfer_id }) => transfer_id)})
-     order by rank limit ${limit} for update skip locked`;
+    with recursive accounts as (
+      (select account_id from work.transfer_jobs where status = 'queued' and claim_id is null order by account_id limit 1)
+      union all
+      select (select j.account_id from work.transfer_jobs j
+               where j.status = 'queued' and j.claim_id is null and j.account_id > a.account_id order by j.account_id limit 1)
+        from accounts a where a.account_id is not null
+    ),
+    due as (
+      select j.*, row_number() over (partition by j.account_id order by j.rank)
+                  + (select count(*) from work.transfer_jobs m where m.claim_id is not null and m.account_id = j.account_id) as turn
+        from accounts a cross join lateral (
+          select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record, rank
+            from work.transfer_jobs
+           where account_id = a.account_id and status = 'queued' and claim_id is null and due_at <= now()
+             and destination_endpoint_id <> all(${full}) and coalesce(source_endpoint_id, '') <> all(${full})
+             and transfer_id <> all(${chosen.map(({ transfer_id }) => transfer_id)})
+           order by rank limit ${limit}) j
+    )
+    select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record
+      from due order by turn, rank limit ${limit}`;
 }
 
 function takePlaces(room: Map<string, number>, { source_endpoint_id, destination_endpoint_id }: Candidate): boolean {
@@ -74,21 +89,25 @@ function takePlaces(room: Map<string, number>, { source_endpoint_id, destination
 }
 
 async function save(tx: Transaction, processId: string, chosen: Candidate[]): Promise<Claim[]> {
-  const claims = chosen.map(({ transfer_id, account_id, source, destination, resume_point }) => ({
+  if (chosen.length === 0) return [];
+  const claims = chosen.map(({ transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record }) => ({
     transferId: transfer_id,
     claimId: newId('clm'),
     accountId: account_id,
     source,
     destination,
-    resumePoint: resume_point,
+    endpointIds: [source_endpoint_id, destination_endpoint_id].filter((id) => id !== null),
+    resumeRecord: resume_record,
   }));
-  if (claims.length === 0) return [];
-  await tx`
+  // One that was cancelled in this moment is no longer as it was found.
+  const taken = await tx<{ claim_id: string }[]>`
     update work.transfer_jobs j
        set claim_id = n.claim_id, claimed_by = ${processId}, lease_until = now() + ${LEASE_SECONDS} * interval '1 second', speed_bps = null
       from unnest(${claims.map(({ transferId }) => transferId)}::text[], ${claims.map(({ claimId }) => claimId)}::text[]) as n(transfer_id, claim_id)
-     where j.transfer_id = n.transfer_id`;
-  return claims;
+     where j.transfer_id = n.transfer_id and j.status = 'queued' and j.claim_id is null
+    returning j.claim_id`;
+  const ids = new Set(taken.map(({ claim_id }) => claim_id));
+  return claims.filter(({ claimId }) => ids.has(claimId));
 }
 
 export interface Renewal {
@@ -115,11 +134,13 @@ export async function renewLeases(sql: Queryable, renewals: Renewal[]): Promise<
   return new Set(rows.map(({ claim_id }) => claim_id));
 }
 
-/** Keeps what a successor needs to go on, under the fence of the claim. */
-export async function saveResumePoint(sql: Sql, claim: Claim, resumePoint: unknown): Promise<void> {
-  await sql`
-    update work.transfer_jobs set resume_point = ${sql.json(resumePoint as never)}
-     where transfer_id = ${claim.transferId} and claim_id = ${claim.claimId}`;
+/** Keeps what a successor needs to go on, and renews the lease; false where the claim is lost. */
+export async function saveResumeRecord(sql: Sql, claim: Claim, record: unknown): Promise<boolean> {
+  const saved = await sql`
+    update work.transfer_jobs
+       set resume_record = ${sql.json(record as never)}, lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
+     where transfer_id = ${claim.transferId} and claim_id = ${claim.claimId} and lease_until > now()`;
+  return saved.count === 1;
 }
 
 export interface ExpiredClaim {

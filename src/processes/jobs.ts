@@ -36,10 +36,11 @@ interface Job {
   destination_endpoint_id: string;
   claim_id: string | null;
   due_at: string;
+  attempts: number;
   figures: AttemptFigures | null;
 }
 
-type KnownJob = Omit<Job, 'figures'> & { changed?: undefined };
+type KnownJob = Omit<Job, 'figures'>;
 
 /**
  * Brings the to-do rows up to these events, oldest first. Whoever appended them may do so without
@@ -48,29 +49,36 @@ type KnownJob = Omit<Job, 'figures'> & { changed?: undefined };
 export async function recordInJobs(sql: Queryable, events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[]): Promise<void> {
   const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
   const rows = await sql<KnownJob[]>`
-    select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
+    select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at, attempts
       from work.transfer_jobs where transfer_id = any(${ids})`;
   const jobs = new Map<string, Job>(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
-  const changed = new Map<string, Job | 'ended'>();
+  const changed = new Map<string, Job | Ended>();
   for (const event of events) {
     const id = event.stream.slice(STREAMS.length);
     const before = changed.get(id) ?? jobs.get(id) ?? null;
-    if (before === 'ended' || (before !== null && event.revision <= before.revision)) continue;
+    if (before !== null && ('ended' in before || event.revision <= before.revision)) continue;
     const after = jobAfter(before, event as TransferEvent & NewEvent, event.revision);
     if (after !== null) changed.set(id, after);
   }
-  const ended = [...changed].filter(([, job]) => job === 'ended').map(([id]) => id);
-  const open = [...changed.values()].filter((job) => job !== 'ended');
-  if (ended.length > 0) await sql`delete from work.transfer_jobs where transfer_id = any(${ended})`;
+  const after = [...changed.values()];
+  const ended = after.filter((job) => 'ended' in job);
+  const open = after.filter((job): job is Job => !('ended' in job));
+  if (ended.length > 0) await removeEnded(sql, ended);
   if (open.length > 0) await save(sql, open);
 }
 
+interface Ended {
+  ended: string;
+  /** An attempt may have left something at the destination. */
+  untidy: boolean;
+}
+
 /** null where the row is gone already: the transfer has ended since. */
-function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: number): Job | 'ended' | null {
+function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: number): Job | Ended | null {
   if (event.type === 'transfer.created') {
     const { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id, created_at } = event.data;
     const facts = { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id };
-    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, figures: null };
+    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, attempts: 0, figures: null };
   }
   if (job === null) return null;
   switch (event.type) {
@@ -80,19 +88,34 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
       return { ...job, status: 'queued', revision, claim_id: null, due_at, figures };
     }
     case 'transfer.in_progress':
-      return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id };
+      return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id, attempts: job.attempts + 1 };
+    case 'transfer.completed':
+      // The attempt that completed took over what the ones before it had, if it could.
+      return { ended: job.transfer_id, untidy: job.attempts > 1 };
     default:
-      return 'ended';
+      return { ended: job.transfer_id, untidy: job.attempts > 0 };
   }
+}
+
+async function removeEnded(sql: Queryable, ended: Ended[]): Promise<void> {
+  const untidy = ended.filter((job) => job.untidy).map((job) => job.ended);
+  await sql`
+    with removed as (
+      delete from work.transfer_jobs where transfer_id = any(${ended.map((job) => job.ended)})
+      returning transfer_id, account_id, destination, resume_record
+    )
+    insert into work.cleanups (transfer_id, account_id, destination, resume_record)
+    select * from removed where transfer_id = any(${untidy}) on conflict do nothing`;
+  if (untidy.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
 }
 
 async function save(sql: Queryable, jobs: Job[]): Promise<void> {
   await sql`
     insert into work.transfer_jobs as j (
       transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
-      claim_id, due_at, rank, size_bytes, transferred_bytes)
+      claim_id, due_at, rank, attempts, size_bytes, transferred_bytes)
     select n.transfer_id, n.account_id, n.status, n.revision, n.priority, n.source, n.destination, n.source_endpoint_id, n.destination_endpoint_id,
-           n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.size_bytes, coalesce(n.transferred_bytes, 0)
+           n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.attempts, n.size_bytes, coalesce(n.transferred_bytes, 0)
       from unnest(
         ${jobs.map((job) => job.transfer_id)}::text[],
         ${jobs.map((job) => job.account_id)}::text[],
@@ -106,12 +129,13 @@ async function save(sql: Queryable, jobs: Job[]): Promise<void> {
         ${jobs.map((job) => job.claim_id)}::text[],
         ${jobs.map((job) => job.due_at)}::text[],
         ${jobs.map(rankOf)}::text[],
+        ${jobs.map((job) => job.attempts)}::integer[],
         ${jobs.map((job) => job.figures?.size_bytes ?? null)}::bigint[],
         ${jobs.map((job) => job.figures?.transferred_bytes ?? null)}::bigint[])
       as n(transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
-           claim_id, due_at, rank, size_bytes, transferred_bytes)
+           claim_id, due_at, rank, attempts, size_bytes, transferred_bytes)
     on conflict (transfer_id) do update set
-      status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank,
+      status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank, attempts = excluded.attempts,
       claim_id = excluded.claim_id,
       claimed_by = case when j.claim_id = excluded.claim_id then j.claimed_by end,
       -- the claim that the log names holds, also where another was noted here meanwhile

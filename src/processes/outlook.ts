@@ -5,7 +5,7 @@ import { countOpenTransfers } from '../projections/transfer-queries.ts';
 import { PRIORITY_OFFSET_MS } from './jobs.ts';
 
 /** A mover process that has not been seen for so long is not counted on. */
-const MOVERS_SEEN_WITHIN_S = 15;
+export const MOVERS_SEEN_WITHIN_S = 15;
 const FIRST_GUESS_MS = 1_000;
 
 /**

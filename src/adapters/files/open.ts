@@ -1,12 +1,13 @@
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
 import { FileError, type FileEndpoint } from './port.ts';
+import type { SftpCredentials } from './sftp/connection.ts';
 import { createSftpEndpoint } from './sftp/endpoint.ts';
 
 /** The adapter for an endpoint's protocol. Throws FileError for one that this version can't speak. */
 export function openFileEndpoint({ settings, max_connections }: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint {
   switch (settings.protocol) {
     case 'sftp':
-      return createSftpEndpoint({ settings, credentials, maxConnections: max_connections });
+      return createSftpEndpoint({ settings, credentials: credentials as SftpCredentials, maxConnections: max_connections });
     default:
       throw new FileError('internal_error', 'connect', `This version of Waybill does not move files over ${settings.protocol} yet`);
   }

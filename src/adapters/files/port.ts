@@ -34,6 +34,7 @@ export interface SourceFile {
   read(offset: number, target: Uint8Array): Promise<void>;
   /** Asks the server again, at the end of a move, what the file is now. */
   stat(): Promise<FileIdentity>;
+  /** Ends what is under way. Never throws; may be called twice. */
   close(): Promise<void>;
 }
 
@@ -80,10 +81,15 @@ export interface DestinationFile {
    * commit). Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
    */
   commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
-  /** Lets go of it and leaves what is written for the next claim. */
+  /** Ends what is under way and leaves what is written for the next claim. Never throws; may be called twice. */
   close(): Promise<void>;
-  /** Removes what is written. Never touches the destination's own name. */
-  discard(): Promise<void>;
+}
+
+export interface Leftovers {
+  transferId: string;
+  /** The last one that was saved, where there was one. */
+  resume: ResumePoint | null;
+  signal: AbortSignal;
 }
 
 /** One line of a listing. */
@@ -116,6 +122,11 @@ export interface FileEndpoint {
   /** Connects and checks the host key or certificate; never signs in. */
   probe(signal: AbortSignal): Promise<Peer>;
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
+  /**
+   * Removes whatever any claim of a transfer has left unfinished at its destination: parts, uploads,
+   * blocks. Never touches the destination's own name. To be called when the transfer has ended.
+   */
+  removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
   /** Ends idle and used connections alike. */
   close(): Promise<void>;
 }

@@ -1,17 +1,20 @@
 import type { Logger } from 'pino';
-import type { CommitProof, DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import type { AttemptFigures } from '../../domain/transfer.ts';
+import type { TransferPhase } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import { asStored } from '../admission.ts';
-import { type Claim, saveResumePoint } from '../claims.ts';
+import { type Claim, saveResumeRecord } from '../claims.ts';
 import { recordInJobs } from '../jobs.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
-import { AttemptError, onSide, toFailure } from './failure.ts';
-import { pump } from './pump.ts';
+import { AttemptError, LeaseLost, toFailure } from './failure.ts';
+import { createInlineHasher } from './hasher.ts';
+import { moveFile } from './move.ts';
+import type { ResumeRecord } from './move-state.ts';
+import { heldSignIns, holdSignIn } from './sign-in-holds.ts';
 import type { SlotPool } from './slots.ts';
 
 export interface AttemptDeps {
@@ -22,8 +25,6 @@ export interface AttemptDeps {
   retryDelays: number[];
   endpoints: EndpointPool;
   slots: SlotPool;
-  /** Renews the lease at this moment; false where the claim is lost. */
-  renew(claim: Claim): Promise<boolean>;
 }
 
 /** Why an attempt is stopped from outside. */
@@ -36,11 +37,6 @@ export interface Attempt {
   stop(reason: StopReason): void;
   /** Resolves when the attempt has ended, whatever came of it. */
   done: Promise<void>;
-}
-
-/** The claim is another's by now: nothing may be written in its name, to the log or to the destination. */
-class LeaseLost extends Error {
-  override readonly name = 'LeaseLost';
 }
 
 interface Target {
@@ -89,16 +85,33 @@ async function attempt(
       throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
     }
     if (!destination) throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
+    await refuseHeldSignIns(deps.sql, source, destination);
     return await moveBetween(deps, claim, source, destination, figures, signal);
   } catch (error) {
     if (error instanceof LeaseLost || signal.reason === 'lease_lost') return 'lease_lost';
     if (signal.reason === 'shutdown') return { type: 'released', figures: { ...figures } };
     const failure = toFailure(error);
+    if (failure.code === 'auth_failed' && !(error instanceof SignInHeld)) await holdSignIn(deps.sql, sideOf(failure.phase, source, destination));
     const log = { err: error, transfer_id: claim.transferId, claim_id: claim.claimId, code: failure.code, phase: failure.phase };
     if (failure.code === 'internal_error') deps.logger.error(log, 'an attempt failed in an unforeseen way');
     else deps.logger.info(log, 'an attempt failed');
     return { type: 'failed', failure, figures: { ...figures }, retryDelays: deps.retryDelays };
   }
+}
+
+/** A sign-in that was refused a moment ago is not tried again. */
+class SignInHeld extends AttemptError {}
+
+async function refuseHeldSignIns(sql: Sql, source: Target, destination: Target): Promise<void> {
+  const held = await heldSignIns(sql, [source.configured, destination.configured]);
+  const sides = { source_sign_in: source, destination_sign_in: destination } as const;
+  for (const [phase, { configured }] of Object.entries(sides) as [keyof typeof sides, Target][]) {
+    if (held.has(configured.endpoint_id)) throw new SignInHeld({ code: 'auth_failed', message: 'Authentication failed', phase });
+  }
+}
+
+function sideOf(phase: TransferPhase, source: Target | null, destination: Target | null): ConfiguredEndpoint {
+  return ((phase === 'source_sign_in' ? source : destination) as Target).configured;
 }
 
 async function moveBetween(
@@ -113,89 +126,26 @@ async function moveBetween(
   try {
     const to = await deps.endpoints.lend(destination.configured);
     try {
-      const reading = await onSide('source', () => from.endpoint.openSource(source.path, signal));
-      try {
-        figures.size_bytes = reading.identity.size;
-        const writing = await onSide('destination', () =>
-          to.endpoint.openDestination(destination.path, {
-            transferId: claim.transferId,
-            claimId: claim.claimId,
-            size: reading.identity.size,
-            overwrite: destination.configured.overwrite,
-            resume: claim.resumePoint as ResumePoint | null,
-            signal,
-          }),
-        );
-        return await moveOpened(deps, claim, reading, writing, figures, signal);
-      } finally {
-        await reading.close();
-      }
+      const { bytes, sha256, verification } = await moveFile({
+        transferId: claim.transferId,
+        claimId: claim.claimId,
+        source: { endpoint: from.endpoint, path: source.path },
+        destination: { endpoint: to.endpoint, path: destination.path },
+        overwrite: destination.configured.overwrite,
+        record: claim.resumeRecord as ResumeRecord | null,
+        figures,
+        slots: deps.slots,
+        createHasher: createInlineHasher,
+        save: (record) => saveResumeRecord(deps.sql, claim, record),
+        signal,
+      });
+      return { type: 'completed', sizeBytes: bytes, speedBps: figures.speed_bps, checksumSha256: sha256, verification };
     } finally {
       to.release();
     }
   } finally {
     from.release();
   }
-}
-
-/** Moves, checks and commits. After an error the part is removed, unless the claim is another's by then. */
-async function moveOpened(
-  deps: AttemptDeps,
-  claim: Claim,
-  reading: SourceFile,
-  writing: DestinationFile,
-  figures: AttemptFigures,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  try {
-    // Tells a successor of the part, should this process not live to remove it.
-    await saveResumePoint(deps.sql, claim, writing.resumePoint(0));
-    const startedAt = performance.now();
-    const { bytes, sha256 } = await pump({
-      source: reading,
-      destination: writing,
-      slots: deps.slots,
-      signal,
-      onBytes(acknowledged) {
-        figures.transferred_bytes = acknowledged;
-        figures.speed_bps = Math.round((acknowledged * 8_000) / Math.max(1, performance.now() - startedAt));
-      },
-    });
-    await checkUnchanged(reading, bytes);
-    signal.throwIfAborted();
-    if (!(await deps.renew(claim))) throw new LeaseLost('The lease ran out before the commit');
-    const proof = await onSide('destination', () => writing.commit({ size: bytes, sha256 }));
-    return completed(bytes, sha256, proof, figures);
-  } catch (error) {
-    const another = error instanceof LeaseLost || signal.reason === 'lease_lost';
-    // A successor may have taken the part over already: it is not ours to remove any more.
-    await (another ? writing.close() : writing.discard()).catch(() => undefined);
-    throw error;
-  }
-}
-
-async function checkUnchanged(reading: SourceFile, bytes: number): Promise<void> {
-  const now = await onSide('source', () => reading.stat());
-  const { size, version: before } = reading.identity;
-  if (now.size !== size || now.version !== before || bytes !== size) {
-    const message = `The source changed while it was read: ${size} bytes of ${before} at the start, ${now.size} bytes of ${now.version} at the end`;
-    throw new AttemptError({ code: 'source_changed', message, phase: 'verify' });
-  }
-}
-
-function completed(bytes: number, sha256: string, proof: CommitProof, figures: AttemptFigures): Outcome {
-  if (proof.size !== bytes) {
-    const message = `${bytes} bytes were sent, and the destination holds ${proof.size}`;
-    throw new AttemptError({ code: 'size_mismatch', message, phase: 'verify' });
-  }
-  const { destinationChecksum, atomicReplace } = proof;
-  return {
-    type: 'completed',
-    sizeBytes: bytes,
-    speedBps: figures.speed_bps,
-    checksumSha256: sha256,
-    verification: { size: true, source_unchanged: true, destination_checksum: destinationChecksum, read_back: false, atomic_replace: atomicReplace },
-  };
 }
 
 function target(uri: string, catalog: ConfiguredEndpoint[], accountId: string): Target | null {

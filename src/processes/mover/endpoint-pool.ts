@@ -1,16 +1,8 @@
-import { openFileEndpoint } from '../../adapters/files/open.ts';
-import type { FileEndpoint } from '../../adapters/files/port.ts';
+import { FileError, type FileEndpoint } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { CREDENTIALS } from '../../commands/endpoints.ts';
-import type { EndpointCredentials } from '../../domain/endpoint.ts';
+import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
-
-interface Entry {
-  revision: number;
-  endpoint: Promise<FileEndpoint>;
-  users: number;
-  outdated: boolean;
-}
 
 /** An endpoint in use; its connections stay open for the next one when it is handed back. */
 export interface LentEndpoint {
@@ -20,52 +12,117 @@ export interface LentEndpoint {
 
 export interface EndpointPool {
   lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
+  /** Connections open now, by the name of their endpoint. */
+  connections(): Map<string, number>;
   close(): Promise<void>;
 }
 
+interface Entry {
+  name: string;
+  revision: number;
+  opening: Promise<FileEndpoint>;
+  opened: FileEndpoint | null;
+  users: number;
+  outdated: boolean;
+}
+
+export interface EndpointPoolDeps {
+  vault: Vault;
+  open(definition: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint;
+}
+
 /** Keeps the connections of configured endpoints warm between moves; a changed configuration begins with new ones. */
-export function createEndpointPool(vault: Vault): EndpointPool {
+export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointPool {
   const entries = new Map<string, Entry>();
 
-  async function open(configured: ConfiguredEndpoint): Promise<FileEndpoint> {
-    const credentials = await vault.open<EndpointCredentials>(configured.credentials_record, CREDENTIALS);
-    return openFileEndpoint(configured, credentials);
+  function create(configured: ConfiguredEndpoint): Entry {
+    const opening = vault
+      .open<EndpointCredentials>(configured.credentials_record, CREDENTIALS)
+      .then((credentials) => oneSignInFirst(open(configured, credentials)));
+    const entry: Entry = { name: configured.name, revision: configured.revision, opening, opened: null, users: 0, outdated: false };
+    opening.then(
+      (endpoint) => {
+        entry.opened = endpoint;
+      },
+      () => {
+        if (entries.get(configured.endpoint_id) === entry) entries.delete(configured.endpoint_id);
+      },
+    );
+    return entry;
   }
 
-  function closeIfUnused(entry: Entry): void {
-    if (entry.outdated && entry.users === 0) void entry.endpoint.then((endpoint) => endpoint.close()).catch(() => undefined);
+  function retire(entry: Entry): void {
+    entry.outdated = true;
+    closeIfUnused(entry);
+  }
+
+  function closeIfUnused({ outdated, users, opening }: Entry): void {
+    if (outdated && users === 0) void opening.then((endpoint) => endpoint.close()).catch(() => undefined);
   }
 
   return {
     async lend(configured) {
       const id = configured.endpoint_id;
-      let entry = entries.get(id);
-      if (!entry || entry.revision < configured.revision) {
-        if (entry) entry.outdated = true;
-        if (entry) closeIfUnused(entry);
-        entry = { revision: configured.revision, endpoint: open(configured), users: 0, outdated: false };
-        entries.set(id, entry);
-      }
-      const lent = entry;
-      lent.users++;
+      const known = entries.get(id);
+      const current = known && known.revision >= configured.revision ? known : create(configured);
+      if (known && known !== current) retire(known);
+      entries.set(id, current);
+      current.users++;
+      const release = () => {
+        current.users--;
+        closeIfUnused(current);
+      };
       try {
-        const endpoint = await lent.endpoint;
-        return {
-          endpoint,
-          release() {
-            lent.users--;
-            closeIfUnused(lent);
-          },
-        };
+        return { endpoint: await current.opening, release };
       } catch (error) {
-        if (entries.get(id) === lent) entries.delete(id);
+        release();
         throw error;
       }
+    },
+    connections() {
+      return new Map([...entries.values()].map(({ name, opened }) => [name, opened?.connections ?? 0]));
     },
     async close() {
       const all = [...entries.values()];
       entries.clear();
-      await Promise.all(all.map(({ endpoint }) => endpoint.then((opened) => opened.close()).catch(() => undefined)));
+      await Promise.all(all.map(({ opening }) => opening.then((endpoint) => endpoint.close()).catch(() => undefined)));
     },
+  };
+}
+
+/**
+ * Until one file could be opened only one is tried at a time, and a refused sign-in is the answer to all
+ * who waited: wrong credentials count once at the server, however many transfers are due.
+ */
+function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
+  let proven = false;
+  let proving: Promise<void> | null = null;
+
+  async function guarded<T>(work: () => Promise<T>): Promise<T> {
+    while (!proven && proving) await proving;
+    if (proven) return work();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    promise.catch(() => undefined);
+    proving = promise;
+    try {
+      const result = await work();
+      proven = true;
+      return result;
+    } catch (error) {
+      if (error instanceof FileError && error.code === 'auth_failed') reject(error);
+      throw error;
+    } finally {
+      proving = null;
+      resolve();
+    }
+  }
+
+  return {
+    ...endpoint,
+    get connections() {
+      return endpoint.connections;
+    },
+    openSource: (path, signal) => guarded(() => endpoint.openSource(path, signal)),
+    openDestination: (path, options) => guarded(() => endpoint.openDestination(path, options)),
   };
 }

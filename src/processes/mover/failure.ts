@@ -26,6 +26,11 @@ export class AttemptError extends Error {
   }
 }
 
+/** The claim is another's by now: nothing may be written in its name, to the log or to the destination. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+}
+
 /** Runs work of one side; what its adapter throws becomes an AttemptError that names the phase. */
 export async function onSide<T>(side: Side, work: () => Promise<T>): Promise<T> {
   try {

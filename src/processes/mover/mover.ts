@@ -1,18 +1,21 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBell } from '../../bell.ts';
+import { openFileEndpoint } from '../../adapters/files/open.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { newId } from '../../domain/ids.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { type Claim, claimTransfers, renewLeases } from '../claims.ts';
+import { claimTransfers, renewLeases } from '../claims.ts';
 import { JOBS_CHANNEL } from '../jobs.ts';
 import { type Attempt, beginAttempt } from './attempt.ts';
+import { cleanUp } from './cleanup.ts';
 import { createEndpointPool } from './endpoint-pool.ts';
 import { createSlotPool } from './slots.ts';
 
 /** Memory for bytes under way: 20 slots of 8 MiB in a process, whatever moves. */
 const SLOTS = 20;
+const SLOT_BYTES = 8 * 1024 * 1024;
 const LOOK_MS = 1_000;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
@@ -36,21 +39,15 @@ export interface MoverDeps extends ConsumerDeps {
  */
 export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<void> {
   const processId = `${hostname()}:${process.pid}:${newId('clm').slice(-6)}`;
-  const endpoints = createEndpointPool(deps.vault);
-  const slots = createSlotPool(SLOTS);
+  const endpoints = createEndpointPool({ vault: deps.vault, open: openFileEndpoint });
+  const slots = createSlotPool(SLOTS, SLOT_BYTES);
   const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
   const bell = createBell();
   const listening = await deps.sql.listen(JOBS_CHANNEL, bell.ring, bell.ring);
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
 
-  const attemptDeps = { ...deps, actor: `mover:${processId}`, endpoints, slots: slots, renew: renewNow };
-
-  async function renewNow(claim: Claim): Promise<boolean> {
-    const entry = attempts.get(claim.claimId);
-    if (!entry) return false;
-    return (await renewLeases(deps.sql, [{ ...claim, figures: entry.attempt.figures }])).has(claim.claimId);
-  }
+  const attemptDeps = { ...deps, actor: `mover:${processId}`, endpoints, slots };
 
   async function claimSome(): Promise<number> {
     const free = deps.slots - attempts.size;
@@ -100,7 +97,19 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     }
   }
 
+  /** Beside the moves, and never in their way. */
+  async function tidy(): Promise<void> {
+    while (!signal.aborted) {
+      const due = await cleanUp({ ...deps, endpoints }, signal).catch((error: unknown) => {
+        deps.logger.error({ err: error }, 'clean-up failed; trying again');
+        return 0;
+      });
+      if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
   const keeping = keepLeases();
+  const tidying = tidy();
   while (!signal.aborted) {
     const claimed = await claimSome().catch((error: unknown) => {
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
@@ -115,7 +124,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   }, deps.graceMs);
   await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
   clearTimeout(grace);
-  await keeping;
+  await Promise.all([keeping, tidying]);
   await endpoints.close();
   await deps.sql`delete from work.movers where process_id = ${processId}`.catch(() => undefined);
 }

@@ -1,70 +1,114 @@
-import { createHash } from 'node:crypto';
 import type { DestinationFile, SourceFile } from '../../adapters/files/port.ts';
-import { onSide } from './failure.ts';
-import { SLOT_BYTES, type Slot, type SlotPool } from './slots.ts';
+import { AttemptError, onSide } from './failure.ts';
+import { chunkCount, type MoveState } from './move-state.ts';
+import type { Slot, SlotPool } from './slots.ts';
 
 /** Chunks of one file that are on their way at once, at most. */
 const SLOTS_PER_FILE = 6;
 
 export interface Pump {
+  state: MoveState;
   source: SourceFile;
   destination: DestinationFile;
   slots: SlotPool;
   signal: AbortSignal;
-  /** Told the bytes that the destination has acknowledged so far. */
-  onBytes(acknowledged: number): void;
+  /** Told after every chunk that the destination has acknowledged. */
+  onDelivered(bytes: number): void;
 }
 
 /**
- * Moves every byte from source to destination, chunk by chunk, several at once on both sides, and
- * hashes them in their order as they pass. Gives the bytes it has counted and their SHA-256 in hex.
- * Throws AttemptError at the first error of a side; the caller closes both.
+ * Moves what is still to be moved, chunk by chunk, several at once on both sides, and hashes every chunk
+ * once, in order, as it passes. What the destination has already is read once more only where this
+ * process has not hashed it yet, and held against its CRC-32. Throws AttemptError at the first error of
+ * a side, with both sides closed; `state` then says how far it came.
  */
-export async function pump({ source, destination, slots, signal, onBytes }: Pump): Promise<{ bytes: number; sha256: string }> {
-  const { size } = source.identity;
-  const chunkSize = Math.min(destination.chunkSize, SLOT_BYTES);
-  const hash = createHash('sha256');
+export async function pump({ state, source, destination, slots, signal, onDelivered }: Pump): Promise<void> {
+  const { chunkSize, crcs } = state;
+  const chunks = chunkCount(state);
+  const delivered = new Set<number>();
   const reads = createTurns(source.parallelReads);
   const writes = createTurns(destination.parallelWrites);
   const underWay = new Set<Promise<void>>();
-  let hashed: Promise<unknown> = Promise.resolve();
-  let bytes = 0;
+  const firstToHash = state.hashed;
+  const firstToWrite = state.delivered;
+  let hashing: Promise<unknown> = Promise.resolve();
 
-  /** Reads, hashes and writes one chunk; its turns are taken in the order of the calls. */
-  async function moveChunk(offset: number, slot: Slot): Promise<void> {
+  /** Its turns are taken in the order of the calls. */
+  async function moveChunk(chunk: number, slot: Slot): Promise<void> {
     const { buffer } = slot;
+    const offset = chunk * chunkSize;
     const read = reads(() => onSide('source', () => source.read(offset, buffer)));
-    hashed = Promise.all([read, hashed]).then(() => hash.update(buffer));
-    const written = writes(async () => {
-      await read;
-      await onSide('destination', () => destination.write(offset, buffer));
-    });
+    const hashed = chunk >= firstToHash ? hashInOrder(chunk, buffer, read) : compare(chunk, buffer, read);
+    const written = chunk >= firstToWrite ? write(offset, buffer, read) : null;
     // The slot is somebody else's only when nobody touches it any more, also after an error.
     const settled = await Promise.allSettled([hashed, written]);
     slot.release();
     const failed = settled.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
-    bytes += buffer.length;
-    onBytes(bytes);
+    if (chunk < firstToWrite) return;
+    delivered.add(chunk);
+    while (delivered.delete(state.delivered)) state.delivered++;
+    onDelivered(buffer.length);
   }
 
-  for (let offset = 0; offset < size; offset += chunkSize) {
-    const wanted = Math.min(chunkSize, size - offset);
-    let slot = underWay.size < SLOTS_PER_FILE ? slots.tryTake(wanted) : null;
-    while (!slot) {
-      if (underWay.size > 0) await Promise.race(underWay);
-      slot = underWay.size === 0 ? await slots.take(wanted, signal) : slots.tryTake(wanted);
-    }
-    signal.throwIfAborted();
-    const chunk = moveChunk(offset, slot);
-    underWay.add(chunk);
-    chunk.then(
-      () => underWay.delete(chunk),
-      () => undefined,
-    );
+  function hashInOrder(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
+    const turn = Promise.all([read, hashing]).then(async () => {
+      const crc = await state.hasher.update(buffer);
+      state.hashed = chunk + 1;
+      keepCrc(chunk, crc);
+    });
+    hashing = turn;
+    return turn;
   }
-  await Promise.all(underWay);
-  return { bytes, sha256: hash.digest('hex') };
+
+  async function compare(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
+    await read;
+    keepCrc(chunk, await state.hasher.check(buffer));
+  }
+
+  function keepCrc(chunk: number, crc: number): void {
+    const before = crcs[chunk];
+    if (before !== undefined && before !== crc) {
+      const message = `Bytes ${chunk * chunkSize} and on of the source are not what they were when they were first read`;
+      throw new AttemptError({ code: 'source_changed', message, phase: 'read' });
+    }
+    crcs[chunk] = crc;
+  }
+
+  function write(offset: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
+    return writes(async () => {
+      await read;
+      await onSide('destination', () => destination.write(offset, buffer));
+    });
+  }
+
+  async function nextSlot(bytes: number): Promise<Slot> {
+    for (;;) {
+      if (underWay.size === 0) return slots.take(bytes, signal);
+      const slot = underWay.size < SLOTS_PER_FILE ? slots.tryTake(bytes) : null;
+      if (slot) return slot;
+      await Promise.race(underWay);
+    }
+  }
+
+  try {
+    for (let chunk = Math.min(firstToHash, firstToWrite); chunk < chunks; chunk++) {
+      const slot = await nextSlot(Math.min(chunkSize, state.source.size - chunk * chunkSize));
+      const moving = moveChunk(chunk, slot);
+      underWay.add(moving);
+      moving.then(
+        () => underWay.delete(moving),
+        () => undefined,
+      );
+      signal.throwIfAborted();
+    }
+    await Promise.all(underWay);
+  } catch (error) {
+    // What is still under way must not change the state behind the back of whoever goes on with it.
+    await Promise.allSettled([source.close(), destination.close()]);
+    await Promise.allSettled(underWay);
+    throw error;
+  }
 }
 
 /** Lets so many run at once, in the order in which they came. */

@@ -9,15 +9,15 @@ export interface Slot {
  * make it faster where they are free, so that many files get one each and a lone one gets its fill.
  */
 export interface SlotPool {
+  /** Size of a slot; what is asked for is at most that. */
+  readonly slotBytes: number;
   /** Resolves when a slot is free. Throws the signal's reason when it aborts. */
   take(bytes: number, signal: AbortSignal): Promise<Slot>;
   /** A slot if one is free and nobody waits for it. */
   tryTake(bytes: number): Slot | null;
 }
 
-export const SLOT_BYTES = 8 * 1024 * 1024;
-
-export function createSlotPool(count: number): SlotPool {
+export function createSlotPool(count: number, slotBytes: number): SlotPool {
   const idle: Uint8Array[] = [];
   const waiting = new Set<(buffer: Uint8Array) => void>();
   let made = 0;
@@ -26,7 +26,8 @@ export function createSlotPool(count: number): SlotPool {
     const buffer = idle.pop();
     if (buffer || made === count) return buffer ?? null;
     made++;
-    return new Uint8Array(SLOT_BYTES);
+    // Shared, so that other threads can fill it and empty it.
+    return new Uint8Array(new SharedArrayBuffer(slotBytes));
   }
 
   function slot(whole: Uint8Array, bytes: number): Slot {
@@ -45,6 +46,7 @@ export function createSlotPool(count: number): SlotPool {
   }
 
   return {
+    slotBytes,
     tryTake(bytes) {
       const whole = waiting.size === 0 ? freeBuffer() : null;
       return whole && slot(whole, bytes);

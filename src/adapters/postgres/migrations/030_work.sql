@@ -25,6 +25,8 @@ create table work.transfer_jobs (
   destination text not null,
   source_endpoint_id text,
   destination_endpoint_id text not null,
+  -- attempts begun: what an ended one may have left behind is removed
+  attempts integer not null default 0,
   -- the fence: whoever writes names the claim he holds
   claim_id text,
   claimed_by text,
@@ -32,13 +34,33 @@ create table work.transfer_jobs (
   size_bytes bigint,
   transferred_bytes bigint not null default 0,
   speed_bps bigint,
-  resume_point jsonb
+  resume_record jsonb
 );
 create index transfer_jobs_pending on work.transfer_jobs (rank) where status = 'pending';
-create index transfer_jobs_claimable on work.transfer_jobs (rank) where status = 'queued' and claim_id is null;
+create index transfer_jobs_claimable on work.transfer_jobs (account_id, rank) where status = 'queued' and claim_id is null;
 create index transfer_jobs_leases on work.transfer_jobs (lease_until) where claim_id is not null;
 create index transfer_jobs_source on work.transfer_jobs (source_endpoint_id);
 create index transfer_jobs_destination on work.transfer_jobs (destination_endpoint_id);
+
+-- Transfers that have ended and may have left parts, uploads or blocks at their destination.
+create table work.cleanups (
+  transfer_id text primary key,
+  account_id text not null,
+  destination text not null,
+  resume_record jsonb,
+  -- when it is tried next; moved on by whoever tries
+  due_at timestamptz not null default now(),
+  tries integer not null default 0
+);
+create index cleanups_due on work.cleanups (due_at);
+
+-- Endpoints that refused a sign-in: not tried again for a while, so that a queue locks no account.
+create table work.sign_in_holds (
+  endpoint_id text primary key,
+  -- other credentials are tried at once
+  credentials_record text not null,
+  until timestamptz not null
+);
 
 -- Mover processes that live, for estimates and for people.
 create table work.movers (

@@ -1,0 +1,22 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+
+const HOLD_SECONDS = 60;
+
+/** After a refused sign-in nobody signs in to the endpoint for a minute, unless it is given other credentials. */
+export async function holdSignIn(sql: Sql, { endpoint_id, credentials_record }: ConfiguredEndpoint): Promise<void> {
+  await sql`
+    insert into work.sign_in_holds (endpoint_id, credentials_record, until)
+    values (${endpoint_id}, ${credentials_record}, now() + ${HOLD_SECONDS} * interval '1 second')
+    on conflict (endpoint_id) do update set credentials_record = excluded.credentials_record, until = excluded.until`;
+}
+
+/** Those of the endpoints whose sign-in was refused within the last minute, with the credentials that they still have. */
+export async function heldSignIns(sql: Sql, endpoints: ConfiguredEndpoint[]): Promise<Set<string>> {
+  const rows = await sql<{ endpoint_id: string }[]>`
+    select h.endpoint_id from work.sign_in_holds h
+      join unnest(${endpoints.map(({ endpoint_id }) => endpoint_id)}::text[], ${endpoints.map(({ credentials_record }) => credentials_record)}::text[])
+        as e(endpoint_id, credentials_record) using (endpoint_id, credentials_record)
+     where h.until > now()`;
+  return new Set(rows.map(({ endpoint_id }) => endpoint_id));
+}
