@@ -90,11 +90,12 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
 
     test('a file that appears meanwhile is not overwritten either', async () => {
       const content = Buffer.from('new');
-      const file = await endpoint.openDestination(fixture.path('raced'), options(content.length, { overwrite: false }));
+      const given = options(content.length, { overwrite: false });
+      const file = await endpoint.openDestination(fixture.path('raced'), given);
       await file.write(0, content);
       await fixture.put('raced', Buffer.from('other'));
       await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'destination_exists', step: 'commit' });
-      await file.discard();
+      await abandon(endpoint, file, fixture.path('raced'), given);
       expect(await fixture.get('raced')).toEqual(Buffer.from('other'));
       expect(await leftovers()).toEqual([]);
     });
@@ -113,18 +114,57 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
 
     test('a commit is refused when bytes are missing', async () => {
       const content = randomBytes(1000);
-      const file = await endpoint.openDestination(fixture.path('short'), options(content.length));
+      const given = options(content.length);
+      const file = await endpoint.openDestination(fixture.path('short'), given);
       await file.write(0, content.subarray(0, 999));
       await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'size_mismatch' });
-      await file.discard();
+      await abandon(endpoint, file, fixture.path('short'), given);
       expect(await fixture.get('short')).toBeNull();
     });
 
-    test('discard leaves nothing', async () => {
-      const file = await endpoint.openDestination(fixture.path('gone'), options(9));
-      await file.write(0, Buffer.from('discarded'));
-      await file.discard();
-      expect(await fixture.get('gone')).toBeNull();
+    test('what several claims left is removed, and nothing else', async () => {
+      const transferId = newId('txr');
+      const before = Buffer.from('the destination as it was');
+      await fixture.put('left-behind', before);
+      for (const _claim of ['first', 'second']) {
+        const file = await endpoint.openDestination(fixture.path('left-behind'), options(9, { transferId }));
+        await file.write(0, Buffer.from('some bits'));
+        await file.close();
+      }
+      const other = await endpoint.openDestination(fixture.path('left-behind'), options(5));
+      await other.write(0, Buffer.from('other'));
+      await endpoint.removeLeftovers(fixture.path('left-behind'), { transferId, resume: null, signal: never });
+      expect(await fixture.get('left-behind')).toEqual(before);
+      await other.commit(whole(Buffer.from('other')));
+      await other.close();
+      expect(await leftovers()).toEqual([]);
+      expect(await fixture.get('left-behind')).toEqual(Buffer.from('other'));
+    });
+
+    test('where nothing was left there is nothing to remove', async () => {
+      await endpoint.removeLeftovers(fixture.path('no/such/folder/file'), { transferId: newId('txr'), resume: null, signal: never });
+    });
+
+    test('closing a source ends what is under way: no buffer is written into after it', async () => {
+      await fixture.put('closed-early', randomBytes(16 << 20));
+      const source = await endpoint.openSource(fixture.path('closed-early'), never);
+      const target = Buffer.alloc(16 << 20);
+      const reading = source.read(0, target).catch(() => {});
+      await Promise.all([source.close(), source.close()]);
+      const atClose = Buffer.from(target);
+      await reading;
+      expect(target.equals(atClose)).toBe(true);
+    });
+
+    test('closing a destination ends what is under way', async () => {
+      const content = randomBytes(16 << 20);
+      const given = options(content.length);
+      const file = await endpoint.openDestination(fixture.path('never-finished'), given);
+      const writing = file.write(0, content.subarray(0, file.chunkSize)).catch(() => {});
+      await Promise.all([file.close(), file.close()]);
+      await writing;
+      await abandon(endpoint, file, fixture.path('never-finished'), given);
+      expect(await fixture.get('never-finished')).toBeNull();
       expect(await leftovers()).toEqual([]);
     });
 
@@ -146,10 +186,11 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
 
     test('starts from zero where what is to be resumed is gone', async () => {
       const content = randomBytes(9 << 20);
-      const first = await endpoint.openDestination(fixture.path('afresh'), options(content.length));
+      const given = options(content.length);
+      const first = await endpoint.openDestination(fixture.path('afresh'), given);
       await first.write(0, content.subarray(0, first.chunkSize));
       const resume = first.resumePoint(first.chunkSize);
-      await first.discard();
+      await abandon(endpoint, first, fixture.path('afresh'), given);
       const second = await endpoint.openDestination(fixture.path('afresh'), options(content.length, { resume }));
       expect(second.resumedFrom).toBe(0);
       await writeFrom(second, content);
@@ -210,13 +251,14 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect((await download(endpoint, fixture.path('aborted'))).length).toBe(8 << 20);
     });
 
-    test('what an aborted upload left can still be discarded', async () => {
+    test('what an aborted upload left can still be removed', async () => {
       const control = new AbortController();
-      const file = await endpoint.openDestination(fixture.path('aborted-upload'), options(8 << 20, { signal: control.signal }));
+      const given = options(8 << 20, { signal: control.signal });
+      const file = await endpoint.openDestination(fixture.path('aborted-upload'), given);
       const writing = file.write(0, randomBytes(8 << 20));
       control.abort();
       await expect(writing).rejects.toMatchObject({ name: 'FileError' });
-      await file.discard();
+      await abandon(endpoint, file, fixture.path('aborted-upload'), given);
       expect(await fixture.get('aborted-upload')).toBeNull();
       expect(await leftovers()).toEqual([]);
     });
@@ -239,16 +281,23 @@ export async function upload(
   content: Buffer,
   given: Partial<OpenDestination> = {},
 ): Promise<CommitProof> {
-  const file = await endpoint.openDestination(path, options(content.length, given));
+  const opening = options(content.length, given);
+  const file = await endpoint.openDestination(path, opening);
   try {
     await writeFrom(file, content);
     const proof = await file.commit(whole(content));
     await file.close();
     return proof;
   } catch (error) {
-    await file.discard();
+    await abandon(endpoint, file, path, opening);
     throw error;
   }
+}
+
+/** Ends a transfer that failed, as a mover does. */
+export async function abandon(endpoint: FileEndpoint, file: DestinationFile, path: string, { transferId }: OpenDestination): Promise<void> {
+  await file.close();
+  await endpoint.removeLeftovers(path, { transferId, resume: null, signal: never });
 }
 
 /** Writes what is missing from `resumedFrom` on. */

@@ -4,7 +4,7 @@ import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh
 import SftpClient from 'ssh2-sftp-client';
 import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { abortable, abortError, fileError, type SshError } from './errors.ts';
+import { abortable, abortError, connectionError, fileError, type SshError } from './errors.ts';
 import { distrust, fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 
@@ -127,7 +127,7 @@ async function handshake(
   }, timeoutMs);
   ssh.setMaxListeners(0);
   ssh.on('error', (error) => {
-    failure ??= error;
+    failure ??= connectionError(error);
   });
   ssh.on('handshake', () => {
     step = 'sign_in';
@@ -205,7 +205,7 @@ function attend(session: Session, stallMs: number): Connection {
     lastByteAt = performance.now();
   });
   widenReceiveWindow(sftp, socket);
-  ssh.on('error', lose);
+  ssh.on('error', (error) => lose(connectionError(error)));
   ssh.on('close', () => lose(new Error('the server closed the connection')));
   sftp.on('error', lose);
   sftp.on('close', () => lose(new Error('the server ended the SFTP session')));

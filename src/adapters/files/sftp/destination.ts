@@ -5,15 +5,9 @@ import type { Connection } from './connection.ts';
 import { abortable, abortError, fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { createLanes } from './lanes.ts';
 import { CHUNK_SIZE } from './limits.ts';
+import { partPath, type ResumeState } from './parts.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { publish } from './publish.ts';
-
-const MAX_NAME_BYTES = 150;
-
-/** What stands in a resume point: the name of the part file, in the folder of the destination. */
-interface ResumeState {
-  part: string;
-}
 
 /** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
 export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
@@ -31,7 +25,7 @@ export async function openDestination(pool: Pool, path: string, options: OpenDes
 async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
   const { connection } = lease;
   const { resume, overwrite, transferId, claimId, signal } = options;
-  const part = join(dirname(path), `.${cut(basename(path))}.${transferId}.${claimId}.part`);
+  const part = partPath(path, transferId, claimId);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
     throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
   }
@@ -45,18 +39,6 @@ async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDes
     return opened(await open(connection, part, 'r+'), resume.bytes);
   }
   return opened(await createPart(connection, part), 0);
-}
-
-/** At most 150 bytes of a name, not cut within a character: ids and dots come to it, and 255 is the common limit. */
-function cut(name: string): string {
-  let bytes = 0;
-  let kept = '';
-  for (const character of name) {
-    bytes += Buffer.byteLength(character);
-    if (bytes > MAX_NAME_BYTES) break;
-    kept += character;
-  }
-  return kept;
 }
 
 function statOf(connection: Connection, path: string): Promise<Stats | null> {
@@ -122,7 +104,9 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
   const { connection } = lease;
   const { signal, size, overwrite } = options;
   const lanes = createLanes(pool, lease, handle, (other) => open(other, part, 'r+'), size);
-  let isOpen = true;
+  const writes = new Set<Promise<void>>();
+  let handlesClosed: Promise<void> | null = null;
+  let closing: Promise<void> | null = null;
   const abandon = () => lanes.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
@@ -134,14 +118,24 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
       : fileError(error, step, path, 'destination');
   }
 
-  function closeHandles(): Promise<void> {
-    isOpen = false;
-    return lanes.close();
+  async function writeAll(offset: number, data: Buffer): Promise<void> {
+    try {
+      await lanes.write(offset, data);
+    } catch (error) {
+      throw await fail(error, 'transfer');
+    }
   }
 
-  async function letGo(): Promise<void> {
+  function closeHandles(): Promise<void> {
+    handlesClosed ??= lanes.close();
+    return handlesClosed;
+  }
+
+  async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
-    if (isOpen) await closeHandles().catch(() => {});
+    if (writes.size > 0) lanes.abandon();
+    closeHandles().catch(() => {});
+    await Promise.allSettled(writes);
     lanes.release();
   }
 
@@ -149,12 +143,10 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
     parallelWrites: 4,
     chunkSize: CHUNK_SIZE,
     resumedFrom,
-    async write(offset, data) {
-      try {
-        await lanes.write(offset, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
-      } catch (error) {
-        throw await fail(error, 'transfer');
-      }
+    write(offset, data) {
+      const writing = writeAll(offset, Buffer.from(data.buffer, data.byteOffset, data.byteLength)).finally(() => writes.delete(writing));
+      writes.add(writing);
+      return writing;
     },
     resumePoint: (bytes) => ({ bytes, state: { part: basename(part) } satisfies ResumeState }),
     async commit(whole) {
@@ -174,18 +166,9 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
         throw await fail(error, 'commit');
       }
     },
-    close: letGo,
-    async discard() {
-      await letGo();
-      // Also where the connection is gone or the transfer was aborted.
-      const cleaner = await pool.acquire(SMALL, AbortSignal.timeout(60_000));
-      try {
-        await cleaner.connection.request((sftp, done) => sftp.unlink(part, done));
-      } catch (error) {
-        if (!hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw fileError(error, 'commit', part, 'destination');
-      } finally {
-        cleaner.release();
-      }
+    close() {
+      closing ??= end();
+      return closing;
     },
   };
 }

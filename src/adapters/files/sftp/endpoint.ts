@@ -2,9 +2,10 @@ import type { SftpSettings } from '../../../domain/endpoint.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openConnection, presentedHostKey, type SftpCredentials, type SftpTimeouts } from './connection.ts';
 import { openDestination } from './destination.ts';
-import { abortable, fileError } from './errors.ts';
+import { fileError } from './errors.ts';
 import { distrust } from './host-key.ts';
-import { createPool, SMALL } from './pool.ts';
+import { removeLeftovers } from './parts.ts';
+import { createPool } from './pool.ts';
 import { openSource } from './source.ts';
 
 export interface SftpEndpointOptions {
@@ -34,9 +35,8 @@ export function createSftpEndpoint({ settings, credentials, maxConnections, time
       return { fingerprint, trusted: reason === null, reason };
     },
     async list(path, signal) {
-      const lease = await pool.acquire(SMALL, signal);
       try {
-        const entries = await abortable(lease.connection.list(path), signal, 'open');
+        const entries = await pool.use(signal, 'open', (connection) => connection.list(path));
         return entries.map(({ name, type, size, modifyTime }) => ({
           name,
           type: ENTRY_TYPES[type] ?? 'other',
@@ -45,10 +45,9 @@ export function createSftpEndpoint({ settings, credentials, maxConnections, time
         }));
       } catch (error) {
         throw fileError(error, 'open', path);
-      } finally {
-        lease.release();
       }
     },
+    removeLeftovers: (path, leftovers) => removeLeftovers(pool, path, leftovers),
     async close() {
       pool.close();
     },

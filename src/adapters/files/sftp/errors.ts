@@ -55,9 +55,13 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
 
 function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCode {
   const byWords = BY_WORDS.find(([words]) => words.test(message))?.[1];
-  if (level !== undefined) return BY_LAYER[level] ?? byWords ?? 'connection_failed';
   if (typeof code === 'number') return BY_STATUS[side][code] ?? byWords ?? 'internal_error';
-  return BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
+  return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
+}
+
+/** An error of the connection. The number of a disconnect's reason must not be taken for the status of a request. */
+export function connectionError(error: SshError): SshError {
+  return typeof error.code === 'number' ? new Error(error.message, { cause: error }) : error;
 }
 
 /** Whether the server answered with this status. */

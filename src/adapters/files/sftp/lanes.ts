@@ -38,7 +38,7 @@ export function createLanes(
   const lanes: Lane[] = [{ lease: first, handle, unanswered: 0 }];
   const window = createWindow(IN_FLIGHT_PER_LANE);
   const enough = new AbortController();
-  let abandoned = false;
+  let closed = false;
   const slow = size >= WORTH_IT.bytes && first.connection.roundTripMs >= WORTH_IT.roundTripMs;
   const widened = Promise.all(Array.from({ length: slow ? MAX_LANES - 1 : 0 }, () => widen().catch(() => {})));
 
@@ -55,7 +55,8 @@ export function createLanes(
   }
 
   async function send(offset: number, data: Buffer): Promise<void> {
-    if (abandoned) throw new Error('the write was abandoned');
+    // The server may have given the handle's number to another file since.
+    if (closed) throw new Error('the file was closed');
     const lane = lanes.reduce((a, b) => (b.unanswered < a.unanswered ? b : a));
     lane.unanswered++;
     await lane.lease.connection
@@ -69,6 +70,7 @@ export function createLanes(
       return window.all(slices(data.length, packet), ([start, end]) => send(offset + start, data.subarray(start, end)));
     },
     async close() {
+      closed = true;
       enough.abort();
       await widened;
       await Promise.all(lanes.map((lane) => lane.lease.connection.request((sftp, done) => sftp.close(lane.handle, done))));
@@ -77,7 +79,7 @@ export function createLanes(
       for (const { lease } of lanes) lease.release();
     },
     abandon() {
-      abandoned = true;
+      closed = true;
       enough.abort();
       for (const { lease } of lanes) lease.abandon();
     },

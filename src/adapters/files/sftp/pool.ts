@@ -1,4 +1,4 @@
-import { FileError } from '../port.ts';
+import { FileError, type FileStep } from '../port.ts';
 import type { Connection, SftpTimeouts } from './connection.ts';
 import { abortable } from './errors.ts';
 
@@ -20,6 +20,8 @@ export interface Pool {
   readonly hasRoom: boolean;
   /** The least loaded connection; a new one where all are full and `max` allows. Throws FileError. */
   acquire(weight: number, signal: AbortSignal): Promise<Lease>;
+  /** Work that may be repeated: it gets a second connection where the first, kept warm, turns out to be dead. */
+  use<Result>(signal: AbortSignal, step: FileStep, work: (connection: Connection) => Promise<Result>): Promise<Result>;
   close(): void;
 }
 
@@ -90,6 +92,21 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     if (slot.users === 0 && slot.connection?.usable) rest(slot);
   }
 
+  async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
+    for (;;) {
+      if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
+      const slot = choose(weight);
+      slot.load += weight;
+      slot.users++;
+      const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
+        leave(slot, weight);
+        throw error;
+      });
+      if (connection?.usable) return lease(slot, connection, weight);
+      leave(slot, weight);
+    }
+  }
+
   return {
     get size() {
       return [...slots].filter((slot) => slot.connection !== null).length;
@@ -97,18 +114,17 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     get hasRoom() {
       return slots.size < max || [...slots].some((slot) => slot.users === 0);
     },
-    async acquire(weight, signal) {
-      for (;;) {
-        if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
-        const slot = choose(weight);
-        slot.load += weight;
-        slot.users++;
-        const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
-          leave(slot, weight);
-          throw error;
-        });
-        if (connection?.usable) return lease(slot, connection, weight);
-        leave(slot, weight);
+    acquire,
+    async use(signal, step, work) {
+      for (let attempt = 1; ; attempt++) {
+        const { connection, release } = await acquire(SMALL, signal);
+        try {
+          return await abortable(work(connection), signal, step);
+        } catch (error) {
+          if (connection.usable || signal.aborted || attempt === 2) throw error;
+        } finally {
+          release();
+        }
       }
     },
     close() {

@@ -52,6 +52,8 @@ interface Opened {
 function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): SourceFile {
   const { connection } = lease;
   const window = createWindow(READS_IN_FLIGHT);
+  const reads = new Set<Promise<void>>();
+  let closing: Promise<void> | null = null;
   const abandon = () => lease.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
@@ -62,6 +64,8 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
   /** A server may answer with less than was asked for: only an answer without any byte is the end of the file. */
   async function fill(offset: number, target: Buffer): Promise<void> {
     for (let filled = 0; filled < target.length; ) {
+      // The server may have given the handle's number to another file since.
+      if (closing !== null) throw new FileError('connection_failed', 'transfer', `${path} was closed`);
       if (signal.aborted) throw abortError(signal, 'transfer');
       const from = filled;
       const bytes = await connection.request<number>((sftp, done) =>
@@ -72,18 +76,32 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
     }
   }
 
+  async function readAll(offset: number, target: Buffer): Promise<void> {
+    try {
+      await window.all(slices(target.length, connection.packet.read), ([start, end]) => fill(offset + start, target.subarray(start, end)));
+    } catch (error) {
+      throw fail(error, 'transfer');
+    }
+  }
+
+  /** Resolves when nothing is written into a caller's buffer any more. */
+  async function end(): Promise<void> {
+    signal.removeEventListener('abort', abandon);
+    if (reads.size > 0) lease.abandon();
+    await Promise.allSettled(reads);
+    connection.request((sftp, done) => sftp.close(handle, done)).catch(() => {});
+    lease.release();
+  }
+
   return {
     identity,
     parallelReads: 4,
-    async read(offset, target) {
-      const buffer = Buffer.from(target.buffer, target.byteOffset, target.byteLength);
-      try {
-        await window.all(slices(buffer.length, connection.packet.read), ([start, end]) =>
-          fill(offset + start, buffer.subarray(start, end)),
-        );
-      } catch (error) {
-        throw fail(error, 'transfer');
-      }
+    read(offset, target) {
+      const reading = readAll(offset, Buffer.from(target.buffer, target.byteOffset, target.byteLength)).finally(() =>
+        reads.delete(reading),
+      );
+      reads.add(reading);
+      return reading;
     },
     async stat() {
       try {
@@ -93,10 +111,9 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
         throw fail(error, 'verify');
       }
     },
-    async close() {
-      signal.removeEventListener('abort', abandon);
-      await connection.request((sftp, done) => sftp.close(handle, done)).catch(() => {});
-      lease.release();
+    close() {
+      closing ??= end();
+      return closing;
     },
   };
 }

@@ -8,7 +8,7 @@ import { createSftpEndpoint, type SftpEndpointOptions } from '../../../../src/ad
 import { freePort } from '../../../support/free-port.ts';
 import { type SftpServer, type SftpServerOptions, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
-import { describeFileEndpoint, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
+import { abandon, describeFileEndpoint, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
 const asRoot = process.getuid?.() === 0;
@@ -272,13 +272,14 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(content.equals(await readFile(at('cut-destination')))).toBe(true);
     });
 
-    test('what was written before a cut can be discarded', async () => {
+    test('what was written before a cut can be removed', async () => {
       const { proxy, over } = await proxied();
-      const file = await over.openDestination(at('cut-and-discarded/file'), options(MiB));
+      const given = options(MiB);
+      const file = await over.openDestination(at('cut-and-removed/file'), given);
       await file.write(0, randomBytes(MiB));
       proxy.cut();
-      await file.discard();
-      expect(await readdir(at('cut-and-discarded'))).toEqual([]);
+      await abandon(over, file, at('cut-and-removed/file'), given);
+      expect(await readdir(at('cut-and-removed'))).toEqual([]);
     });
 
     test('a cut before the commit is told, and the part stays for a successor', async () => {
@@ -352,7 +353,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const over = endpoint({ maxConnections: 3 });
       const files = await Promise.all([1, 2, 3, 4].map((index) => over.openDestination(at(`big-${index}`), options(size))));
       expect(over.connections).toBe(3);
-      for (const file of files) await file.discard();
+      for (const file of files) await file.close();
     });
 
     test('no longer than they are idle', async () => {

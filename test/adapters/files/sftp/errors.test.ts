@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { FileError } from '../../../../src/adapters/files/port.ts';
+import { connectionError, fileError } from '../../../../src/adapters/files/sftp/errors.ts';
+
+const error = (message: string, given: object = {}) => Object.assign(new Error(message), given);
+
+test.each([
+  [error('No such file', { code: 2 }), 'source', 'source_not_found'],
+  [error('No such file', { code: 2 }), 'destination', 'permission_denied'],
+  [error('Permission denied', { code: 3 }), 'source', 'permission_denied'],
+  [error('Failure', { code: 4 }), 'destination', 'internal_error'],
+  [error('No space left on device', { code: 4 }), 'destination', 'disk_full'],
+  [error('Disk quota exceeded', { code: 4 }), 'destination', 'disk_full'],
+  [error('File too large', { code: 4 }), 'destination', 'file_too_large'],
+  [error('Read-only file system', { code: 4 }), 'destination', 'permission_denied'],
+  [error('connect ECONNREFUSED', { code: 'ECONNREFUSED' }), 'source', 'connection_failed'],
+  [error('connect EHOSTUNREACH', { code: 'EHOSTUNREACH' }), 'source', 'connection_failed'],
+  [error('read ETIMEDOUT', { code: 'ETIMEDOUT', level: 'client-socket' }), 'source', 'timeout'],
+  [error('read ECONNRESET', { code: 'ECONNRESET', level: 'client-socket' }), 'source', 'connection_failed'],
+  [error('No response from server'), 'source', 'connection_failed'],
+] as const)('%s on the %s side is %s', (given, side, code) => {
+  expect(fileError(given, 'transfer', '/a/path', side)).toMatchObject({
+    name: 'FileError',
+    code,
+    step: 'transfer',
+    message: `/a/path: ${given.message}`,
+  });
+});
+
+test.each([
+  error('All configured authentication methods failed', { level: 'client-authentication' }),
+  error('Too many authentication failures', { code: 2 }),
+  error('Cannot parse privateKey: Encrypted OpenSSH private key detected, but no passphrase given'),
+])('%s is told in one set of words', (given) => {
+  expect(fileError(connectionError(given), 'connect', 'host:22')).toMatchObject({
+    code: 'auth_failed',
+    step: 'sign_in',
+    message: 'Authentication failed',
+  });
+});
+
+test('the reason of a disconnect is not taken for the status of a request', () => {
+  const disconnect = connectionError(error('protocol error', { code: 2 }));
+  expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
+});
+
+test('a FileError stays what it is', () => {
+  const given = new FileError('source_changed', 'verify', 'changed');
+  expect(fileError(given, 'transfer', '/a/path')).toBe(given);
+});
