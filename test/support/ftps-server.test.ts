@@ -1,0 +1,94 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type FtpsServer, type FtpsServerOptions, startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
+
+let server: FtpsServer | undefined;
+
+afterEach(() => server?.stop());
+
+async function start(options: FtpsServerOptions): Promise<FtpsServer> {
+  server = await startFtpsServer(options);
+  return server;
+}
+
+/** Runs curl, which resumes TLS sessions unless told not to; returns the exit code, 0 for success. */
+async function curl({ port, username, password, root, caPem }: FtpsServer, tls: 'explicit' | 'implicit', path: string, ...args: string[]) {
+  const caFile = join(root, 'ca.pem');
+  writeFileSync(caFile, caPem);
+  const url = `${tls === 'explicit' ? 'ftp' : 'ftps'}://127.0.0.1:${port}/${encodeURI(path)}`;
+  try {
+    const { stdout } = await promisify(execFile)(
+      'curl',
+      ['-sS', '--ssl-reqd', '--cacert', caFile, '--user', `${username}:${password}`, ...args, url],
+      { maxBuffer: 1 << 24 },
+    );
+    return { code: 0, stdout };
+  } catch (error) {
+    const { code, stdout } = error as { code: number; stdout: string };
+    return { code, stdout };
+  }
+}
+
+describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
+  const reason = await whyNoFtpsServer(kind);
+  const why = reason === null ? '' : ` (skipped: ${reason})`;
+
+  describe.skipIf(reason !== null)(`as a server of tests${why}`, () => {
+    test.for(['explicit', 'implicit'] as const)('%s TLS: stores and gives files over resumed sessions', async (tls) => {
+      const ftps = await start({ kind, tls });
+      const content = 'x'.repeat(1_000_000);
+      writeFileSync(join(ftps.root, 'from'), content);
+      const upload = await curl(ftps, tls, ftps.remotePath('to'), '-T', join(ftps.root, 'from'));
+      expect(upload).toMatchObject({ code: 0 });
+      expect(readFileSync(join(ftps.root, 'to'), 'utf8')).toBe(content);
+      expect(await curl(ftps, tls, ftps.remotePath('from'))).toEqual({ code: 0, stdout: content });
+      expect(ftps.log()).toMatch(/RETR/);
+    });
+
+    test('refuses data connections of another TLS session', async () => {
+      const ftps = await start({ kind, tls: 'explicit' });
+      const upload = await curl(ftps, 'explicit', ftps.remotePath('to'), '-T', join(ftps.root, '..', 'cert.pem'), '--no-sessionid');
+      expect(upload.code).not.toBe(0);
+    });
+
+    test('refuses a wrong password, and commands without TLS', async () => {
+      const ftps = await start({ kind, tls: 'explicit' });
+      const wrong = { ...ftps, password: 'wrong' };
+      expect((await curl(wrong, 'explicit', `${ftps.root}/`)).code).toBe(67);
+      const plain = promisify(execFile)('curl', ['-sS', '--user', `${ftps.username}:${ftps.password}`, `ftp://127.0.0.1:${ftps.port}/`]);
+      await expect(plain).rejects.toMatchObject({ code: 67 });
+    });
+
+    test('shows the certificate that was asked for', async () => {
+      const ftps = await start({ kind, tls: 'explicit', certificate: 'expired' });
+      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(60);
+    });
+
+    test('read-only, it gives files and takes none', async () => {
+      const ftps = await start({ kind, tls: 'explicit', readOnly: true });
+      writeFileSync(join(ftps.root, 'file'), 'content');
+      expect(await curl(ftps, 'explicit', ftps.remotePath('file'))).toEqual({ code: 0, stdout: 'content' });
+      expect((await curl(ftps, 'explicit', ftps.remotePath('to'), '-T', join(ftps.root, 'file'))).code).not.toBe(0);
+      expect(ftps.log()).toMatch(/STOR to.*550/s);
+      expect(existsSync(join(ftps.root, 'to'))).toBe(false);
+    });
+
+    test('goes down and comes back under the same port', async () => {
+      const ftps = await start({ kind, tls: 'explicit' });
+      await ftps.down();
+      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(7);
+      await ftps.restart();
+      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(0);
+    });
+
+    test.skipIf(process.getuid?.() !== 0)('the small disk runs full (skipped: only root can mount one)', async () => {
+      const ftps = await start({ kind, tls: 'explicit', smallDiskBytes: 100_000 });
+      writeFileSync(join(ftps.root, 'big'), Buffer.alloc(1_000_000));
+      const path = join(ftps.smallDisk, 'big');
+      expect((await curl(ftps, 'explicit', path, '-T', join(ftps.root, 'big'))).code).not.toBe(0);
+    });
+  });
+});
