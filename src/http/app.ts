@@ -1,4 +1,4 @@
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyPluginAsync, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
@@ -12,7 +12,7 @@ import { type Health, healthRoutes } from './health.ts';
 import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
-import { describeApi } from './openapi.ts';
+import { describeApi, openApiRoute } from './openapi.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { createTurnstile } from './rate-limit.ts';
 import { type TransferRoutesDeps, transferRoutes } from './transfers/routes.ts';
@@ -38,9 +38,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const app = Fastify({
     https: tls ?? null,
     loggerInstance: logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: () => newId('req'),
-    requestIdLogLabel: 'request_id',
     bodyLimit: BODY_LIMIT,
     trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
     // While it closes, what still comes in on open connections is answered as ever.
@@ -51,6 +50,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   async function answerFrameworkError(error: Error, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     setCommonHeaders(request, reply);
+    // Hooks do not run for these.
+    reply.raw.once('finish', () => logAnswer(metrics, request, reply));
     const refused = isApi(request.url)
       ? await authenticate(turnstile, request, reply).then(
           () => null,
@@ -75,20 +76,22 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     if (request.is404) return guard.refuse(request, reply);
   });
 
-  app.register(async (scope) => {
-    await describeApi(scope);
-    await scope.register(
-      async (api) => {
-        api.get('/openapi.json', { config: { open: true }, schema: { hide: true } }, () => scope.swagger());
-        await api.register(transferRoutes(deps));
-        await api.register(auditRoutes(deps));
-      },
-      { prefix: '/v1' },
-    );
-    await scope.register(healthRoutes(deps.health));
-    await scope.register(metricsRoute(deps.metrics));
-  });
+  void app.register(routes(deps));
   return app;
+}
+
+function routes(deps: HttpServerDeps): FastifyPluginAsync {
+  const api: FastifyPluginAsync = async (app) => {
+    await app.register(openApiRoute);
+    await app.register(transferRoutes(deps));
+    await app.register(auditRoutes(deps));
+  };
+  return async (app) => {
+    await describeApi(app);
+    await app.register(api, { prefix: '/v1' });
+    await app.register(healthRoutes(deps.health));
+    await app.register(metricsRoute(deps.metrics));
+  };
 }
 
 function isApi(url: string): boolean {

@@ -37,7 +37,7 @@ export async function authenticate(turnstile: Turnstile, request: FastifyRequest
   const credential = readCredential(request);
   const sha256 = typeof credential === 'string' ? hashApiKey(credential) : null;
   // What stands where Postgres, which counts, does not answer.
-  setRateHeaders(reply, { limit: turnstile.perKey, remaining: 0, reset: Math.ceil(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS });
+  setRateHeaders(reply, { limit: turnstile.perKey, remaining: 0, reset: Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS });
   const { standing, client, window } = await turnstile.enter(sha256, clientAddress(request));
   request.client = client;
   setRateHeaders(reply, window);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PROBLEMS, type ProblemCode } from './problems.ts';
+import { PROBLEMS, type Problem, type ProblemCode, problem } from './problems.ts';
 
 const fieldError = z.strictObject({ field: z.string(), code: z.string(), message: z.string() });
 
@@ -21,8 +21,11 @@ export const problemSchema = z
   })
   .meta({ id: 'Problem', description: 'An error, as RFC 9457 has it.' });
 
-/** What any route that needs a key may answer. */
-const EVERYWHERE: ProblemCode[] = [
+/** What any route may answer that needs no key. */
+export const OPEN: ProblemCode[] = ['rate_limited', 'internal_error', 'unavailable'];
+
+/** What any route may answer that needs a key. */
+const WITH_KEY: ProblemCode[] = [
   'api_key_missing',
   'api_key_malformed',
   'api_key_invalid',
@@ -30,26 +33,30 @@ const EVERYWHERE: ProblemCode[] = [
   'api_key_revoked',
   'api_key_id_used',
   'insufficient_scope',
-  'rate_limited',
-  'internal_error',
-  'unavailable',
+  ...OPEN,
 ];
 
 /** A route's answers for its schema: those of success by status, and every code of a problem under the code's status. */
 export function responses(
   success: Record<number, [description: string, schema: z.ZodType, type?: string]>,
   codes: ProblemCode[],
+  always: ProblemCode[] = WITH_KEY,
 ): Record<number, unknown> {
   const answers: Record<number, unknown> = {};
   for (const [status, [description, schema, type = 'application/json']] of Object.entries(success)) {
     answers[Number(status)] = { description, content: { [type]: { schema } } };
   }
-  const byStatus = Map.groupBy([...codes, ...EVERYWHERE], (code) => PROBLEMS[code].status);
+  const byStatus = Map.groupBy([...codes, ...always], (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {
     const description = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`).join('\n\n');
-    answers[status] = { description, content: { 'application/problem+json': { schema: problemSchema } } };
+    answers[status] = { description, content: { 'application/problem+json': { schema: problemSchema, examples: examplesOf(ofStatus) } } };
   }
   return answers;
+}
+
+function examplesOf(codes: ProblemCode[]): Record<string, { value: Problem }> {
+  const requestId = 'req_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
+  return Object.fromEntries(codes.map((code) => [code, { value: problem(code, PROBLEMS[code].title, requestId) }]));
 }
 
 // Headers reach the validator in lower case and `idempotent` reads this one itself: here it is only described.

@@ -1,8 +1,10 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
-import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { type FastifyPluginAsyncZod, jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { z } from 'zod';
+import { OPEN, responses } from './documentation.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events; what the API shows is a view of it.
@@ -13,21 +15,24 @@ Every transfer is an append-only stream of events; what the API shows is a view 
 - A method that a path does not have is answered with 405 and \`Allow\`; \`OPTIONS\` needs no key.
 `.trim();
 
-const RATE_HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
+const HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
   'X-Request-Id': { description: 'The id of the request.', schema: { type: 'string' } },
   'X-RateLimit-Limit': { description: 'Requests allowed per minute.', schema: { type: 'integer' } },
   'X-RateLimit-Remaining': { description: 'Requests left in the current window.', schema: { type: 'integer' } },
   'X-RateLimit-Reset': { description: 'Unix time, in seconds, at which the window ends.', schema: { type: 'integer' } },
+  'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer' } },
+  'WWW-Authenticate': { description: '`Bearer`', schema: { type: 'string' } },
+  Location: { description: 'Where the new resource is.', schema: { type: 'string' } },
+  'Idempotent-Replayed': { description: '`true` where this is the answer of an earlier request.', schema: { type: 'string' } },
 };
 
-const OWN_HEADERS: Record<string, Record<string, OpenAPIV3_1.HeaderObject>> = {
-  201: {
-    Location: { description: 'Where the new resource is.', schema: { type: 'string' } },
-    'Idempotent-Replayed': { description: '`true` where this is the answer of an earlier request.', schema: { type: 'string' } },
-  },
-  401: { 'WWW-Authenticate': { schema: { type: 'string' } } },
-  429: { 'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer' } } },
-  503: { 'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer' } } },
+const ON_EVERY_ANSWER = ['X-Request-Id'];
+const ON_EVERY_ANSWER_OF_THE_API = [...ON_EVERY_ANSWER, 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
+const BY_STATUS: Record<string, string[]> = {
+  201: ['Location', 'Idempotent-Replayed'],
+  401: ['WWW-Authenticate'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
 };
 
 /** Describes every route that is registered after this, as OpenAPI 3.1 and for readers at /docs, with nothing from elsewhere. */
@@ -42,11 +47,14 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Audit', description: 'The log itself.' },
         { name: 'Service', description: 'How the service is, and what it offers.' },
       ],
-      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key; it starts with `wb_`.' } } },
+      components: {
+        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key; it starts with `wb_`.' } },
+        headers: HEADERS as never,
+      },
       security: [{ apiKey: [] }],
     },
-    transform: jsonSchemaTransform,
-    transformObject: (document) => addHeaders(jsonSchemaTransformObject(document) as OpenAPIV3_1.Document),
+    transform: (route) => withExamples(route.schema, jsonSchemaTransform(route)),
+    transformObject: (document) => tidy(jsonSchemaTransformObject(document) as OpenAPIV3_1.Document),
   });
   await app.register(swaggerUi, {
     routePrefix: '/docs',
@@ -65,16 +73,60 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
   });
 }
 
-function addHeaders(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
+export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
+  app.route({
+    method: 'GET',
+    url: '/openapi.json',
+    config: { open: true },
+    schema: {
+      operationId: 'getOpenApi',
+      summary: 'Read this document',
+      tags: ['Service'],
+      security: [],
+      response: responses({ 200: ['This document', z.record(z.string(), z.unknown())] }, [], OPEN),
+    },
+    handler: async () => app.swagger(),
+  });
+};
+
+interface Responses {
+  response?: Record<string, { content?: Record<string, { examples?: unknown }> }>;
+}
+
+/** The transformation from zod keeps no examples of answers. */
+function withExamples<Transformed extends { schema: unknown }>(schema: unknown, transformed: Transformed): Transformed {
+  const responses = (transformed.schema as Responses | undefined)?.response ?? {};
+  for (const [status, { content }] of Object.entries((schema as Responses | undefined)?.response ?? {})) {
+    for (const [type, { examples }] of Object.entries(content ?? {})) {
+      if (examples) Object.assign(responses[status]?.content?.[type] ?? {}, { examples });
+    }
+  }
+  return transformed;
+}
+
+/** Names the headers of every answer, and leaves out what says nothing. */
+function tidy(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
   for (const [path, item] of Object.entries(document.paths ?? {})) {
-    for (const operation of Object.values(item ?? {})) {
-      for (const [status, response] of Object.entries((operation as OpenAPIV3_1.OperationObject).responses ?? {})) {
-        const headers = path.startsWith('/health')
-          ? { 'X-Request-Id': RATE_HEADERS['X-Request-Id'] }
-          : { ...RATE_HEADERS, ...OWN_HEADERS[status] };
-        Object.assign(response, { headers });
+    for (const operation of Object.values(item ?? {}) as OpenAPIV3_1.OperationObject[]) {
+      for (const [status, response] of Object.entries(operation.responses ?? {})) {
+        const names = path.startsWith('/health') ? ON_EVERY_ANSWER : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
+        Object.assign(response, { headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])) });
       }
     }
   }
-  return document;
+  dropUnused(document);
+  return JSON.parse(JSON.stringify(document), (key, value) => (isSafeIntegerLimit(key, value) ? undefined : value));
+}
+
+/** Every schema is made once for requests and once for answers. */
+function dropUnused(document: OpenAPIV3_1.Document): void {
+  const schemas = document.components?.schemas ?? {};
+  const text = JSON.stringify(document);
+  const unused = Object.keys(schemas).filter((name) => !text.includes(`"#/components/schemas/${name}"`));
+  for (const name of unused) delete schemas[name];
+  if (unused.length > 0) dropUnused(document);
+}
+
+function isSafeIntegerLimit(key: string, value: unknown): boolean {
+  return (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) || (key === 'maximum' && value === Number.MAX_SAFE_INTEGER);
 }

@@ -6,7 +6,7 @@ import { DomainError, type DomainErrorCode, type FieldError } from '../domain/er
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
   const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
   return (data: unknown) => {
-    const { success, data: value, error } = schema.safeParse(data);
+    const { success, data: value, error } = schema.safeParse(data, { reportInput: true });
     return success ? { value } : { error: invalid(error, general) };
   };
 };
@@ -25,12 +25,14 @@ function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
     return issue.keys.map((key) => ({ field: [...issue.path, key].join('.'), code: 'unknown_field', message: 'is not known here' }));
   }
   const own = issue.code === 'custom' ? issue.params?.code : undefined;
-  return [{ field, code: typeof own === 'string' ? own : general, message: inWords(issue) }];
+  return [{ field, code: typeof own === 'string' ? own : general, message: inWords(issue, general) }];
 }
 
-function inWords(issue: z.core.$ZodIssue): string {
+function inWords(issue: z.core.$ZodIssue, general: string): string {
+  if (general === 'invalid_parameter' && Array.isArray(issue.input)) return 'must be given once';
+  if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`;
   if (issue.code !== 'invalid_type') return issue.message;
-  if (Array.isArray(issue.input)) return 'must be given once';
-  if (issue.input === undefined) return issue.path.length === 0 ? 'a JSON body is required' : 'is required';
+  if (issue.path.length === 0) return 'the body must be a JSON object';
+  if (issue.input === undefined) return 'is required';
   return `must be ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}`;
 }

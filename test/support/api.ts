@@ -23,7 +23,7 @@ export interface Ask extends Omit<RequestInit, 'body'> {
   key?: string | null;
   /** Sent as JSON. */
   json?: unknown;
-  body?: BodyInit;
+  body?: RequestInit['body'];
 }
 
 export interface Server {
@@ -53,7 +53,9 @@ export interface TestApi extends Server {
 export async function startApi(changes: Partial<HttpServerDeps> = {}): Promise<TestApi> {
   const installation = await openTestInstallation();
   const stopping = new AbortController();
-  const consumers = Object.values(PROJECTIONS).map((projection) => runConsumer(installation, projectionConsumer(projection), stopping.signal, () => undefined));
+  const consumers = Object.values(PROJECTIONS).map((projection) =>
+    runConsumer(installation, projectionConsumer(projection), stopping.signal, () => undefined),
+  );
   const logged: string[] = [];
   const logger = pino(
     { level: 'info' },
@@ -66,7 +68,10 @@ export async function startApi(changes: Partial<HttpServerDeps> = {}): Promise<T
   );
   const servers: Server[] = [];
 
-  async function createTestKey(scopes: Scope[], { account = 'acc_default', expiresIn = '1h' }: { account?: string; expiresIn?: string } = {}) {
+  async function createTestKey(
+    scopes: Scope[],
+    { account = 'acc_default', expiresIn = '1h' }: { account?: string; expiresIn?: string } = {},
+  ) {
     const request = keyRequest.parse({ name: 'test', scopes, account, expires_in: expiresIn });
     return createKey(installation.commands, request, CAUSE, { allowNever: false });
   }
@@ -77,9 +82,24 @@ export async function startApi(changes: Partial<HttpServerDeps> = {}): Promise<T
 
   async function startServer(more: Partial<HttpServerDeps> = {}): Promise<Server> {
     const health = { ready: async () => ({ ready: true, checks: { postgres: { ok: true, detail: 'answers' } } }) };
-    const app = createHttpServer({ ...installation, logger, rateLimit: 10_000, trustedProxies: [], health, metrics: new Registry(), ...changes, ...more });
+    const app = createHttpServer({
+      ...installation,
+      logger,
+      rateLimit: 10_000,
+      trustedProxies: [],
+      health,
+      metrics: new Registry(),
+      ...changes,
+      ...more,
+    });
+    // biome-ignore lint/nursery/useAwaitThenable: the rule sees but the first of its overloads, which takes a callback
     const url = await app.listen({ host: '127.0.0.1', port: 0 });
-    const server: Server = { app, url, port: Number(new URL(url).port), ask: (method, path, options) => ask(url, method, path, { key, ...options }) };
+    const server: Server = {
+      app,
+      url,
+      port: Number(new URL(url).port),
+      ask: (method, path, options) => ask(url, method, path, { key, ...options }),
+    };
     servers.push(server);
     return server;
   }
@@ -104,8 +124,14 @@ async function ask(url: string, method: string, path: string, { key, json, heade
   const all = new Headers(headers);
   if (key && !all.has('authorization')) all.set('authorization', `Bearer ${key}`);
   if (json !== undefined) all.set('content-type', 'application/json');
-  const response = await fetch(url + path, { method, headers: all, ...(json === undefined ? {} : { body: JSON.stringify(json) }), ...init });
+  const response = await fetch(url + path, {
+    method,
+    headers: all,
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    ...init,
+  });
   const text = await response.text();
-  const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '' && !/ndjson/.test(response.headers.get('content-type') ?? '');
+  const isJson =
+    /json/.test(response.headers.get('content-type') ?? '') && text !== '' && !/ndjson/.test(response.headers.get('content-type') ?? '');
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
 }

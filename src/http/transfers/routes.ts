@@ -4,7 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { type TransferRequest, transferRequest } from '../../commands/requests.ts';
+import type { TransferRequest } from '../../commands/requests.ts';
 import { cancelTransfer, createTransfer, type ReservedTransfer, reserveTransfer, streamOf } from '../../commands/transfers.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Transfer } from '../../domain/transfer.ts';
@@ -75,7 +75,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         tags: ['Transfers'],
         headers: idempotencyHeaders,
         querystring: schemas.noQuery,
-        body: transferRequest,
+        body: schemas.transferBody,
         response: responses({ 201: ['The transfer is created', schemas.createdTransfer] }, [
           'validation_failed',
           'unknown_field',

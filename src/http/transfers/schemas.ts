@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { text } from '../../commands/requests.ts';
+import { text, transferRequest } from '../../commands/requests.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode, type TransferPhase } from '../../domain/transfer-errors.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
@@ -22,13 +22,16 @@ const status = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: id });
 
-function wholeNumber(least: number, most: number) {
+function wholeNumber(least: number, most: number, otherwise: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return z
     .string()
     .regex(/^(0|[1-9]\d{0,15})$/, message)
     .transform(Number)
-    .refine((value) => value >= least && value <= most, message);
+    .refine((value) => value >= least && value <= most, message)
+    .optional()
+    .transform((value) => value ?? otherwise)
+    .meta({ type: 'integer', pattern: undefined, minimum: least, maximum: most, default: otherwise });
 }
 
 function limit(edge: Edge) {
@@ -48,8 +51,8 @@ export const listQuery = z
       .optional()
       .describe('Created on or before it, the whole day included: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.'),
     destination: text.min(1).optional().describe('Start of the destination URI, taken literally.'),
-    limit: wholeNumber(1, LONGEST_PAGE).prefault(String(DEFAULT_PAGE)).describe(`Results per page, 1 to ${LONGEST_PAGE}.`),
-    offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).prefault('0').describe('Results to skip.'),
+    limit: wholeNumber(1, LONGEST_PAGE, DEFAULT_PAGE).describe('Results per page.'),
+    offset: wholeNumber(0, Number.MAX_SAFE_INTEGER, 0).describe('Results to skip.'),
   })
   .refine(({ from_date, to_date }) => from_date === undefined || to_date === undefined || from_date <= to_date, {
     path: ['from_date'],
@@ -74,6 +77,18 @@ export const detailQuery = z.strictObject({
 });
 
 export const noQuery = z.strictObject({});
+
+export const transferBody = transferRequest.meta({
+  id: 'TransferRequest',
+  examples: [
+    {
+      source_uri: 'sftp://files.example.com/out/report.csv',
+      destination_uri: 's3://archive/in/',
+      priority: 'high',
+      metadata: { order: '4711' },
+    },
+  ],
+});
 
 export const transferListItem = z
   .strictObject({

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { eventHash } from '../../src/commands/event-hash.ts';
+import type { NewEvent } from '../../src/domain/event.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+const BODY = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+
+describeWithPostgres('GET /v1/events', () => {
+  let api: TestApi;
+  let admin: string;
+  let other: string;
+  beforeAll(async () => {
+    api = await startApi();
+    admin = (await api.createKey(['admin'])).key;
+    other = (await api.createKey(['transfers:write', 'audit:read'], { account: 'acc_other' })).key;
+    const { body } = await api.ask('POST', '/v1/transfers', { json: BODY });
+    await api.ask('DELETE', `/v1/transfers/${body.id}`);
+    await api.ask('POST', '/v1/transfers', { json: BODY, key: other });
+  });
+  afterAll(() => api?.close());
+
+  type Line = NewEvent & { position: string; stream: string; revision: number };
+  async function read(key: string, query = ''): Promise<Line[]> {
+    const answer = await api.ask('GET', `/v1/events${query}`, { key });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+    return answer.body
+      .split('\n')
+      .slice(0, -1)
+      .map((line: string) => JSON.parse(line));
+  }
+
+  test('gives an account its own events and an administrator all, in the order of the log', async () => {
+    const all = await read(admin);
+    expect(all[0]).toMatchObject({ type: 'log.opened' });
+    const positions = all.map(({ position }) => BigInt(position));
+    expect(positions).toEqual([...positions].sort((a, b) => (a < b ? -1 : 1)));
+    for (const [key, account] of [
+      [api.key, 'acc_default'],
+      [other, 'acc_other'],
+    ] as const) {
+      const mine = await read(key);
+      expect(mine.length).toBeGreaterThan(0);
+      expect(mine).toEqual(all.filter(({ metadata }) => metadata.account_id === account));
+    }
+  });
+
+  test('goes on behind a position', async () => {
+    const all = await read(admin);
+    expect(await read(admin, `?from=${all[2]?.position}`)).toEqual(all.slice(3));
+    expect(await read(admin, '?from=0')).toEqual(all);
+    expect(await read(admin, `?from=${all.at(-1)?.position}`)).toEqual([]);
+    expect(await read(admin, '?from=9223372036854775807')).toEqual([]);
+  });
+
+  test('gives what is needed to prove the chain of a stream', async () => {
+    const stream = (await read(api.key)).filter(({ type }) => type === 'transfer.created').at(-1)?.stream;
+    const [created, cancelled] = (await read(api.key)).filter((event) => event.stream === stream);
+    expect(cancelled?.metadata.prev_hash).toBe(eventHash(created as NewEvent));
+  });
+
+  test.each(['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'])('refuses %s', async (query) => {
+    expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_parameter', errors: [{ field: 'from' }] },
+    });
+  });
+});

@@ -1,0 +1,112 @@
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+const WITH_KEY = {
+  401: ['api_key_missing', 'api_key_malformed', 'api_key_invalid', 'api_key_expired', 'api_key_revoked', 'api_key_id_used'],
+  403: ['insufficient_scope'],
+  429: ['rate_limited'],
+  500: ['internal_error'],
+  503: ['unavailable'],
+};
+const OPEN = { 429: WITH_KEY[429], 500: WITH_KEY[500], 503: WITH_KEY[503] };
+const QUERY = { 400: ['invalid_parameter', 'unknown_field'] };
+
+/** The problems that each operation documents. */
+const PROBLEMS: Record<string, Record<number, string[]>> = {
+  'get /v1/openapi.json': OPEN,
+  'get /v1/transfers': { ...WITH_KEY, ...QUERY },
+  'post /v1/transfers': {
+    ...WITH_KEY,
+    400: ['validation_failed', 'unknown_field', 'invalid_parameter', 'invalid_json', 'credentials_in_uri', 'endpoint_not_configured'],
+    409: ['idempotency_in_progress', 'limit_reached'],
+    413: ['payload_too_large'],
+    415: ['unsupported_media_type'],
+    422: ['idempotency_key_reused'],
+  },
+  'get /v1/transfers/{transfer_id}': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
+  'delete /v1/transfers/{transfer_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'], 409: ['transfer_not_cancellable'] },
+  'get /v1/transfers/{transfer_id}/events': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'get /v1/events': { ...WITH_KEY, ...QUERY },
+  'get /health/live': {},
+  'get /health/ready': {},
+  'get /metrics': WITH_KEY,
+};
+
+describeWithPostgres('the OpenAPI document', () => {
+  let api: TestApi;
+  let document: OpenAPIV3_1.Document;
+  let operations: [name: string, operation: OpenAPIV3_1.OperationObject][];
+  beforeAll(async () => {
+    api = await startApi();
+    document = (await api.ask('GET', '/v1/openapi.json', { key: null })).body;
+    operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
+      Object.entries(item as Record<string, OpenAPIV3_1.OperationObject>).map(
+        ([method, operation]) => [`${method} ${path}`, operation] as (typeof operations)[number],
+      ),
+    );
+  });
+  afterAll(() => api?.close());
+
+  test('describes every route, with every code that it may answer', () => {
+    expect(document.openapi).toBe('3.1.0');
+    const documented = operations.map(([name, { responses }]) => {
+      const problems = Object.entries(responses ?? {}).flatMap(([status, response]) => {
+        const examples = (response as OpenAPIV3_1.ResponseObject).content?.['application/problem+json']?.examples;
+        return examples ? [[status, Object.keys(examples)]] : [];
+      });
+      return [name, Object.fromEntries(problems)];
+    });
+    expect(Object.fromEntries(documented)).toEqual(PROBLEMS);
+  });
+
+  test('names each operation once, and the key that it needs', () => {
+    const ids = operations.map(([, { operationId }]) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(document.security).toEqual([{ apiKey: [] }]);
+    const open = operations.filter(([, { security }]) => security?.length === 0).map(([name]) => name);
+    expect(open.sort()).toEqual(['get /health/live', 'get /health/ready', 'get /v1/openapi.json']);
+    for (const [name, { summary, tags }] of operations) expect([name, typeof summary, tags?.length]).toEqual([name, 'string', 1]);
+  });
+
+  test('points at nothing that is not there', () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path as string);
+    expect(references.length).toBeGreaterThan(20);
+    for (const reference of new Set(references)) {
+      const target = reference
+        .split('/')
+        .reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], document);
+      expect(target, reference).toBeDefined();
+    }
+  });
+
+  test('says what the parameters of the list are', () => {
+    const parameters = Object.fromEntries(
+      operations.find(([name]) => name === 'get /v1/transfers')?.[1].parameters?.map((p) => [(p as OpenAPIV3_1.ParameterObject).name, p]) ??
+        [],
+    );
+    expect(Object.keys(parameters)).toEqual(['status', 'from_date', 'to_date', 'destination', 'limit', 'offset']);
+    expect(parameters.limit).toMatchObject({
+      in: 'query',
+      required: false,
+      schema: { type: 'integer', minimum: 1, maximum: 100, default: 25 },
+    });
+    expect(parameters.offset).toMatchObject({ schema: { type: 'integer', minimum: 0, default: 0 } });
+  });
+
+  test('has a header for every one that an answer carries', () => {
+    const [, create] = operations.find(([name]) => name === 'post /v1/transfers') ?? [];
+    const headers = (status: string) => Object.keys((create!.responses![status] as OpenAPIV3_1.ResponseObject).headers ?? {});
+    const always = ['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
+    expect(headers('201')).toEqual([...always, 'Location', 'Idempotent-Replayed']);
+    expect(headers('401')).toEqual([...always, 'WWW-Authenticate']);
+    expect(headers('429')).toEqual([...always, 'Retry-After']);
+  });
+
+  test('gives an example of a request that is valid', async () => {
+    const schema = document.components?.schemas?.TransferRequestInput;
+    const [example] = (schema as { examples?: unknown[] }).examples ?? [];
+    expect(await api.ask('POST', '/v1/transfers', { json: example })).toMatchObject({ status: 201 });
+  });
+});

@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
+import { connect } from '../../src/adapters/postgres/connect.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+const BODY = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+const REQUEST_ID = /^req_[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+const UNKNOWN = '/v1/transfers/txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
+
+describeWithPostgres('HTTP', () => {
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi();
+  });
+  afterAll(() => api?.close());
+
+  const post = (body: NonNullable<RequestInit['body']>, type: string | null = 'application/json') =>
+    api.ask('POST', '/v1/transfers', { body, headers: type === null ? {} : { 'content-type': type } });
+
+  test('gives every answer a request id of its own, which errors repeat', async () => {
+    const mine = 'req_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
+    const answer = await api.ask('GET', UNKNOWN, { headers: { 'x-request-id': mine, 'request-id': mine } });
+    expect(answer.status).toBe(404);
+    expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
+    expect(answer.headers.get('x-request-id')).not.toBe(mine);
+    expect(answer.body.request_id).toBe(answer.headers.get('x-request-id'));
+    expect((await api.ask('GET', '/health/live', { key: null })).headers.get('x-request-id')).toMatch(REQUEST_ID);
+  });
+
+  test('describes errors as RFC 9457 does', async () => {
+    const answer = await api.ask('GET', UNKNOWN);
+    expect(answer.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
+    expect(answer.body).toEqual({
+      type: 'urn:waybill:problem:not_found',
+      title: expect.any(String),
+      status: 404,
+      detail: 'There is no such transfer',
+      code: 'not_found',
+      request_id: expect.stringMatching(REQUEST_ID),
+    });
+  });
+
+  test.each(['/v1', '/v1/', '/v1/nothing', '/v1/transfers/', `/v1/transfers/${'x'.repeat(300)}`, '/v1/transfers/a%2Fb'])(
+    'has nothing at %s',
+    async (path) => {
+      expect(await api.ask('GET', path)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+      expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 401, body: { code: 'api_key_missing' } });
+    },
+  );
+
+  test('has nothing outside /v1 either, for anybody', async () => {
+    expect(await api.ask('GET', '/nothing', { key: null })).toMatchObject({ status: 404, body: { code: 'not_found' } });
+    expect(await api.ask('POST', '/v1beta', { key: null, body: 'x' })).toMatchObject({ status: 404 });
+  });
+
+  test.each([
+    ['/v1/transfers', 'PUT', 'GET, HEAD, OPTIONS, POST'],
+    ['/v1/transfers', 'PATCH', 'GET, HEAD, OPTIONS, POST'],
+    [UNKNOWN, 'POST', 'DELETE, GET, HEAD, OPTIONS'],
+    [`${UNKNOWN}/events`, 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['/v1/openapi.json', 'PROPFIND', 'GET, HEAD, OPTIONS'],
+  ])('%s does not take %s', async (path, method, allow) => {
+    const answer = await api.ask(method, path, { body: 'whatever' });
+    expect(answer).toMatchObject({ status: 405, body: { code: 'method_not_allowed' } });
+    expect(answer.headers.get('allow')).toBe(allow);
+  });
+
+  test('answers OPTIONS without a key, and without CORS', async () => {
+    const answer = await api.ask('OPTIONS', '/v1/transfers', {
+      key: null,
+      headers: { origin: 'https://example.com', 'access-control-request-method': 'POST' },
+    });
+    expect(answer).toMatchObject({ status: 204, body: '' });
+    expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS, POST');
+    expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
+    expect(answer.headers.get('x-ratelimit-limit')).toBe('60');
+    expect(await api.ask('OPTIONS', '/v1/nothing', { key: null })).toMatchObject({ status: 404 });
+  });
+
+  test('answers HEAD as GET, without a body', async () => {
+    const got = await api.ask('GET', '/v1/transfers');
+    const head = await api.ask('HEAD', '/v1/transfers');
+    expect(head).toMatchObject({ status: 200, body: '' });
+    expect(head.headers.get('content-length')).toBe(got.headers.get('content-length'));
+    expect(await api.ask('HEAD', UNKNOWN)).toMatchObject({ status: 404, body: '' });
+  });
+
+  test('takes a body of 64 KiB and none that is larger', async () => {
+    const limit = 64 * 1024;
+    expect(await post(`"${'x'.repeat(limit - 2)}"`)).toMatchObject({ status: 400, body: { code: 'validation_failed' } });
+    expect(await post(`"${'x'.repeat(limit - 1)}"`)).toMatchObject({ status: 413, body: { code: 'payload_too_large' } });
+    expect(await post('x'.repeat(4 << 20))).toMatchObject({ status: 413 });
+    const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`;
+    const head = `POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${api.key}\r\nContent-Type: application/json\r\n`;
+    expect(await sendRaw(api.port, `${head}Transfer-Encoding: chunked\r\n\r\n`, chunk, chunk, '0\r\n\r\n')).toMatchObject({
+      status: 413,
+      headers: { 'x-ratelimit-limit': '10000', 'content-type': 'application/problem+json; charset=utf-8' },
+    });
+  });
+
+  test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=iso-8859-1', 'application/jsonx', 'nonsense'])(
+    'does not take a body of type %s',
+    async (type) => {
+      expect(await post(JSON.stringify(BODY), type)).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
+    },
+  );
+
+  test('does not guess the type of a body', async () => {
+    const json = JSON.stringify(BODY);
+    const head = `POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${api.key}\r\n`;
+    expect(await sendRaw(api.port, `${head}Content-Length: ${json.length}\r\n\r\n${json}`)).toMatchObject({ status: 415 });
+    expect(await sendRaw(api.port, `${head}Content-Length: 0\r\n\r\n`)).toMatchObject({
+      status: 400,
+      body: expect.stringContaining('the body must be a JSON object'),
+    });
+  });
+
+  test('takes JSON with its charset named', async () => {
+    expect(await post(JSON.stringify(BODY), 'application/json; charset=UTF-8')).toMatchObject({ status: 201 });
+  });
+
+  test.each([
+    ['cut off', '{"source_uri":'],
+    ['not JSON', 'source_uri=x'],
+    ['not UTF-8', Buffer.from([0x22, 0xff, 0x22])],
+    ['nested without end', '['.repeat(60_000)],
+  ])('refuses a body that is %s', async (_what, body) => {
+    expect(await post(body)).toMatchObject({ status: 400, body: { code: 'invalid_json' } });
+  });
+
+  test.each(['null', '[]', '"text"', '1', ''])('refuses the body %s', async (body) => {
+    expect(await post(body)).toMatchObject({ status: 400, body: { code: 'validation_failed', errors: [{ field: '' }] } });
+  });
+
+  test('refuses __proto__ wherever it stands', async () => {
+    for (const body of ['{"__proto__":{}}', `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`]) {
+      expect(await post(body)).toMatchObject({ status: 400, body: { code: 'validation_failed', errors: [{ field: '__proto__' }] } });
+    }
+  });
+
+  test('cancels although a client names the type of a body that is not there', async () => {
+    const { body } = await api.ask('POST', '/v1/transfers', { json: BODY });
+    expect(await api.ask('DELETE', `/v1/transfers/${body.id}`, { headers: { 'content-type': 'application/json' } })).toMatchObject({
+      status: 200,
+    });
+  });
+
+  test('refuses a path that is not UTF-8', async () => {
+    const answer = await api.ask('GET', '/v1/transfers/%zz');
+    expect(answer).toMatchObject({ status: 400, body: { code: 'malformed_request' } });
+    expect(answer.headers.get('x-ratelimit-limit')).toBe('10000');
+    expect(await api.ask('GET', '/v1/transfers/%ff', { key: null })).toMatchObject({ status: 401 });
+  });
+
+  test.each([
+    ['no request at all', 'hello\r\n\r\n', 400, 'malformed_request'],
+    ['a header without a colon', 'GET /v1/transfers HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n', 400, 'malformed_request'],
+    ['two lengths', 'POST /v1/transfers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx', 400, 'malformed_request'],
+    ['a header of 20 KiB', `GET /v1/transfers HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
+  ])('answers %s', async (_what, request, status, code) => {
+    const answer = await sendRaw(api.port, request);
+    expect(answer).toMatchObject({
+      status,
+      headers: { 'content-type': 'application/problem+json; charset=utf-8', 'x-ratelimit-limit': '60' },
+    });
+    expect(JSON.parse(answer.body)).toMatchObject({ status, code, request_id: answer.headers['x-request-id'] });
+  });
+
+  test('keeps answers out of caches and browsers', async () => {
+    const { headers } = await api.ask('GET', '/v1/transfers');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(headers.get('x-powered-by')).toBeNull();
+    expect(headers.get('server')).toBeNull();
+  });
+
+  test('tells nothing of a fault but the request id, by which the log tells all', async () => {
+    const commands = { ...api.installation.commands, endpoints: () => Promise.reject(new Error('the inner workings')) };
+    const server = await api.startServer({ commands });
+    const answer = await server.ask('POST', '/v1/transfers', { json: BODY });
+    expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error' } });
+    expect(JSON.stringify(answer.body)).not.toContain('inner workings');
+    const line = api.logged.find((logged) => logged.includes(answer.body.request_id) && logged.includes('the inner workings'));
+    expect(JSON.parse(line ?? '{}')).toMatchObject({ level: 50, request_id: answer.body.request_id });
+  });
+
+  test('says when the event store does not answer', async () => {
+    const store = {
+      ...api.installation.store,
+      read: () => Promise.reject(new EventStoreUnavailable('esdb.internal:2113 does not answer')),
+    };
+    const server = await api.startServer({ store });
+    const answer = await server.ask('GET', `${UNKNOWN}/events`);
+    expect(answer).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+    expect(answer.headers.get('retry-after')).toBe('5');
+    expect(JSON.stringify(answer.body)).not.toContain('esdb.internal');
+  });
+
+  test('says when Postgres does not answer, and goes on when it does again', async () => {
+    const url = new URL(api.installation.environment.DATABASE_URL as string);
+    const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+    url.hostname = proxy.host;
+    url.port = String(proxy.port);
+    const sql = connect(url.href);
+    try {
+      const server = await api.startServer({ sql });
+      expect(await server.ask('GET', '/v1/transfers')).toMatchObject({ status: 200 });
+      await proxy.refuse(true);
+      proxy.cut();
+      const answer = await server.ask('GET', '/v1/transfers');
+      expect(answer).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+      expect(answer.headers.get('retry-after')).toBe('5');
+      expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
+      expect(answer.headers.get('x-ratelimit-reset')).toMatch(/^\d+$/);
+      await proxy.refuse(false);
+      await expect.poll(async () => (await server.ask('GET', '/v1/transfers')).status, { timeout: 10_000 }).toBe(200);
+    } finally {
+      await sql.end({ timeout: 1 });
+      await proxy.close();
+    }
+  });
+
+  test('logs each request once, and no secret', async () => {
+    const before = api.logged.length;
+    const answer = await api.ask('GET', `/v1/transfers/${api.key}?token=${api.key}`, {
+      headers: { 'idempotency-key': 'a-secret-of-the-client' },
+    });
+    await expect.poll(() => api.logged.length).toBe(before + 1);
+    expect(JSON.parse(api.logged[before] as string)).toMatchObject({
+      request_id: answer.body.request_id,
+      method: 'GET',
+      route: '/v1/transfers/:transfer_id',
+      path: '/v1/transfers/wb_...',
+      status: 400,
+      duration_ms: expect.any(Number),
+      key_id: expect.stringMatching(/^key_/),
+      account_id: 'acc_default',
+    });
+    expect(api.logged.join('')).not.toContain(api.key);
+    expect(api.logged.join('')).not.toContain('a-secret-of-the-client');
+  });
+});

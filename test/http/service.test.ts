@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('health, metrics and documentation', () => {
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi();
+  });
+  afterAll(() => api?.close());
+
+  test('is live', async () => {
+    expect(await api.ask('GET', '/health/live', { key: null })).toMatchObject({ status: 200, body: { status: 'live' } });
+  });
+
+  test('is ready or tells why it is not', async () => {
+    expect(await api.ask('GET', '/health/ready', { key: null })).toMatchObject({ status: 200, body: { status: 'ready' } });
+    const checks = { projections: { ok: false, detail: 'transfers does not keep up' } };
+    const server = await api.startServer({ health: { ready: async () => ({ ready: false, checks }) } });
+    const answer = await server.ask('GET', '/health/ready', { key: null });
+    expect(answer).toMatchObject({ status: 503, body: { status: 'not_ready', checks } });
+    expect(answer.headers.get('content-type')).toContain('application/json');
+  });
+
+  test('gives metrics to who may read them', async () => {
+    await api.ask('GET', '/v1/transfers');
+    expect(await api.ask('GET', '/metrics', { key: null })).toMatchObject({ status: 401 });
+    const answer = await api.ask('GET', '/metrics');
+    expect(answer.headers.get('content-type')).toContain('text/plain');
+    expect(answer.body).toMatch(/waybill_http_request_duration_seconds_count\{method="GET",route="\/v1\/transfers",status="200"\} \d/);
+  });
+
+  test('shows the documentation with nothing from elsewhere', async () => {
+    const page = await api.ask('GET', '/docs', { key: null });
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+    expect(page.body).not.toMatch(/https?:\/\//);
+    expect(page.body).not.toMatch(/<script(?![^>]*\bsrc=)/);
+    const assets = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(
+      ([, path]) => new URL(path as string, `${api.url}/docs`).pathname,
+    );
+    expect(assets.length).toBeGreaterThan(4);
+    for (const path of assets) expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 200 });
+    expect((await api.ask('GET', '/docs/json', { key: null })).body.openapi).toBe('3.1.0');
+  });
+});
