@@ -1,0 +1,168 @@
+import { execFile } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { type DebianPrograms, debianPackages } from './debian.ts';
+import { freePort } from './free-port.ts';
+import { startProcess } from './server-process.ts';
+
+export interface Radosgw {
+  endpointUrl: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  region: string;
+  createBucket(name: string): Promise<void>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+const ceph = () =>
+  debianPackages(
+    ['ceph-mon', 'ceph-osd', 'radosgw'],
+    ['/usr/bin/ceph-mon', '/usr/bin/ceph-osd', '/usr/bin/radosgw', '/usr/bin/osdmaptool'],
+  );
+
+/** null where Ceph can run here, else why not. Tests that need it are skipped with it. */
+export async function whyNoRadosgw(): Promise<string | null> {
+  const programs = await ceph();
+  return programs.available ? null : programs.reason;
+}
+
+/**
+ * Starts a whole Ceph cluster on loopback: a monitor, an OSD that keeps objects in memory, and the S3 gateway. It is to be
+ * shared by a test file, with a bucket for each test. Throws where `whyNoRadosgw` says why.
+ */
+export async function startRadosgw(): Promise<Radosgw> {
+  const programs = await ceph();
+  if (!programs.available) throw new Error(programs.reason);
+  for (let attempt = 1; ; attempt++) {
+    const home = realpathSync(mkdtempSync(join(tmpdir(), 'waybill-radosgw-')));
+    const log = () => globSync('*.log', { cwd: home }).map((name) => `${name}:\n${readFileSync(join(home, name), 'utf8').slice(-2_000)}`);
+    const started = await startIn(home, programs);
+    if (started) return started;
+    const logged = log().join('\n');
+    rmSync(home, { recursive: true, force: true });
+    // Most likely another program took a port meanwhile.
+    if (attempt === 3) throw new Error(`Ceph does not start:\n${logged}`);
+  }
+}
+
+async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw | null> {
+  const monitor = `[v2:127.0.0.1:${await freePort()}]`;
+  const port = await freePort();
+  const fsid = randomUUID();
+  const config = join(home, 'ceph.conf');
+  const keyring = join(home, 'keyring');
+  writeFileSync(config, configuration(home, fsid, monitor, port, programs));
+  for (const folder of ['mon', 'osd']) mkdirSync(join(home, folder));
+
+  const run = (program: string, ...args: string[]) =>
+    promisify(execFile)(programs.path(`/usr/bin/${program}`), args, { cwd: home, env: programs.env });
+  const daemon = (program: string, ...args: string[]) =>
+    startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], { env: programs.env });
+
+  await run('ceph-authtool', keyring, '--create-keyring', '--gen-key', '-n', 'mon.', '--cap', 'mon', 'allow *');
+  await run('ceph-authtool', keyring, '--gen-key', '-n', 'osd.0', '--cap', 'mon', 'allow profile osd', '--cap', 'osd', 'allow *');
+  await run('ceph-authtool', keyring, '--gen-key', '-n', 'client.rgw', '--cap', 'mon', 'allow rw', '--cap', 'osd', 'allow rwx');
+  await run('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', monitor, 'monmap');
+  // A map that knows the one OSD from the start saves asking the monitor for it, command by command.
+  await run('osdmaptool', 'osdmap', '--createsimple', '1');
+  await run('ceph-mon', '-c', config, '--mkfs', '-i', 'a', '--monmap', 'monmap', '--osdmap', 'osdmap', '--keyring', keyring);
+
+  const mon = daemon('ceph-mon', '-i', 'a');
+  const servers = [mon];
+  const stop = async () => {
+    await Promise.all(servers.map((server) => server.kill()));
+    rmSync(home, { recursive: true, force: true });
+  };
+  try {
+    await run('ceph-osd', '-c', config, '-i', '0', '--mkfs', '--osd-uuid', randomUUID());
+    servers.push(daemon('ceph-osd', '-i', '0'));
+    const gateway = daemon('radosgw', '-n', 'client.rgw');
+    servers.push(gateway);
+    const credentials = { accessKeyId: 'waybill', secretAccessKey: randomBytes(20).toString('hex') };
+    const keys = [`--access-key=${credentials.accessKeyId}`, `--secret-key=${credentials.secretAccessKey}`];
+    const user = ['user', 'create', '--uid=waybill', '--display-name=waybill', ...keys];
+    const endpointUrl = `http://127.0.0.1:${port}`;
+    const answers = () =>
+      fetch(endpointUrl).then(
+        (response) => response.ok,
+        () => false,
+      );
+    const [ready] = await Promise.all([gateway.ready(answers), run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...user)]);
+    if (!ready || servers.some((server) => server.ended)) {
+      await Promise.all(servers.map((server) => server.kill()));
+      return null;
+    }
+    const region = 'us-east-1';
+    const s3 = new S3Client({ endpoint: endpointUrl, region, credentials, forcePathStyle: true });
+    return {
+      endpointUrl,
+      ...credentials,
+      region,
+      async createBucket(name) {
+        await s3.send(new CreateBucketCommand({ Bucket: name }));
+      },
+      async stop() {
+        s3.destroy();
+        await stop();
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function configuration(home: string, fsid: string, monitor: string, port: number, { root }: DebianPrograms): string {
+  const [libraries] = globSync('usr/lib/*/rados-classes', { cwd: root }).map((folder) => join(root, folder, '..'));
+  return `
+[global]
+fsid = ${fsid}
+mon_host = ${monitor}
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+auth_allow_insecure_global_id_reclaim = false
+keyring = ${join(home, 'keyring')}
+run_dir = ${home}
+log_file = ${home}/$name.log
+admin_socket =
+pid_file =
+plugin_dir = ${libraries}/ceph
+erasure_code_dir = ${libraries}/ceph/erasure-code
+osd_pool_default_size = 1
+osd_pool_default_min_size = 1
+mon_allow_pool_size_one = true
+osd_pool_default_pg_num = 8
+osd_pool_default_pgp_num = 8
+osd_pool_default_pg_autoscale_mode = off
+osd_crush_chooseleaf_type = 0
+mon_max_pg_per_osd = 2000
+mon_data_avail_crit = 1
+mon_data_avail_warn = 1
+paxos_propose_interval = 0.05
+paxos_min_wait = 0.01
+mon_tick_interval = 1
+[mon]
+mon_data = ${join(home, 'mon')}
+[osd]
+osd_data = ${join(home, 'osd')}
+osd_crush_update_on_start = false
+osd_objectstore = memstore
+memstore_device_bytes = 8589934592
+memstore_page_set = false
+osd_max_write_size = 256
+osd_class_dir = ${libraries}/rados-classes
+osd_class_load_list = *
+osd_class_default_list = *
+[client]
+rgw_frontends = beast endpoint=127.0.0.1:${port} tcp_nodelay=1
+rgw_thread_pool_size = 64
+rgw_gc_obj_min_wait = 10
+rgw_gc_processor_period = 10
+rgw_gc_processor_max_time = 10
+`;
+}
