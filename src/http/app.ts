@@ -13,10 +13,14 @@ import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi.ts';
+import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { createTurnstile } from './rate-limit.ts';
 import { type TransferRoutesDeps, transferRoutes } from './transfers/routes.ts';
 import { validatorCompiler } from './validation.ts';
+
+/** Within this a request has to arrive. */
+const REQUEST_TIMEOUT_MS = 30_000;
 
 export interface HttpServerDeps extends TransferRoutesDeps {
   sql: Sql;
@@ -41,6 +45,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: () => newId('req'),
     bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
     // While it closes, what still comes in on open connections is answered as ever.
     return503OnClosing: false,
@@ -52,7 +57,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     setCommonHeaders(request, reply);
     // Hooks do not run for these.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-    const refused = isApi(request.url)
+    const refused = isApi(request)
       ? await authenticate(turnstile, request, reply).then(
           () => null,
           (reason: unknown) => reason,
@@ -71,7 +76,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
-    if (isApi(request.url) || request.routeOptions.config.scope !== undefined) await authenticate(turnstile, request, reply);
+    if (isApi(request) || request.routeOptions.config.scope !== undefined) await authenticate(turnstile, request, reply);
     // Here and not in a handler: the body of such a request is nobody's business.
     if (request.is404) return guard.refuse(request, reply);
   });
@@ -94,13 +99,9 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
   };
 }
 
-function isApi(url: string): boolean {
-  return /^\/v1(?:[/?]|$)/.test(url);
-}
-
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   void reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
-  if (isApi(request.url))
+  if (isApi(request))
     void reply.headers({ 'cache-control': 'no-store', 'content-security-policy': "default-src 'none'; frame-ancestors 'none'" });
 }
 

@@ -54,7 +54,7 @@ export async function idempotent<Reserved, Body>(
   if (key === null) return sendAnswer(reply, await operation.run(operation.reserve(), false));
 
   const { sql } = deps;
-  const id = { account_id: clientOf(request).accountId, route: `${request.method} ${request.url.split('?', 1)[0]}`, key };
+  const id = { account_id: clientOf(request).accountId, route: routeOf(request), key };
   const fingerprint = createHash('sha256')
     .update(canonicalize(request.body) ?? '')
     .digest('hex');
@@ -82,6 +82,11 @@ interface RowId {
   account_id: string;
   route: string;
   key: string;
+}
+
+/** The route with what its parameters name: the same however the path is spelt. */
+function routeOf({ method, routeOptions, params }: FastifyRequest): string {
+  return [method, routeOptions.url, ...Object.values(params as Record<string, string>)].join(' ');
 }
 
 function readKey(request: FastifyRequest): string | null {

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { HttpMetrics } from './metrics.ts';
+import { pathOf } from './path.ts';
 
 /** One line for every request, with neither headers nor the values of the query: they may hold secrets. */
 export function logAnswer(metrics: HttpMetrics, request: FastifyRequest, reply: FastifyReply): void {
@@ -23,5 +24,5 @@ export function logAnswer(metrics: HttpMetrics, request: FastifyRequest, reply: 
 
 /** The path without its query, and without what looks like an API key put there by mistake. */
 export function safePath(url: string): string {
-  return (url.split('?', 1)[0] as string).replace(/wb_[0-9A-Za-z]+/g, 'wb_...');
+  return pathOf(url).replace(/wb_[0-9A-Za-z]+/g, 'wb_...');
 }

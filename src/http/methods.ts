@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from '../domain/errors.ts';
+import { pathOf } from './path.ts';
 
 export interface MethodGuard {
   /** Answers what no route takes: 204 for OPTIONS, and 405 with Allow or 404 as an error. */
@@ -18,7 +19,7 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
 
   return {
     refuse(request, reply) {
-      const path = request.url.split('?', 1)[0] as string;
+      const path = pathOf(request.url);
       const route = [...routes.values()].find(({ pattern }) => pattern.test(path));
       if (!route || (route.methods.has(request.method) && request.method !== 'OPTIONS')) {
         throw new DomainError('not_found', 'There is nothing at this path');

@@ -148,6 +148,13 @@ describeWithPostgres('HTTP', () => {
     });
   });
 
+  test.each(['http://waybill.example.com/v1/transfers', '/%76%31/transfers'])('knows %s for what it is', async (target) => {
+    const request = (key: string) => `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${key}\r\n`;
+    const headers = { 'x-ratelimit-limit': '10000', 'cache-control': 'no-store' };
+    expect(await sendRaw(api.port, request(`Authorization: Bearer ${api.key}\r\n`))).toMatchObject({ status: 200, headers });
+    expect(await sendRaw(api.port, request(''))).toMatchObject({ status: 401, headers: { 'x-ratelimit-limit': '60' } });
+  });
+
   test('refuses a path that is not UTF-8', async () => {
     const answer = await api.ask('GET', '/v1/transfers/%zz');
     expect(answer).toMatchObject({ status: 400, body: { code: 'malformed_request' } });

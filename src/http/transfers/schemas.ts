@@ -24,14 +24,16 @@ export const transferParams = z.object({ transfer_id: id });
 
 function wholeNumber(least: number, most: number, otherwise: number) {
   const message = `must be a whole number from ${least} to ${most}`;
-  return z
-    .string()
-    .regex(/^(0|[1-9]\d{0,15})$/, message)
-    .transform(Number)
-    .refine((value) => value >= least && value <= most, message)
-    .optional()
-    .transform((value) => value ?? otherwise)
-    .meta({ type: 'integer', pattern: undefined, minimum: least, maximum: most, default: otherwise });
+  return (
+    z
+      .string()
+      .regex(/^(0|[1-9]\d{0,15})$/, message)
+      // On what comes before the transformation: zod drops a default that stands behind it.
+      .meta({ type: 'integer', pattern: undefined, minimum: least, maximum: most, default: otherwise })
+      .optional()
+      .transform((value) => Number(value ?? otherwise))
+      .refine((value) => value >= least && value <= most, message)
+  );
 }
 
 function limit(edge: Edge) {
