@@ -20,7 +20,7 @@ export function createProgressBar(): ProgressBar | null {
       const full = Math.round(Math.min(1, Math.max(0, share)) * CELLS);
       const percent = `${Math.floor(share * 100)} %`.padStart(5);
       const line = `[${'#'.repeat(full)}${'.'.repeat(CELLS - full)}] ${percent}  ${text}`;
-      screen.write(`\r\x1b[K${line.slice(0, screen.columns - 1)}`);
+      screen.write(`\r\x1b[K${line.slice(0, (screen.columns || 80) - 1)}`);
     },
     clear: () => screen.write('\r\x1b[K'),
   };

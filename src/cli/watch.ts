@@ -62,6 +62,7 @@ export async function follow(
       }
       if (!warned && detail.status !== 'in_progress' && Date.now() - began > PATIENCE_MS && !(await moverRuns(sql))) {
         warned = true;
+        bar?.clear();
         note('No mover runs, so nothing will move: start one with `waybill serve` (or `--roles mover`)');
       }
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);

@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+describeWithPostgres('waybill audit, projections, vault', () => {
+  let database: TestDatabase;
+  let cli: Cli;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    cli = createCli(settingsFor(database.url));
+    const file = { name: 'a', protocol: 'sftp', host: 'a.example.com', username: 'u', password: 'p' };
+    await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(file));
+    await cli.run(['endpoints', 'pause', 'a']);
+    await cli.run(['keys', 'create', '--name', 'k', '--scopes', 'admin']);
+  });
+  afterAll(() => database.drop());
+
+  it('exports the log in its order, from any position', async () => {
+    const all = (await cli.run(['audit', 'export'])).json<{ type: string; position: string }>();
+    expect(all.map(({ type }) => type)).toEqual(['log.opened', 'endpoint.configured', 'endpoint.paused', 'key.created']);
+    const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json();
+    expect(rest).toEqual(all.slice(2));
+    expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
+  });
+
+  it('ends quietly when its reader has gone', async () => {
+    const program = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
+    const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env: { ...process.env, ...settingsFor(database.url) } });
+    expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n0\n$/);
+    expect(stderr).toBe('');
+  });
+
+  it('verifies every chain', async () => {
+    const { code, json } = await cli.run(['audit', 'verify', '--json']);
+    expect(code).toBe(0);
+    expect(json()).toEqual([{ events: 4, streams: 3, broken: 0 }]);
+  });
+
+  it('lists, verifies and rebuilds projections', async () => {
+    const listed = (await cli.run(['projections', 'list', '--json'])).json();
+    expect(listed).toEqual(expect.arrayContaining([expect.objectContaining({ name: 'catalog', position: '4', log_position: '4' })]));
+    expect(await cli.run(['projections', 'verify'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^catalog agrees with the log/m),
+    });
+
+    await database.sql`update read.endpoints set paused = false`;
+    const differs = await cli.run(['projections', 'verify', 'catalog', '--json']);
+    expect(differs.code).toBe(1);
+    expect(differs.json().at(-1)).toMatchObject({ projection: 'catalog', agrees: false, differences: [expect.stringMatching(/^end_/)] });
+
+    const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);
+    expect(rebuilt.code).toBe(0);
+    expect(rebuilt.json().at(-1)).toMatchObject({ projection: 'catalog', rebuilt: true, events: 3 });
+    expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({ code: 0 });
+    expect(await cli.run(['projections', 'rebuild', 'bogus'])).toMatchObject({ code: 2 });
+  });
+
+  it('puts the vault under another master key', async () => {
+    const [older, newer] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
+    const both = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: `${newer},${older}` });
+    expect((await both.run(['vault', 'rotate', '--json'])).json()).toEqual([{ rewrapped: 1 }]);
+    expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/) });
+    cli = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: newer! });
+    expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
+  });
+
+  it('finds an event that was changed', async () => {
+    await database.sql`alter table log.events disable trigger append_only`;
+    await database.sql`update log.events set data = replace(data, 'a.example.com', 'b.example.com')`;
+    const { code, json, stdout } = await cli.run(['audit', 'verify', '--json']);
+    expect(code).toBe(1);
+    expect(json()[0], stdout).toMatchObject({ revision: 1, problem: expect.stringMatching(/was changed/) });
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({ code: 1, stdout: expect.stringMatching(/1 faults?\n$/) });
+  });
+});

@@ -1,0 +1,111 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
+import { type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+const hostKey = newHostKey();
+const PASSWORD = 'canary-9f3b';
+
+describeWithPostgres('waybill endpoints', () => {
+  let database: TestDatabase;
+  let server: DemoServer;
+  let folder: string;
+  let cli: Cli;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    cli = createCli(settingsFor(database.url));
+    folder = await mkdtemp(join(tmpdir(), 'waybill-endpoints-'));
+    server = await startDemoServer({ root: join(folder, 'root'), port: 0, hostKey, username: 'demo', password: PASSWORD });
+    await writeFile(join(folder, 'root', 'report.csv'), '1,2,3');
+  });
+  afterAll(async () => {
+    await server.close();
+    await rm(folder, { recursive: true });
+    await database.drop();
+  });
+
+  const definition = (name: string, more: object = {}) =>
+    JSON.stringify({ name, protocol: 'sftp', host: '127.0.0.1', port: server.port, username: 'demo', password: PASSWORD, ...more });
+  const add = (name: string, more?: object) => cli.run(['endpoints', 'add', '--file', '-'], definition(name, more));
+
+  it('configures one from a file, and updates it', async () => {
+    const file = join(folder, 'hospital.json');
+    await writeFile(file, definition('hospital', { max_connections: 2 }));
+    expect(await cli.run(['endpoints', 'add', '--file', file])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^hospital is configured \(end_/),
+    });
+    const updated = await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('hospital', { max_connections: 3 }));
+    expect(updated.json()).toEqual([{ id: expect.stringMatching(/^end_/), name: 'hospital', created: false }]);
+    const listed = await cli.run(['endpoints', 'list', '--json']);
+    expect(listed.json()).toEqual([expect.objectContaining({ name: 'hospital', max_connections: 3, sign_in: 'password', paused: false })]);
+    expect(listed.stdout + (await cli.run(['audit', 'export'])).stdout).not.toContain(PASSWORD);
+  });
+
+  it('names every field that is wrong, and no secret', async () => {
+    const { code, stderr } = await add('Not A Name', { port: 0, passwort: PASSWORD, private_key: 'x' });
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/name: .*/);
+    expect(stderr).toMatch(/port: /);
+    expect(stderr).toMatch(/passwort: is not known/);
+    expect(stderr).not.toContain(PASSWORD);
+  });
+
+  it('says where JSON breaks, without repeating it', async () => {
+    const { code, stderr } = await cli.run(['endpoints', 'add', '--file', '-'], `{"password": "${PASSWORD}" oops`);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/is not JSON/);
+    expect(stderr).not.toContain('canary');
+  });
+
+  it('says when the file is missing', async () => {
+    const { code, stderr } = await cli.run(['endpoints', 'add', '--file', join(folder, 'none.json')]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^waybill: ENOENT: .*none\.json/);
+  });
+
+  it('signs in nowhere before the host key was accepted', async () => {
+    const added = await add('bank');
+    expect(added.stderr).toMatch(/endpoints test bank/);
+    const refused = await cli.run(['endpoints', 'test', 'bank']);
+    expect(refused.code).toBe(1);
+    expect(refused.stdout).toContain(fingerprintOf(hostKey));
+    expect(refused.stderr).toMatch(/No password was sent/);
+    const accepted = await cli.run(['endpoints', 'test', 'bank', '--accept-host-key']);
+    expect(accepted.code).toBe(0);
+    expect(accepted.stdout).toMatch(/pinned from now on/);
+    expect(accepted.stdout).toMatch(/^report\.csv +file +5 bytes$/m);
+    expect((await cli.run(['endpoints', 'test', 'bank', '--json'])).json()).toMatchObject([{ name: 'bank', ok: true, accepted: false }]);
+  });
+
+  it('tells a refused sign-in from a server that is away', async () => {
+    const pinned = { host_key_sha256: fingerprintOf(hostKey) };
+    await add('locked', { ...pinned, password: 'wrong' });
+    const locked = await cli.run(['endpoints', 'test', 'locked']);
+    expect(locked).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/Authentication failed \(auth_failed\)\n {2}Check the endpoint's user name/),
+    });
+    await add('away', { ...pinned, port: 1 });
+    expect(await cli.run(['endpoints', 'test', 'away'])).toMatchObject({ code: 5, stderr: expect.stringMatching(/connection_failed/) });
+  });
+
+  it('pauses, resumes and removes', async () => {
+    await add('shelf');
+    expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({ code: 0, stdout: 'shelf is paused\n' });
+    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^shelf .*paused/m);
+    expect(await cli.run(['endpoints', 'resume', 'shelf'])).toMatchObject({ code: 0, stdout: 'shelf is resumed\n' });
+    expect(await cli.run(['endpoints', 'remove', 'shelf', '--json'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/"status":"removed"/),
+    });
+    expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/no endpoint named shelf/),
+    });
+  });
+});

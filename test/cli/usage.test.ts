@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { createCli } from '../support/cli.ts';
+
+describe('waybill', () => {
+  const cli = createCli({});
+
+  it('explains itself, exit codes too', async () => {
+    const { code, stdout } = await cli.run(['--help']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/transfers/);
+    expect(stdout).toMatch(/Exit codes:\n {2}0 {2}done\n/);
+  });
+
+  it.each([
+    [['bogus']],
+    [['keys', 'list', '--bogus']],
+    [['keys', 'create', '--name', 'x']],
+    [['serve', '--roles', 'api,cook']],
+    [['keys']],
+  ])('takes %j for wrong usage', async (args) => {
+    const { code, stdout, stderr } = await cli.run(args);
+    expect(code).toBe(2);
+    expect(stdout).toBe('');
+    expect(stderr).toMatch(/--help|Usage:/);
+  });
+
+  it('names all wrong settings', async () => {
+    const { code, stderr } = await createCli({ WAYBILL_PORT: 'http', WAYBILL_DATADIR: '/tmp' }).run(['keys', 'list']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/WAYBILL_DATADIR is not a setting: did you mean WAYBILL_DATA_DIR\?/);
+    expect(stderr).toMatch(/WAYBILL_PORT is "http", but must be a whole number/);
+  });
+
+  it('says what to check when Postgres is away', async () => {
+    const settings = { DATABASE_URL: 'postgres://u:canary@127.0.0.1:1/d', WAYBILL_MASTER_KEY: Buffer.alloc(32).toString('base64') };
+    const { code, stdout, stderr } = await createCli(settings).run(['keys', 'list']);
+    expect(code).toBe(5);
+    expect(stdout).toBe('');
+    expect(stderr).toMatch(/^waybill: Postgres can't be used: .*ECONNREFUSED.*DATABASE_URL\.\n$/);
+    expect(stderr).not.toContain('canary');
+  });
+});

@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+
+const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
+
+export interface CliResult {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  /** stdout as JSON lines. */
+  json<T = Record<string, unknown>>(): T[];
+}
+
+export interface Cli {
+  /** Runs one command to its end. */
+  run(args: string[], input?: string): Promise<CliResult>;
+  /** Starts one that stays; stdout and stderr are piped. */
+  start(args: string[]): ChildProcess;
+}
+
+/** The `waybill` command with these settings and none of those of whoever runs the tests. */
+export function createCli(settings: Record<string, string>, cwd?: string): Cli {
+  const foreign = (name: string) => name.startsWith('WAYBILL_') || ['DATABASE_URL', 'EVENTSTORE_URL'].includes(name);
+  const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign(name))), ...settings };
+  const start = (args: string[]) => spawn(PROGRAM, args, { env, cwd, stdio: 'pipe' });
+  return {
+    start,
+    async run(args, input = '') {
+      const child = start(args);
+      child.stdin.end(input);
+      const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+      const json = <T>() =>
+        stdout
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as T);
+      return { code, stdout, stderr, json };
+    },
+  };
+}
+
+/** Settings for an installation in a test database. */
+export function settingsFor(databaseUrl: string): Record<string, string> {
+  return { DATABASE_URL: databaseUrl, WAYBILL_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'), WAYBILL_PORT: '0' };
+}
+
+/** Waits until what a process writes matches; throws with all of it where the process ends before. */
+export function written(stream: NodeJS.ReadableStream, pattern: RegExp): Promise<RegExpExecArray> {
+  return new Promise((resolve, reject) => {
+    let all = '';
+    const end = () => reject(new Error(`It ended without writing ${pattern}:\n${all}`));
+    stream.once('end', end).on('data', (chunk) => {
+      all += chunk;
+      const match = pattern.exec(all);
+      if (match) resolve(match);
+    });
+  });
+}
