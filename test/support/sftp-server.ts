@@ -205,14 +205,9 @@ const IN_NAMESPACE = `
 
 function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ChildProcess {
   const sshd = [openssh.path('/usr/sbin/sshd'), '-D', '-f', join(home, 'sshd_config'), '-E', join(home, 'sshd.log')];
-  const [command, ...args] = AS_ROOT
-    ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes), ...sshd]
-    : sshd;
-  const child = spawn(command as string, args, { env: openssh.env, stdio: 'ignore' });
-  const kill = () => child.kill('SIGKILL');
-  process.once('exit', kill);
-  child.once('exit', () => process.off('exit', kill));
-  return child;
+  const inNamespace = AS_ROOT ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes)] : [];
+  // The kernel ends the server with the test run, also with one that was killed.
+  return spawn('setpriv', ['--pdeathsig', 'KILL', ...inNamespace, ...sshd], { env: openssh.env, stdio: 'ignore' });
 }
 
 function ended(child: ChildProcess): boolean {
