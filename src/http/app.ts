@@ -1,5 +1,11 @@
-import Fastify, { type FastifyInstance, type FastifyPluginAsync, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
-import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
@@ -39,9 +45,9 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { sql, logger, tls, trustedProxies } = deps;
   const turnstile = createTurnstile(sql, deps.rateLimit);
   const metrics = createHttpMetrics(deps.metrics);
-  const app = Fastify({
-    https: tls ?? null,
-    loggerInstance: logger,
+  const app: FastifyInstance = Fastify({
+    ...(tls && { https: tls }),
+    loggerInstance: logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: () => newId('req'),
     bodyLimit: BODY_LIMIT,
@@ -51,19 +57,14 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => void answerClientError(turnstile, error, socket),
     frameworkErrors: (error, request, reply) => void answerFrameworkError(error, request, reply),
-  }).withTypeProvider<ZodTypeProvider>() as unknown as FastifyInstance;
+  });
 
   async function answerFrameworkError(error: Error, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     setCommonHeaders(request, reply);
     // Hooks do not run for these.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-    const refused = isApi(request)
-      ? await authenticate(turnstile, request, reply).then(
-          () => null,
-          (reason: unknown) => reason,
-        )
-      : null;
-    answerError(refused ?? error, request, reply);
+    const refusal = isApi(request) ? await authenticate(turnstile, request, reply).catch((reason: unknown) => reason) : undefined;
+    answerError(refusal ?? error, request, reply);
   }
 
   app.setValidatorCompiler(validatorCompiler);

@@ -6,7 +6,7 @@ import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
 import { clientAddress } from './client-address.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import type { Client, RateWindow, Standing, Turnstile } from './rate-limit.ts';
+import { type Client, rateHeaders, type Standing, type Turnstile } from './rate-limit.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -37,10 +37,11 @@ export async function authenticate(turnstile: Turnstile, request: FastifyRequest
   const credential = readCredential(request);
   const sha256 = typeof credential === 'string' ? hashApiKey(credential) : null;
   // What stands where Postgres, which counts, does not answer.
-  setRateHeaders(reply, { limit: turnstile.perKey, remaining: 0, reset: Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS });
+  const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
+  void reply.headers(rateHeaders({ limit: turnstile.perKey, remaining: 0, reset }));
   const { standing, client, window } = await turnstile.enter(sha256, clientAddress(request));
   request.client = client;
-  setRateHeaders(reply, window);
+  void reply.headers(rateHeaders(window));
   if (window.remaining < 0) {
     void reply.header('retry-after', String(window.retryAfter));
     throw new DomainError('rate_limited', `${window.limit} requests a minute are allowed; the next is in ${window.retryAfter} seconds`);
@@ -52,14 +53,6 @@ export async function authenticate(turnstile: Turnstile, request: FastifyRequest
   if (scope !== undefined && !grants((client as Client).scopes, scope)) {
     throw new DomainError('insufficient_scope', `This needs an API key with the scope ${scope}`, { required_scope: scope });
   }
-}
-
-function setRateHeaders(reply: FastifyReply, { limit, remaining, reset }: Omit<RateWindow, 'retryAfter'>): void {
-  void reply.headers({
-    'x-ratelimit-limit': String(limit),
-    'x-ratelimit-remaining': String(Math.max(0, remaining)),
-    'x-ratelimit-reset': String(reset),
-  });
 }
 
 /** The key of the Authorization header, or why there is none. */

@@ -1,19 +1,20 @@
 import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 
-/**
- * The address that requests without a valid key are counted by: the client's, as a trusted proxy gives
- * it. Of an IPv6 address its network (/64), for a client owns all of that.
- */
+/** What requests without a valid key are counted by: the client's address, as a trusted proxy gives it. */
 export function clientAddress(request: FastifyRequest): string {
   // What a proxy forwards may be anything.
-  const address = isIP(request.ip) ? request.ip : (request.socket.remoteAddress ?? '');
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped) return mapped;
-  return isIP(address) === 6 ? network(address) : address;
+  return networkOf(isIP(request.ip) ? request.ip : request.socket.remoteAddress);
 }
 
-function network(address: string): string {
+/** What an address is counted as: itself, or of an IPv6 address the network (/64), for a client owns all of that. */
+export function networkOf(address = ''): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped) return mapped;
+  return isIP(address) === 6 ? firstHalf(address) : address;
+}
+
+function firstHalf(address: string): string {
   const [head = '', tail] = address.replace(/%.*$/, '').split('::');
   const groups = head.split(':').filter(Boolean);
   const rest = tail?.split(':').filter(Boolean) ?? [];

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { newId } from '../domain/ids.ts';
+import { networkOf } from './client-address.ts';
 import { PROBLEM_TYPE, type ProblemCode, problem } from './problems.ts';
-import type { Turnstile } from './rate-limit.ts';
+import { rateHeaders, type Turnstile } from './rate-limit.ts';
 
 const DETAILS: Record<string, [ProblemCode, string]> = {
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers may have at most 16 KiB in all'],
@@ -12,25 +13,17 @@ const DETAILS: Record<string, [ProblemCode, string]> = {
 /** Answers what is no HTTP request at all; its sender counts as an address without a key. */
 export async function answerClientError(turnstile: Turnstile, error: Error & { code?: string }, socket: Socket): Promise<void> {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const requestId = newId('req');
   const [code, detail] = DETAILS[error.code ?? ''] ?? ['malformed_request', 'This is not an HTTP request that can be read'];
-  const body = JSON.stringify(problem(code, detail, requestId));
-  const { status } = problem(code, detail, requestId);
-  const window = await turnstile.enter(null, socket.remoteAddress ?? '').then(
-    ({ window }) => window,
-    () => null,
-  );
+  const answer = problem(code, detail, newId('req'));
+  const body = JSON.stringify(answer);
+  const admission = await turnstile.enter(null, networkOf(socket.remoteAddress)).catch(() => null);
   const headers: Record<string, string | number> = {
     'content-type': PROBLEM_TYPE,
     'content-length': Buffer.byteLength(body),
     connection: 'close',
-    'x-request-id': requestId,
-    ...(window && {
-      'x-ratelimit-limit': window.limit,
-      'x-ratelimit-remaining': Math.max(0, window.remaining),
-      'x-ratelimit-reset': window.reset,
-    }),
+    'x-request-id': answer.request_id,
+    ...(admission && rateHeaders(admission.window)),
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  if (socket.writable) socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
+  if (socket.writable) socket.end(`HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n${lines.join('')}\r\n${body}`);
 }

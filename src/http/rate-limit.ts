@@ -82,7 +82,7 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
       const refused = fromMemory(sha256 ?? byAddress);
       if (refused) return refused;
 
-      // Losing the last requests of a crash does no harm: this commit need not reach the disk.
+      // A crash may lose the last few requests: this commit need not wait for the disk.
       const [row] = await sql<[Row]>`
         with found as (
           select key_id, account_id, scopes,
@@ -111,6 +111,14 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
       if (window.remaining < 0 && (client || sha256 === null)) remember(client ? (sha256 as string) : byAddress, admission, secondsLeft);
       return admission;
     },
+  };
+}
+
+export function rateHeaders({ limit, remaining, reset }: Omit<RateWindow, 'retryAfter'>): Record<string, string> {
+  return {
+    'x-ratelimit-limit': String(limit),
+    'x-ratelimit-remaining': String(Math.max(0, remaining)),
+    'x-ratelimit-reset': String(reset),
   };
 }
 

@@ -31,6 +31,7 @@ function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
 function inWords(issue: z.core.$ZodIssue, general: string): string {
   if (general === 'invalid_parameter' && Array.isArray(issue.input)) return 'must be given once';
   if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`;
+  if (issue.code === 'invalid_key') return `has a key that is not valid: ${issue.issues.map(({ message }) => message).join(', ')}`;
   if (issue.code !== 'invalid_type') return issue.message;
   if (issue.path.length === 0) return 'the body must be a JSON object';
   if (issue.input === undefined) return 'is required';

@@ -95,17 +95,18 @@ describeWithPostgres('Idempotency-Key', () => {
     const key = newKey();
     const { commands } = api.installation;
     const appended = Promise.withResolvers<void>();
-    const goOn = Promise.withResolvers<boolean>();
-    const waitFor = () => {
+    const goOn = Promise.withResolvers<void>();
+    const waitFor: typeof commands.waitFor = async (...args) => {
       appended.resolve();
-      return goOn.promise;
+      await goOn.promise;
+      return commands.waitFor(...args);
     };
     const slow = await api.startServer({ commands: { ...commands, waitFor } });
     const first = post(key, BODY, slow);
     await appended.promise;
     expect(await post(key)).toMatchObject({ status: 409, body: { code: 'idempotency_in_progress' } });
     expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
-    goOn.resolve(true);
+    goOn.resolve();
     const { body } = await first;
     expect(await post(key)).toMatchObject({ status: 201, body });
   });
@@ -142,7 +143,7 @@ describeWithPostgres('Idempotency-Key', () => {
     expect(
       (await api.installation.store.read(`transfer-${answer.body.id}`)).filter(({ type }) => type === 'transfer.created'),
     ).toHaveLength(1);
-    await expect.poll(transfers).toBe(before + 1);
+    expect(await transfers()).toBe(before + 1);
   });
 
   test('refuses another body although the first request has died', async () => {

@@ -1,5 +1,7 @@
+import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api.ts';
+import { createCertificates } from '../support/certificates.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 describeWithPostgres('health, metrics and documentation', () => {
@@ -42,5 +44,22 @@ describeWithPostgres('health, metrics and documentation', () => {
     expect(assets.length).toBeGreaterThan(4);
     for (const path of assets) expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 200 });
     expect((await api.ask('GET', '/docs/json', { key: null })).body.openapi).toBe('3.1.0');
+  });
+
+  test('speaks https where it has a certificate', async (context) => {
+    const certificates = await createCertificates().catch((error: Error) => context.skip(error.message));
+    const server = await api.startServer({ tls: certificates.valid });
+    expect(server.url).toMatch(/^https:/);
+    const dispatcher = new Agent({ connect: { ca: certificates.caPem } });
+    try {
+      const { statusCode, headers } = await request(`${server.url}/v1/transfers`, {
+        dispatcher,
+        headers: { authorization: `Bearer ${api.key}` },
+      });
+      expect(statusCode).toBe(200);
+      expect(headers['x-ratelimit-limit']).toBe('10000');
+    } finally {
+      await dispatcher.close();
+    }
   });
 });

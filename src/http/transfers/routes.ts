@@ -8,6 +8,7 @@ import type { TransferRequest } from '../../commands/requests.ts';
 import { cancelTransfer, createTransfer, type ReservedTransfer, reserveTransfer, streamOf } from '../../commands/transfers.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Transfer } from '../../domain/transfer.ts';
+import { upcast } from '../../domain/upcast.ts';
 import { findTransfer, listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import { idempotencyHeaders, responses } from '../documentation.ts';
@@ -34,15 +35,16 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
     reserved: ReservedTransfer,
     repeated: boolean,
   ): Promise<Transfer> {
-    const stream = streamOf(reserved.transferId);
-    let stored = repeated ? await store.read(stream) : [];
-    if (stored.length === 0) {
+    if (!repeated) {
       const { state, position } = await createTransfer(commands, accountId, body, cause, reserved);
       await commands.waitFor('transfers', position);
-      if (!repeated) return state;
-      stored = await store.read(stream);
+      return state;
     }
-    return stateAsOf(stored, { revision: 0 });
+    const stream = streamOf(reserved.transferId);
+    if ((await store.read(stream)).length === 0) await createTransfer(commands, accountId, body, cause, reserved);
+    const events = await store.read(stream);
+    await commands.waitFor('transfers', events[0]?.position ?? null);
+    return stateAsOf(events.map(upcast), { revision: 0 });
   }
 
   return async (app) => {
