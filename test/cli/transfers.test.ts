@@ -1,0 +1,140 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
+import { type Cli, createCli, settingsFor, written } from '../support/cli.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+const hostKey = newHostKey();
+
+describeWithPostgres('waybill transfers', () => {
+  let database: TestDatabase;
+  let folder: string;
+  let server: DemoServer;
+  let cli: Cli;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
+    folder = await mkdtemp(join(tmpdir(), 'waybill-transfers-'));
+    server = await startDemoServer({ root: folder, port: 0, hostKey, username: 'demo', password: 'secret' });
+    await writeFile(join(folder, 'report.csv'), 'a,b\n'.repeat(100_000));
+    const endpoint = { protocol: 'sftp', host: '127.0.0.1', port: server.port, username: 'demo', password: 'secret' };
+    const file = JSON.stringify({ ...endpoint, name: 'shelf', host_key_sha256: fingerprintOf(hostKey) });
+    expect(await cli.run(['endpoints', 'add', '--file', '-'], file)).toMatchObject({ code: 0 });
+  });
+  afterAll(async () => {
+    await server.close();
+    await rm(folder, { recursive: true });
+    await database.drop();
+  });
+
+  async function create(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await cli.run(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/copy.csv', ...args]);
+    expect(code, stderr).toBe(0);
+    return stdout.trim();
+  }
+
+  it('creates, shows, lists and cancels, with no service there', async () => {
+    const id = await create('--priority', 'high', '--metadata', 'case=4711', '--metadata', 'ward=a=b');
+    expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
+      { id, status: 'pending', priority: 'high', metadata: { case: '4711', ward: 'a=b' }, progress_pct: 0 },
+    ]);
+    expect((await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json()).toMatchObject([
+      { data: [{ id, status: 'pending' }], pagination: { total: 1, limit: 25, offset: 0, has_more: false } },
+    ]);
+    expect(await cli.run(['transfers', 'abort', id])).toMatchObject({ code: 4, stderr: expect.stringMatching(/only one in progress/) });
+    expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0, stdout: `${id} is cancelled\n` });
+    expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/The transfer is cancelled/),
+    });
+    expect(await cli.run(['transfers', 'watch', id])).toMatchObject({ code: 7, stdout: `${id} cancelled\n` });
+    expect((await cli.run(['transfers', 'list'])).stdout).toMatch(new RegExp(`^ID .*\n${id}  cancelled `));
+  });
+
+  it('replays a history up to a revision or a time', async () => {
+    const id = await create();
+    await cli.run(['transfers', 'cancel', id]);
+    const [whole] = (await cli.run(['history', id, '--json'])).json<{ events: { type: string; occurred_at: string }[]; state: object }>();
+    expect(whole!.events.map(({ type }) => type)).toEqual(['transfer.created', 'transfer.cancelled']);
+    expect(whole!.state).toMatchObject({ id, status: 'cancelled' });
+    for (const asOf of ['0', whole!.events[0]!.occurred_at]) {
+      const [early] = (await cli.run(['history', id, '--as-of', asOf, '--json'])).json<{ events: object[]; state: object }>();
+      expect(early!.events).toHaveLength(1);
+      expect(early!.state).toMatchObject({ status: 'pending' });
+    }
+    expect((await cli.run(['history', id])).stdout).toMatch(
+      /^REVISION .*\n0 .*transfer\.created .*\n1 .*transfer\.cancelled .*\n\nid +txr_/,
+    );
+    expect(await cli.run(['history', id, '--as-of', 'yesterday'])).toMatchObject({ code: 2 });
+  });
+
+  it('finds nothing under an unknown id, or in another account', async () => {
+    const id = await create();
+    for (const args of [
+      ['get', 'nonsense'],
+      ['watch', 'nonsense'],
+      ['get', id, '--account', 'acc_other'],
+      ['cancel', id, '--account', 'acc_other'],
+    ]) {
+      expect(await cli.run(['transfers', ...args]), args.join(' ')).toMatchObject({
+        code: 3,
+        stdout: '',
+        stderr: 'waybill: There is no such transfer\n',
+      });
+    }
+    await cli.run(['transfers', 'cancel', id]);
+  });
+
+  it('names what is wrong with a new one', async () => {
+    const nowhere = await cli.run(['transfers', 'create', 'sftp://shelf/a', 's3://nowhere/b']);
+    expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringMatching(/destination_uri: must be on a configured endpoint/) });
+    const both = await cli.run(['transfers', 'create', 'http://a/b', 'ftp://a/b']);
+    expect(both.code).toBe(2);
+    expect(both.stderr).toMatch(/source_uri: .*\n {2}destination_uri: /);
+  });
+
+  it('says that no mover runs', async () => {
+    const watching = cli.start(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/copy.csv', '--watch']);
+    const ended = once(watching, 'close');
+    await written(watching.stderr!, /No mover runs.*waybill serve/);
+    watching.kill('SIGINT');
+    expect(await ended).toEqual([1, null]);
+    const [page] = (await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json<{ data: { id: string }[] }>();
+    expect(page!.data).toHaveLength(1);
+    await cli.run(['transfers', 'cancel', page!.data[0]!.id]);
+  });
+
+  it('serves until it is told to stop, and watches what is moved', async () => {
+    const service: ChildProcess = cli.start(['serve', '--roles', 'projector,mover']);
+    const ended = once(service, 'close');
+    try {
+      await written(service.stdout!, /waybill runs/);
+      const watched = await cli.run(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/new/', '--watch', '--json']);
+      expect(watched.code, watched.stderr).toBe(0);
+      expect(watched.json()[0]).toMatchObject({ status: 'pending' });
+      expect(watched.json().at(-1)).toMatchObject({ status: 'completed', progress_pct: 100, size_bytes: 400_000 });
+      expect(await readFile(join(folder, 'new', 'report.csv'))).toEqual(await readFile(join(folder, 'report.csv')));
+
+      const failed = await cli.run(['transfers', 'create', 'sftp://shelf/none.csv', 'sftp://shelf/copy.csv', '--watch']);
+      expect(failed.code, failed.stderr).toBe(6);
+      expect(failed.stdout).toMatch(/^txr_\w+ failed: source_not_found: .*\n {2}Check the path of the source/m);
+
+      await cli.run(['endpoints', 'pause', 'shelf']);
+      const id = await create();
+      expect(await cli.run(['endpoints', 'remove', 'shelf'])).toMatchObject({ code: 4, stderr: expect.stringContaining(id) });
+      expect(await cli.run(['transfers', 'get', id, '--json'])).toMatchObject({
+        stdout: expect.stringMatching(/"status":"(pending|queued)"/),
+      });
+      expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0 });
+      expect(await cli.run(['endpoints', 'remove', 'shelf'])).toMatchObject({ code: 0 });
+    } finally {
+      service.kill('SIGTERM');
+    }
+    expect(await ended).toEqual([0, null]);
+  });
+});
