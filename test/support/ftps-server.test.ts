@@ -5,6 +5,9 @@ import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type FtpsServer, type FtpsServerOptions, startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
 
+// Of TLS 1.3 curl leaves the session tickets of an upload unread. Closing then resets the connection, and its end may be lost.
+const UPLOAD = ['--tls-max', '1.2', '-T'];
+
 let server: FtpsServer | undefined;
 
 afterEach(() => server?.stop());
@@ -41,7 +44,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       const ftps = await start({ kind, tls });
       const content = 'x'.repeat(1_000_000);
       writeFileSync(join(ftps.root, 'from'), content);
-      const upload = await curl(ftps, tls, ftps.remotePath('to'), '-T', join(ftps.root, 'from'));
+      const upload = await curl(ftps, tls, ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'from'));
       expect(upload).toMatchObject({ code: 0 });
       expect(readFileSync(join(ftps.root, 'to'), 'utf8')).toBe(content);
       expect(await curl(ftps, tls, ftps.remotePath('from'))).toEqual({ code: 0, stdout: content });
@@ -50,7 +53,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
 
     test('refuses data connections of another TLS session', async () => {
       const ftps = await start({ kind, tls: 'explicit' });
-      const upload = await curl(ftps, 'explicit', ftps.remotePath('to'), '-T', join(ftps.root, '..', 'cert.pem'), '--no-sessionid');
+      const upload = await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, '..', 'cert.pem'), '--no-sessionid');
       expect(upload.code).not.toBe(0);
     });
 
@@ -71,7 +74,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       const ftps = await start({ kind, tls: 'explicit', readOnly: true });
       writeFileSync(join(ftps.root, 'file'), 'content');
       expect(await curl(ftps, 'explicit', ftps.remotePath('file'))).toEqual({ code: 0, stdout: 'content' });
-      expect((await curl(ftps, 'explicit', ftps.remotePath('to'), '-T', join(ftps.root, 'file'))).code).not.toBe(0);
+      expect((await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'file'))).code).not.toBe(0);
       expect(ftps.log()).toMatch(/STOR to.*550/s);
       expect(existsSync(join(ftps.root, 'to'))).toBe(false);
     });
@@ -88,7 +91,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       const ftps = await start({ kind, tls: 'explicit', smallDiskBytes: 100_000 });
       writeFileSync(join(ftps.root, 'big'), Buffer.alloc(1_000_000));
       const path = join(ftps.smallDisk, 'big');
-      expect((await curl(ftps, 'explicit', path, '-T', join(ftps.root, 'big'))).code).not.toBe(0);
+      expect((await curl(ftps, 'explicit', path, ...UPLOAD, join(ftps.root, 'big'))).code).not.toBe(0);
     });
   });
 });
