@@ -73,7 +73,7 @@ export async function startService(installation: Installation, roles: readonly R
 async function listen(installation: Installation, health: ReturnType<typeof createHealth>) {
   const { config } = installation;
   const tls = config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) };
-  const app = await createHttpServer({
+  const app = createHttpServer({
     ...installation,
     rateLimit: config.rateLimit,
     trustedProxies: [...config.trustedProxies],

@@ -1,5 +1,5 @@
-import * as endpoint from '../domain/endpoint.ts';
 import type { Endpoint, EndpointCredentials, EndpointDefinition, EndpointSettings } from '../domain/endpoint.ts';
+import * as endpoint from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { CommandDeps } from './deps.ts';
@@ -25,7 +25,10 @@ export function saveEndpoint(deps: CommandDeps, request: EndpointRequest, cause:
     const endpointId = existing?.endpoint_id ?? newId('end');
     const command: endpoint.EndpointCommand = existing
       ? { type: 'update', definition, credentials: record }
-      : { type: 'configure', data: { endpoint_id: endpointId, name: request.name, ...definition, ...record, configured_at: new Date().toISOString() } };
+      : {
+          type: 'configure',
+          data: { endpoint_id: endpointId, name: request.name, ...definition, ...record, configured_at: new Date().toISOString() },
+        };
     const { position } = await handle(deps.store, endpoint, streamOf(endpointId), command, cause);
     // Within the lock: the next one who saves this name has to find it.
     await deps.waitFor('catalog', position);
@@ -97,7 +100,10 @@ export function acceptHostKey(deps: CommandDeps, endpointId: string, hostKeySha2
 export async function removeEndpoint(deps: CommandDeps, endpointId: string, cause: Cause): Promise<void> {
   const open = await deps.openTransfersOf(endpointId);
   if (open.length > 0) {
-    throw new DomainError('endpoint_in_use', `Open transfers use this endpoint: ${open.join(', ')}. Wait for their end or cancel them, then remove it`);
+    throw new DomainError(
+      'endpoint_in_use',
+      `Open transfers use this endpoint: ${open.join(', ')}. Wait for their end or cancel them, then remove it`,
+    );
   }
   const { position } = await handle(deps.store, endpoint, streamOf(endpointId), { type: 'remove' }, cause);
   await deps.waitFor('catalog', position);

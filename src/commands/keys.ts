@@ -17,7 +17,12 @@ export interface CreatedKey {
 }
 
 /** Creates a key. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
-export async function createKey(deps: CommandDeps, request: KeyRequest, cause: Cause, options: { allowNever: boolean }): Promise<CreatedKey> {
+export async function createKey(
+  deps: CommandDeps,
+  request: KeyRequest,
+  cause: Cause,
+  options: { allowNever: boolean },
+): Promise<CreatedKey> {
   const now = Date.now();
   const expires_at = expiry(request.expires_in, now, options.allowNever);
   const secret = newApiKey();
@@ -51,7 +56,10 @@ function expiry(expiresIn: string, now: number, allowNever: boolean): string | n
 export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause): Promise<void> {
   const { position } = await handle(deps.store, key, streamOf(keyId), { type: 'revoke', now: new Date().toISOString() }, cause);
   if (!(await deps.waitFor('catalog', position))) {
-    throw new DomainError('unavailable', 'The revocation is in the log, but the catalog projection does not keep up: the key is refused as soon as it does');
+    throw new DomainError(
+      'unavailable',
+      'The revocation is in the log, but the catalog projection does not keep up: the key is refused as soon as it does',
+    );
   }
 }
 

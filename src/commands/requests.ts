@@ -29,14 +29,19 @@ function transferUri(field: 'source_uri' | 'destination_uri') {
 }
 
 const metadata = z
-  .record(text.min(1).max(METADATA_VALUE_CHARACTERS), text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`))
+  .record(
+    text.min(1).max(METADATA_VALUE_CHARACTERS),
+    text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`),
+  )
   .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`)
   .refine((value) => !RESERVED_KEYS.some((key) => Object.hasOwn(value, key)), `must not use the keys ${RESERVED_KEYS.join(', ')}`);
 
 /** Body of POST /v1/transfers. */
 export const transferRequest = z.strictObject({
   source_uri: transferUri('source_uri').describe('Where the file is read: sftp://, ftps://, s3:// or azure://.'),
-  destination_uri: transferUri('destination_uri').describe('Where the file is written, on a configured endpoint; the file name is appended where it ends in a slash.'),
+  destination_uri: transferUri('destination_uri').describe(
+    'Where the file is written, on a configured endpoint; the file name is appended where it ends in a slash.',
+  ),
   priority: z.enum(PRIORITIES).default('normal'),
   notify_on_complete: z.boolean().default(false),
   metadata: metadata.default({}).describe('Your own key-value pairs: at most 10 keys, each value at most 256 characters.'),
@@ -46,13 +51,26 @@ export type TransferRequest = z.output<typeof transferRequest>;
 const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
 const MAX_CONNECTIONS = 8;
 
-const host = text.min(1).max(253).regex(/^[^\s/@?#\\]+$/, 'must be a host name or an address').toLowerCase();
+const host = text
+  .min(1)
+  .max(253)
+  .regex(/^[^\s/@?#\\]+$/, 'must be a host name or an address')
+  .toLowerCase();
 const port = z.int().min(1).max(65_535);
 const secret = text.min(1).max(16_384);
-const basePath = text.max(1024).regex(/^\//, 'must start with a slash').refine((path) => !path.split('/').includes('..'), 'must not contain ..');
+const basePath = text
+  .max(1024)
+  .regex(/^\//, 'must start with a slash')
+  .refine((path) => !path.split('/').includes('..'), 'must not contain ..');
 const prefix = text.max(1024).refine((path) => !path.split('/').includes('..'), 'must not contain ..');
-const pem = text.regex(/^\s*-----BEGIN CERTIFICATE-----/, 'must be a certificate in PEM form').nullable().default(null);
-const url = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).nullable().default(null);
+const pem = text
+  .regex(/^\s*-----BEGIN CERTIFICATE-----/, 'must be a certificate in PEM form')
+  .nullable()
+  .default(null);
+const url = z
+  .url({ protocol: /^https?$/, message: 'must be an http or https URL' })
+  .nullable()
+  .default(null);
 
 const common = {
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen'),
@@ -143,7 +161,10 @@ export function ftpsPort(request: { port?: number | undefined; tls: 'explicit' |
 export const keyRequest = z.strictObject({
   name: text.min(1).max(128),
   scopes: z.array(z.enum(SCOPES)).min(1),
-  account: z.string().regex(/^[a-z0-9_][a-z0-9_-]{0,63}$/, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens').default('acc_default'),
+  account: z
+    .string()
+    .regex(/^[a-z0-9_][a-z0-9_-]{0,63}$/, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens')
+    .default('acc_default'),
   expires_in: z.string().default('90d').describe('A duration of at most 365d, or `never` where the installation allows it.'),
 });
 export type KeyRequest = z.output<typeof keyRequest>;

@@ -1,7 +1,7 @@
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import * as transfer from '../domain/transfer.ts';
 import type { AttemptFigures, EndpointVersion, Transfer, TransferCreated, TransferState } from '../domain/transfer.ts';
+import * as transfer from '../domain/transfer.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
@@ -34,7 +34,10 @@ export async function createTransfer(
 ): Promise<Handled<Transfer>> {
   const [endpoints, outlook] = await Promise.all([deps.endpoints(), deps.outlook(accountId, request.priority)]);
   if (outlook.openTransfers >= deps.maxOpenTransfers) {
-    throw new DomainError('limit_reached', `The account has ${outlook.openTransfers} open transfers, and ${deps.maxOpenTransfers} are allowed: wait until some have ended`);
+    throw new DomainError(
+      'limit_reached',
+      `The account has ${outlook.openTransfers} open transfers, and ${deps.maxOpenTransfers} are allowed: wait until some have ended`,
+    );
   }
   const estimatedStart = new Date(Date.parse(reserved.now) + outlook.startsInMs).toISOString();
   const data: TransferCreated = {
@@ -51,7 +54,10 @@ export async function createTransfer(
   return exists(await handle(deps.store, transfer, streamOf(reserved.transferId), { type: 'create', data }, cause, options));
 }
 
-type Route = Pick<TransferCreated, 'file_name' | 'source' | 'destination' | 'source_uri' | 'destination_uri' | 'source_endpoint_id' | 'destination_endpoint_id'>;
+type Route = Pick<
+  TransferCreated,
+  'file_name' | 'source' | 'destination' | 'source_uri' | 'destination_uri' | 'source_endpoint_id' | 'destination_endpoint_id'
+>;
 
 function route(request: TransferRequest, endpoints: Awaited<ReturnType<CommandDeps['endpoints']>>, accountId: string): Route {
   const { source_uri, destination_uri } = request;
@@ -100,7 +106,12 @@ export interface StartAttempt {
 }
 
 /** Begins an attempt under a claim. The claim holds if the state that comes back is in progress and names it. */
-export function startTransfer(deps: Pick<CommandDeps, 'store'>, transferId: string, start: StartAttempt, cause: Cause): Promise<Handled<Transfer>> {
+export function startTransfer(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  start: StartAttempt,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
   const data = { claim_id: start.claimId, started_at: now(), source_endpoint: start.source, destination_endpoint: start.destination };
   return command(deps, transferId, { type: 'start', data }, cause);
 }
@@ -114,7 +125,13 @@ export type Outcome =
   | { type: 'mover_lost'; figures: AttemptFigures };
 
 /** Ends an attempt. Changes nothing where the claim no longer holds. */
-export function endAttempt(deps: Pick<CommandDeps, 'store'>, transferId: string, claimId: string, outcome: Outcome, cause: Cause): Promise<Handled<Transfer>> {
+export function endAttempt(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  claimId: string,
+  outcome: Outcome,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
   return command(deps, transferId, toCommand(claimId, outcome), cause);
 }
 
@@ -126,7 +143,14 @@ function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand
       return { type: 'complete', claim_id, data };
     }
     case 'failed':
-      return { type: 'fail_attempt', claim_id, failure: outcome.failure, figures: outcome.figures, retry_delays: outcome.retryDelays, now: now() };
+      return {
+        type: 'fail_attempt',
+        claim_id,
+        failure: outcome.failure,
+        figures: outcome.figures,
+        retry_delays: outcome.retryDelays,
+        now: now(),
+      };
     case 'released':
       return { type: 'release', claim_id, figures: outcome.figures };
     case 'mover_lost':
@@ -134,7 +158,12 @@ function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand
   }
 }
 
-async function command(deps: Pick<CommandDeps, 'store'>, transferId: string, request: transfer.TransferCommand, cause: Cause): Promise<Handled<Transfer>> {
+async function command(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  request: transfer.TransferCommand,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
   return exists(await handle(deps.store, transfer, streamOf(transferId), request, cause));
 }
 

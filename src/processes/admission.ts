@@ -1,6 +1,6 @@
 import { createBell } from '../bell.ts';
-import { admitTransfer, endAttempt, streamOf } from '../commands/transfers.ts';
 import type { Handled } from '../commands/handle.ts';
+import { admitTransfer, endAttempt, streamOf } from '../commands/transfers.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import type { ConsumerDeps } from '../projections/consumer.ts';
 import { dropClaim, expiredClaims } from './claims.ts';

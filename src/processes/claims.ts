@@ -90,15 +90,17 @@ function takePlaces(room: Map<string, number>, { source_endpoint_id, destination
 
 async function save(tx: Transaction, processId: string, chosen: Candidate[]): Promise<Claim[]> {
   if (chosen.length === 0) return [];
-  const claims = chosen.map(({ transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record }) => ({
-    transferId: transfer_id,
-    claimId: newId('clm'),
-    accountId: account_id,
-    source,
-    destination,
-    endpointIds: [source_endpoint_id, destination_endpoint_id].filter((id) => id !== null),
-    resumeRecord: resume_record,
-  }));
+  const claims = chosen.map(
+    ({ transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record }) => ({
+      transferId: transfer_id,
+      claimId: newId('clm'),
+      accountId: account_id,
+      source,
+      destination,
+      endpointIds: [source_endpoint_id, destination_endpoint_id].filter((id) => id !== null),
+      resumeRecord: resume_record,
+    }),
+  );
   // One that was cancelled in this moment is no longer as it was found.
   const taken = await tx<{ claim_id: string }[]>`
     update work.transfer_jobs j
@@ -154,7 +156,15 @@ export interface ExpiredClaim {
 /** Claims whose lease has run out, oldest first. */
 export async function expiredClaims(sql: Sql, limit: number): Promise<ExpiredClaim[]> {
   const rows = await sql<
-    { transfer_id: string; claim_id: string; account_id: string; status: 'queued' | 'in_progress'; transferred_bytes: bigint; size_bytes: bigint | null; speed_bps: bigint | null }[]
+    {
+      transfer_id: string;
+      claim_id: string;
+      account_id: string;
+      status: 'queued' | 'in_progress';
+      transferred_bytes: bigint;
+      size_bytes: bigint | null;
+      speed_bps: bigint | null;
+    }[]
   >`
     select transfer_id, claim_id, account_id, status, transferred_bytes, size_bytes, speed_bps from work.transfer_jobs
      where claim_id is not null and lease_until < now() order by lease_until limit ${limit}`;

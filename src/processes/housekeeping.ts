@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Vault } from '../adapters/vault.ts';
 import { announceKeyExpiry } from '../commands/keys.ts';
-import { EXPIRING_SOON_MS } from '../domain/key.ts';
 import { newId } from '../domain/ids.ts';
+import { EXPIRING_SOON_MS } from '../domain/key.ts';
 import type { ConsumerDeps } from '../projections/consumer.ts';
 
 const EVERY_MS = 60_000;

@@ -46,7 +46,10 @@ type KnownJob = Omit<Job, 'figures'>;
  * Brings the to-do rows up to these events, oldest first. Whoever appended them may do so without
  * waiting for the subscription: what a row has seen already changes nothing.
  */
-export async function recordInJobs(sql: Queryable, events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[]): Promise<void> {
+export async function recordInJobs(
+  sql: Queryable,
+  events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[],
+): Promise<void> {
   const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
   const rows = await sql<KnownJob[]>`
     select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at, attempts

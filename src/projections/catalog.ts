@@ -1,9 +1,9 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
-import * as endpoint from '../domain/endpoint.ts';
 import type { EndpointState } from '../domain/endpoint.ts';
+import * as endpoint from '../domain/endpoint.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import * as key from '../domain/key.ts';
 import type { KeyState } from '../domain/key.ts';
+import * as key from '../domain/key.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Projection } from './projection.ts';
 
@@ -45,8 +45,16 @@ export const catalogProjection: Projection = {
   },
 
   async apply(tx, schema, events) {
-    await applyEndpoints(tx, schema, events.filter(({ stream }) => stream.startsWith(ENDPOINTS)));
-    await applyKeys(tx, schema, events.filter(({ stream }) => stream.startsWith(KEYS)));
+    await applyEndpoints(
+      tx,
+      schema,
+      events.filter(({ stream }) => stream.startsWith(ENDPOINTS)),
+    );
+    await applyKeys(
+      tx,
+      schema,
+      events.filter(({ stream }) => stream.startsWith(KEYS)),
+    );
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -94,7 +102,17 @@ async function applyKeys(tx: Transaction, schema: string, events: StoredEvent[])
   for (const { state, revision, position } of foldBatch<KeyState>(events, known, key).values()) {
     if (state.status === 'none') continue;
     const { key_id, sha256, account_id, name, scopes, expires_at, revoked_at } = state;
-    const changes = { sha256, account_id, name, scopes, expires_at, revoked_at, revision, position: position as never, state: tx.json(state as never) };
+    const changes = {
+      sha256,
+      account_id,
+      name,
+      scopes,
+      expires_at,
+      revoked_at,
+      revision,
+      position: position as never,
+      state: tx.json(state as never),
+    };
     await tx`insert into ${tx(schema)}.keys ${tx({ key_id, ...changes })} on conflict (key_id) do update set ${tx(changes)}`;
   }
 }

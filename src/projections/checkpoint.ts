@@ -37,7 +37,8 @@ export async function loadCheckpoint(sql: Queryable, table: CheckpointTable, nam
   const [row] = await sql<Row[]>`
     select log_id, position, version, event_id, event_stream, event_revision from ${sql(table)} where name = ${name}`;
   if (!row) return null;
-  const event = row.event_id === null ? null : { id: row.event_id, stream: row.event_stream as string, revision: row.event_revision as number };
+  const event =
+    row.event_id === null ? null : { id: row.event_id, stream: row.event_stream as string, revision: row.event_revision as number };
   return { logId: row.log_id, position: row.position, version: row.version, event };
 }
 
@@ -77,7 +78,9 @@ export async function verifyCheckpoint(store: EventStore, name: string, checkpoi
   if (event === null) return;
   const [found] = await store.read(event.stream, event.revision);
   if (found?.id !== event.id) {
-    throw new WrongLog(`${name} has seen event ${event.id}, which this log does not hold: an older copy of the log was restored. ${remedy}`);
+    throw new WrongLog(
+      `${name} has seen event ${event.id}, which this log does not hold: an older copy of the log was restored. ${remedy}`,
+    );
   }
 }
 

@@ -5,7 +5,15 @@ import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
-import { CheckpointMoved, type CheckpointTable, loadCheckpoint, moveCheckpoint, startCheckpoint, verifyCheckpoint, WrongLog } from './checkpoint.ts';
+import {
+  CheckpointMoved,
+  type CheckpointTable,
+  loadCheckpoint,
+  moveCheckpoint,
+  startCheckpoint,
+  verifyCheckpoint,
+  WrongLog,
+} from './checkpoint.ts';
 
 /** Told after every commit, to whoever waits for a position: `NAME:POSITION`. */
 export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';

@@ -12,7 +12,9 @@ export class FoldError extends Error {
   override readonly name = 'FoldError';
 
   constructor(event: StoredEvent, reason: string) {
-    super(`Event ${event.id} (${event.type}, ${event.stream}, revision ${event.revision}, position ${event.position}) can't be folded: ${reason}`);
+    super(
+      `Event ${event.id} (${event.type}, ${event.stream}, revision ${event.revision}, position ${event.position}) can't be folded: ${reason}`,
+    );
   }
 }
 
@@ -31,7 +33,7 @@ export function foldBatch<State extends { status: string }>(
     if (event.revision <= before.revision) continue;
     if (event.revision !== before.revision + 1) throw new FoldError(event, `the last one folded was revision ${before.revision}`);
     const state = decider.evolve(before.state, event);
-    if (state.status === 'none') throw new FoldError(event, 'the stream does not begin with an event that creates something');
+    if (state === before.state) throw new FoldError(event, `nothing of this kind can follow where the status is ${state.status}`);
     changed.set(event.stream, { state, revision: event.revision, position: event.position });
   }
   return changed;

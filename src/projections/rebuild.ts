@@ -29,7 +29,11 @@ export interface Comparison {
  * over in one transaction. The API serves meanwhile. Throws `unavailable` while another rebuild of the
  * same projection runs.
  */
-export function rebuildProjection(deps: ConsumerDeps, name: ProjectionName, onProgress: (progress: RebuildProgress) => void): Promise<Comparison> {
+export function rebuildProjection(
+  deps: ConsumerDeps,
+  name: ProjectionName,
+  onProgress: (progress: RebuildProgress) => void,
+): Promise<Comparison> {
   return besideLive(deps, name, onProgress, async (shadow) => {
     const differences = await compare(deps.sql, shadow);
     while (!(await takeOver(deps, shadow))) await shadow.catchUp();
@@ -38,7 +42,11 @@ export function rebuildProjection(deps: ConsumerDeps, name: ProjectionName, onPr
 }
 
 /** Makes a projection's tables anew, compares them with the live ones, and throws them away. */
-export function verifyProjection(deps: ConsumerDeps, name: ProjectionName, onProgress: (progress: RebuildProgress) => void): Promise<Comparison> {
+export function verifyProjection(
+  deps: ConsumerDeps,
+  name: ProjectionName,
+  onProgress: (progress: RebuildProgress) => void,
+): Promise<Comparison> {
   return besideLive(deps, name, onProgress, (shadow) => compare(deps.sql, shadow));
 }
 
@@ -74,7 +82,12 @@ async function besideLive(
       await startCheckpoint(tx, 'read.checkpoints', checkpoint, deps.logId, projection.version);
     });
     const meter = await createMeter(deps, onProgress);
-    const shadow = { projection, schema, checkpoint, catchUp: () => catchUp(deps, projection, schema, checkpoint, held.signal, meter.read) };
+    const shadow = {
+      projection,
+      schema,
+      checkpoint,
+      catchUp: () => catchUp(deps, projection, schema, checkpoint, held.signal, meter.read),
+    };
     await shadow.catchUp();
     const differences = await then(shadow);
     return { events: meter.events(), differences };

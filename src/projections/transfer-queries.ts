@@ -22,7 +22,12 @@ export interface Page {
  * A page of an account's transfers, newest first, and how many match in all, from one snapshot. The
  * hourly counts tell in which hour the offset falls, so that a page far down costs no more than the first.
  */
-export async function listTransfers(sql: Sql, accountId: string, filter: TransferFilter, page: Page): Promise<{ transfers: Transfer[]; total: number }> {
+export async function listTransfers(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter,
+  page: Page,
+): Promise<{ transfers: Transfer[]; total: number }> {
   const spans = filter.destination === undefined ? hourly(filter) : [whole(filter)];
   const counted = spans.filter(({ exact }) => !exact);
   const exact = spans.filter((span) => span.exact);
@@ -104,7 +109,9 @@ export interface FoundTransfer {
 
 /** One transfer of an account, with its live figures; null where there is none. */
 export async function findTransfer(sql: Sql, accountId: string, transferId: string): Promise<FoundTransfer | null> {
-  const [row] = await sql<{ state: Transfer; moving: boolean; transferred_bytes: bigint; size_bytes: bigint | null; speed_bps: bigint | null }[]>`
+  const [row] = await sql<
+    { state: Transfer; moving: boolean; transferred_bytes: bigint; size_bytes: bigint | null; speed_bps: bigint | null }[]
+  >`
     select t.state, j.claim_id is not null as moving, j.transferred_bytes, j.size_bytes, j.speed_bps
       from read.transfers t
       left join work.transfer_jobs j on j.transfer_id = t.transfer_id and t.status = 'in_progress' and j.claim_id = t.state ->> 'claim_id'

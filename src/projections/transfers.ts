@@ -1,7 +1,7 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import * as transfer from '../domain/transfer.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
+import * as transfer from '../domain/transfer.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Projection } from './projection.ts';
 

@@ -1,6 +1,6 @@
-import type { ProjectionName } from '../commands/deps.ts';
 import { createBell } from '../bell.ts';
-import { catchUpIfIdle, CHECKPOINT_CHANNEL, type ConsumerDeps } from './consumer.ts';
+import type { ProjectionName } from '../commands/deps.ts';
+import { CHECKPOINT_CHANNEL, type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 
 /** After this the caller is answered anyway, and readiness turns red. */

@@ -92,7 +92,6 @@ export async function startApi(changes: Partial<HttpServerDeps> = {}): Promise<T
       ...changes,
       ...more,
     });
-    // biome-ignore lint/nursery/useAwaitThenable: the rule sees but the first of its overloads, which takes a callback
     const url = await app.listen({ host: '127.0.0.1', port: 0 });
     const server: Server = {
       app,

@@ -5,8 +5,8 @@ import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { endpointRequest, transferRequest } from '../../src/commands/requests.ts';
 import { createTransfer, streamOf } from '../../src/commands/transfers.ts';
 import { parseConfig } from '../../src/config.ts';
-import * as transfer from '../../src/domain/transfer.ts';
 import type { Transfer } from '../../src/domain/transfer.ts';
+import * as transfer from '../../src/domain/transfer.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import type { SftpServer } from './sftp-server.ts';
@@ -41,7 +41,12 @@ export async function openTestInstallation(settings: Record<string, string> = {}
 }
 
 /** Configures an endpoint for a test server, signing in by key; `changes` go over that. */
-export async function configureSftp(installation: Installation, name: string, server: SftpServer, changes: Record<string, unknown> = {}): Promise<string> {
+export async function configureSftp(
+  installation: Installation,
+  name: string,
+  server: SftpServer,
+  changes: Record<string, unknown> = {},
+): Promise<string> {
   const { host, port, username, privateKey, hostKeySha256, root } = server;
   const request = endpointRequest.parse({
     name,
@@ -58,7 +63,12 @@ export async function configureSftp(installation: Installation, name: string, se
 }
 
 /** Creates a transfer and gives its id. */
-export async function submit(installation: Installation, source: string, destination: string, more: Record<string, unknown> = {}): Promise<string> {
+export async function submit(
+  installation: Installation,
+  source: string,
+  destination: string,
+  more: Record<string, unknown> = {},
+): Promise<string> {
   const request = transferRequest.parse({ source_uri: source, destination_uri: destination, ...more });
   const { state } = await createTransfer(installation.commands, 'acc_default', request, CAUSE);
   return state.facts.transfer_id;

@@ -26,6 +26,12 @@ interface Append {
   reject(error: unknown): void;
 }
 
+/** A position of null: refused, and `revision` is what was found. */
+interface Verdict {
+  revision: number;
+  position: bigint | null;
+}
+
 interface Row {
   head: bigint;
   position: bigint | null;
@@ -64,12 +70,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   async function appendGroup(group: Append[]): Promise<void> {
     try {
       const verdicts = await callAppend(group);
-      group.forEach((member, i) => {
-        const verdict = verdicts[i] as { revision: number; position: bigint | null };
-        if (verdict.position !== null) return member.resolve({ revision: verdict.revision, position: verdict.position });
-        const found = verdict.revision < 0 ? 'no_stream' : verdict.revision;
-        member.reject(new RevisionConflict(member.stream.slice(prefix.length), member.expected, found));
-      });
+      for (const [i, member] of group.entries()) settle(member, verdicts[i] as Verdict);
     } catch (error) {
       // One append that Postgres refuses must not take the others with it.
       if (group.length > 1 && !isUnavailable(error)) for (const member of group) await appendGroup([member]);
@@ -77,10 +78,15 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     }
   }
 
-  async function callAppend(group: Append[]): Promise<{ revision: number; position: bigint | null }[]> {
+  function settle(member: Append, { revision, position }: Verdict): void {
+    if (position !== null) member.resolve({ revision, position });
+    else member.reject(new RevisionConflict(member.stream.slice(prefix.length), member.expected, revision < 0 ? 'no_stream' : revision));
+  }
+
+  async function callAppend(group: Append[]): Promise<Verdict[]> {
     const events = group.flatMap((member, i) => member.events.map((event, n) => ({ event, owner: i + 1, place: n + 1 })));
     return retryWhileUnavailable(
-      () => sql<{ revision: number; position: bigint | null }[]>`
+      () => sql<Verdict[]>`
         select revision, position from log.append(
           ${group.map((member) => member.stream)}::text[],
           ${group.map((member) => (member.expected === 'no_stream' ? -1 : member.expected))}::integer[],

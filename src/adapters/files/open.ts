@@ -1,5 +1,5 @@
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
-import { FileError, type FileEndpoint } from './port.ts';
+import { type FileEndpoint, FileError } from './port.ts';
 import type { SftpCredentials } from './sftp/connection.ts';
 import { createSftpEndpoint } from './sftp/endpoint.ts';
 

@@ -75,7 +75,7 @@ export interface DestinationFile {
   /** Resolves when the server has acknowledged every byte. */
   write(offset: number, data: Uint8Array): Promise<void>;
   /** What a successor needs to go on after the first `bytes` bytes. */
-  resumePoint(bytes: number): ResumePoint;
+  resumePoint(bytes: number): Promise<ResumePoint>;
   /**
    * Makes the file appear under its name, whole: flush, check the size, rename (or complete, or
    * commit). Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
@@ -116,7 +116,7 @@ export interface Peer {
  */
 export interface FileEndpoint {
   /** Connections that are open now, in use or idle. */
-  readonly connections: number;
+  connections(): Promise<number>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
   /** Connects and checks the host key or certificate; never signs in. */

@@ -3,8 +3,8 @@ function arrayType<T>(oid: number, parseItem: (text: string) => T) {
   return {
     to: oid,
     from: [oid],
-    serialize: (items: readonly unknown[]) => `{${items.map(serializeItem).join(',')}}`,
-    parse: (text: string) => parseItems(text).map((item) => (item === null ? null : parseItem(item))),
+    serialize: (items: unknown) => `{${(items as unknown[]).map(serializeItem).join(',')}}`,
+    parse: (text: string): unknown => parseItems(text).map((item) => (item === null ? null : parseItem(item))),
   };
 }
 

@@ -1,10 +1,7 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
 
-interface Types extends Record<string, unknown> {
-  bigint: bigint;
-  timestamptz: string;
-}
+type Types = { bigint: bigint; timestamptz: string } & Record<keyof typeof ARRAY_TYPES, unknown>;
 
 /** A pool of connections, with `begin` for transactions. */
 export type Sql = postgres.Sql<Types>;

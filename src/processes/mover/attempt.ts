@@ -11,7 +11,7 @@ import { type Claim, saveResumeRecord } from '../claims.ts';
 import { recordInJobs } from '../jobs.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { AttemptError, LeaseLost, toFailure } from './failure.ts';
-import { createInlineHasher } from './hasher.ts';
+import type { Hasher } from './hasher.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
 import { heldSignIns, holdSignIn } from './sign-in-holds.ts';
@@ -23,7 +23,10 @@ export interface AttemptDeps {
   logger: Logger;
   actor: string;
   retryDelays: number[];
-  endpoints: EndpointPool;
+  /** Endpoints to read from and to write to: each side works in a thread of its own. */
+  sources: EndpointPool;
+  destinations: EndpointPool;
+  createHasher(size: number): Hasher;
   slots: SlotPool;
 }
 
@@ -55,7 +58,13 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Configure
   return { claim, figures, stop: (reason) => stopping.abort(reason), done };
 }
 
-async function run(deps: AttemptDeps, claim: Claim, catalog: ConfiguredEndpoint[], figures: AttemptFigures, signal: AbortSignal): Promise<void> {
+async function run(
+  deps: AttemptDeps,
+  claim: Claim,
+  catalog: ConfiguredEndpoint[],
+  figures: AttemptFigures,
+  signal: AbortSignal,
+): Promise<void> {
   const { transferId, claimId, accountId } = claim;
   const cause = { actor: deps.actor, accountId, correlationId: claimId };
   const source = target(claim.source, catalog, accountId);
@@ -84,14 +93,16 @@ async function attempt(
       const message = 'No endpoint that this account may use matches the source';
       throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
     }
-    if (!destination) throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
+    if (!destination)
+      throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
     await refuseHeldSignIns(deps.sql, source, destination);
     return await moveBetween(deps, claim, source, destination, figures, signal);
   } catch (error) {
     if (error instanceof LeaseLost || signal.reason === 'lease_lost') return 'lease_lost';
     if (signal.reason === 'shutdown') return { type: 'released', figures: { ...figures } };
     const failure = toFailure(error);
-    if (failure.code === 'auth_failed' && !(error instanceof SignInHeld)) await holdSignIn(deps.sql, sideOf(failure.phase, source, destination));
+    if (failure.code === 'auth_failed' && !(error instanceof SignInHeld))
+      await holdSignIn(deps.sql, sideOf(failure.phase, source, destination));
     const log = { err: error, transfer_id: claim.transferId, claim_id: claim.claimId, code: failure.code, phase: failure.phase };
     if (failure.code === 'internal_error') deps.logger.error(log, 'an attempt failed in an unforeseen way');
     else deps.logger.info(log, 'an attempt failed');
@@ -122,9 +133,9 @@ async function moveBetween(
   figures: AttemptFigures,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const from = await deps.endpoints.lend(source.configured);
+  const from = await deps.sources.lend(source.configured);
   try {
-    const to = await deps.endpoints.lend(destination.configured);
+    const to = await deps.destinations.lend(destination.configured);
     try {
       const { bytes, sha256, verification } = await moveFile({
         transferId: claim.transferId,
@@ -135,7 +146,7 @@ async function moveBetween(
         record: claim.resumeRecord as ResumeRecord | null,
         figures,
         slots: deps.slots,
-        createHasher: createInlineHasher,
+        createHasher: deps.createHasher,
         save: (record) => saveResumeRecord(deps.sql, claim, record),
         signal,
       });

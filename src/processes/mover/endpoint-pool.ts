@@ -1,4 +1,4 @@
-import { FileError, type FileEndpoint } from '../../adapters/files/port.ts';
+import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { CREDENTIALS } from '../../commands/endpoints.ts';
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
@@ -13,7 +13,7 @@ export interface LentEndpoint {
 export interface EndpointPool {
   lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
   /** Connections open now, by the name of their endpoint. */
-  connections(): Map<string, number>;
+  connections(): Promise<Map<string, number>>;
   close(): Promise<void>;
 }
 
@@ -21,7 +21,6 @@ interface Entry {
   name: string;
   revision: number;
   opening: Promise<FileEndpoint>;
-  opened: FileEndpoint | null;
   users: number;
   outdated: boolean;
 }
@@ -39,15 +38,10 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
     const opening = vault
       .open<EndpointCredentials>(configured.credentials_record, CREDENTIALS)
       .then((credentials) => oneSignInFirst(open(configured, credentials)));
-    const entry: Entry = { name: configured.name, revision: configured.revision, opening, opened: null, users: 0, outdated: false };
-    opening.then(
-      (endpoint) => {
-        entry.opened = endpoint;
-      },
-      () => {
-        if (entries.get(configured.endpoint_id) === entry) entries.delete(configured.endpoint_id);
-      },
-    );
+    const entry: Entry = { name: configured.name, revision: configured.revision, opening, users: 0, outdated: false };
+    opening.catch(() => {
+      if (entries.get(configured.endpoint_id) === entry) entries.delete(configured.endpoint_id);
+    });
     return entry;
   }
 
@@ -79,8 +73,9 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
         throw error;
       }
     },
-    connections() {
-      return new Map([...entries.values()].map(({ name, opened }) => [name, opened?.connections ?? 0]));
+    async connections() {
+      const counts = [...entries.values()].map(async ({ name, opening }) => [name, await (await opening).connections()] as const);
+      return new Map(await Promise.all(counts));
     },
     async close() {
       const all = [...entries.values()];
@@ -119,9 +114,6 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
 
   return {
     ...endpoint,
-    get connections() {
-      return endpoint.connections;
-    },
     openSource: (path, signal) => guarded(() => endpoint.openSource(path, signal)),
     openDestination: (path, options) => guarded(() => endpoint.openDestination(path, options)),
   };

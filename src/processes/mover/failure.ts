@@ -1,10 +1,17 @@
-import { type FileStep, FileError } from '../../adapters/files/port.ts';
+import { FileError, type FileStep } from '../../adapters/files/port.ts';
 import type { AttemptFailure, TransferPhase } from '../../domain/transfer-errors.ts';
 
 export type Side = 'source' | 'destination';
 
 const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
-  source: { connect: 'source_connect', sign_in: 'source_sign_in', open: 'source_open', transfer: 'read', verify: 'verify', commit: 'commit' },
+  source: {
+    connect: 'source_connect',
+    sign_in: 'source_sign_in',
+    open: 'source_open',
+    transfer: 'read',
+    verify: 'verify',
+    commit: 'commit',
+  },
   destination: {
     connect: 'destination_connect',
     sign_in: 'destination_sign_in',

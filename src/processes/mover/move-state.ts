@@ -37,7 +37,7 @@ export function deliveredBytes({ source, chunkSize, delivered }: MoveState): num
 
 export function encodeCrcs(crcs: readonly number[]): string {
   const bytes = Buffer.alloc(crcs.length * 4);
-  crcs.forEach((crc, i) => bytes.writeUInt32BE(crc, i * 4));
+  for (const [i, crc] of crcs.entries()) bytes.writeUInt32BE(crc, i * 4);
   return bytes.toString('base64');
 }
 

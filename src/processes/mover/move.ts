@@ -136,7 +136,13 @@ function goesOn({ state, committing }: Progress, { chunkSize, resumedFrom }: Des
   return state.delivered === chunks;
 }
 
-async function moveOpened(move: Move, progress: Progress, source: SourceFile, destination: DestinationFile, speed: Speedometer): Promise<Moved> {
+async function moveOpened(
+  move: Move,
+  progress: Progress,
+  source: SourceFile,
+  destination: DestinationFile,
+  speed: Speedometer,
+): Promise<Moved> {
   const state = progress.state as MoveState;
   const { size } = state.source;
   move.figures.size_bytes = size;
@@ -198,11 +204,12 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
   async function saveNow(): Promise<boolean> {
     await saving;
     const state = progress.state as MoveState;
-    progress.destination = destination.resumePoint(deliveredBytes(state));
     const { source, chunkSize, crcs, delivered } = state;
+    const kept = encodeCrcs(crcs.slice(0, delivered));
+    progress.destination = await destination.resumePoint(deliveredBytes(state));
     const { destination: resumePoint, committing } = progress;
     savedAt = performance.now();
-    return move.save({ source, chunkSize, crcs: encodeCrcs(crcs.slice(0, delivered)), destination: resumePoint, committing });
+    return move.save({ source, chunkSize, crcs: kept, destination: resumePoint, committing });
   }
 
   return {

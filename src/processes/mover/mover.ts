@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createBell } from '../../bell.ts';
-import { openFileEndpoint } from '../../adapters/files/open.ts';
+import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Vault } from '../../adapters/vault.ts';
+import { createBell } from '../../bell.ts';
 import { newId } from '../../domain/ids.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
@@ -11,11 +11,15 @@ import { JOBS_CHANNEL } from '../jobs.ts';
 import { type Attempt, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
 import { createEndpointPool } from './endpoint-pool.ts';
+import { createHashThread } from './hash-thread.ts';
+import { createInlineHasher } from './hasher.ts';
 import { createSlotPool } from './slots.ts';
 
 /** Memory for bytes under way: 20 slots of 8 MiB in a process, whatever moves. */
 const SLOTS = 20;
 const SLOT_BYTES = 8 * 1024 * 1024;
+/** Up to here sending it to another thread costs more than the hash. */
+const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
@@ -39,7 +43,12 @@ export interface MoverDeps extends ConsumerDeps {
  */
 export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<void> {
   const processId = `${hostname()}:${process.pid}:${newId('clm').slice(-6)}`;
-  const endpoints = createEndpointPool({ vault: deps.vault, open: openFileEndpoint });
+  const sourceThread = createFileThread('sources');
+  const destinationThread = createFileThread('destinations');
+  const hashThread = createHashThread();
+  const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
+  const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
+  const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
   const slots = createSlotPool(SLOTS, SLOT_BYTES);
   const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
   const bell = createBell();
@@ -47,7 +56,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
 
-  const attemptDeps = { ...deps, actor: `mover:${processId}`, endpoints, slots };
+  const attemptDeps = { ...deps, actor: `mover:${processId}`, sources, destinations, createHasher, slots };
 
   async function claimSome(): Promise<number> {
     const free = deps.slots - attempts.size;
@@ -100,7 +109,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Beside the moves, and never in their way. */
   async function tidy(): Promise<void> {
     while (!signal.aborted) {
-      const due = await cleanUp({ ...deps, endpoints }, signal).catch((error: unknown) => {
+      const due = await cleanUp({ ...deps, endpoints: destinations }, signal).catch((error: unknown) => {
         deps.logger.error({ err: error }, 'clean-up failed; trying again');
         return 0;
       });
@@ -125,6 +134,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
   clearTimeout(grace);
   await Promise.all([keeping, tidying]);
-  await endpoints.close();
+  await Promise.all([sources.close(), destinations.close()]);
+  await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
   await deps.sql`delete from work.movers where process_id = ${processId}`.catch(() => undefined);
 }

@@ -176,7 +176,7 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       const transferId = newId('txr');
       const first = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId }));
       await first.write(0, content.subarray(0, first.chunkSize));
-      const resume = JSON.parse(JSON.stringify(first.resumePoint(first.chunkSize)));
+      const resume = JSON.parse(JSON.stringify(await first.resumePoint(first.chunkSize)));
       await first.close();
       const second = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId, resume }));
       expect(second.resumedFrom).toBe(first.chunkSize);
@@ -192,7 +192,7 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       const given = options(content.length);
       const first = await endpoint.openDestination(fixture.path('afresh'), given);
       await first.write(0, content.subarray(0, first.chunkSize));
-      const resume = first.resumePoint(first.chunkSize);
+      const resume = await first.resumePoint(first.chunkSize);
       await abandon(endpoint, first, fixture.path('afresh'), given);
       const second = await endpoint.openDestination(fixture.path('afresh'), options(content.length, { resume }));
       expect(second.resumedFrom).toBe(0);

@@ -148,7 +148,7 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
       writes.add(writing);
       return writing;
     },
-    resumePoint: (bytes) => ({ bytes, state: { part: basename(part) } satisfies ResumeState }),
+    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies ResumeState }),
     async commit(whole) {
       try {
         // A server answers the requests about one handle in their order, so they need not wait for each other.

@@ -24,9 +24,7 @@ export function createSftpEndpoint({ settings, credentials, maxConnections, time
   const timeouts = { ...TIMEOUTS, ...given };
   const pool = createPool(() => openConnection({ settings, credentials, timeouts }), maxConnections, timeouts);
   return {
-    get connections() {
-      return pool.size;
-    },
+    connections: async () => pool.size,
     openSource: (path, signal) => openSource(pool, path, signal),
     openDestination: (path, options) => openDestination(pool, path, options),
     async probe(signal) {

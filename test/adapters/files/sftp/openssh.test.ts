@@ -246,7 +246,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       proxy.cutAfter(12 * MiB, 'down');
       await expect(readAll(file, Buffer.alloc(content.length))).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
       await file.close();
-      expect(over.connections).toBe(0);
+      expect(await over.connections()).toBe(0);
       expect(content.equals(await download(over, at('cut-source')))).toBe(true);
     });
 
@@ -263,7 +263,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await first.close();
       const second = await over.openDestination(
         at('cut-destination'),
-        options(content.length, { resume: first.resumePoint(first.chunkSize) }),
+        options(content.length, { resume: await first.resumePoint(first.chunkSize) }),
       );
       expect(second.resumedFrom).toBe(first.chunkSize);
       await writeFrom(second, content);
@@ -293,7 +293,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await expect(committing).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
       await first.close();
       proxy.stall(false);
-      const second = await over.openDestination(at('cut-commit'), options(content.length, { resume: first.resumePoint(content.length) }));
+      const second = await over.openDestination(at('cut-commit'), options(content.length, { resume: await first.resumePoint(content.length) }));
       expect(second.resumedFrom).toBe(content.length);
       await second.commit(whole(content));
       await second.close();
@@ -305,7 +305,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const { proxy, over } = await proxied({ maxConnections: 3 });
       proxy.delay(20);
       const file = await over.openDestination(at('far-away'), options(content.length));
-      await vi.waitFor(() => expect(over.connections).toBe(3));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(3));
       await writeFrom(file, content);
       await file.commit(whole(content));
       await file.close();
@@ -326,7 +326,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const warm = endpoint({}, other);
       await upload(warm, join(other.root, 'file'), Buffer.from('kept'));
       await other.restart();
-      await vi.waitFor(() => expect(warm.connections).toBe(0));
+      await vi.waitFor(async () => expect(await warm.connections()).toBe(0));
       expect(await download(warm, join(other.root, 'file'))).toEqual(Buffer.from('kept'));
     });
   });
@@ -335,7 +335,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     test('warm for the next file', async () => {
       const { proxy, over } = await proxied();
       for (const name of ['one', 'two', 'three']) await upload(over, at(name), Buffer.from(name));
-      expect(over.connections).toBe(1);
+      expect(await over.connections()).toBe(1);
       expect(proxy.connections).toBe(1);
     });
 
@@ -352,14 +352,14 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const size = 9 * MiB;
       const over = endpoint({ maxConnections: 3 });
       const files = await Promise.all([1, 2, 3, 4].map((index) => over.openDestination(at(`big-${index}`), options(size))));
-      expect(over.connections).toBe(3);
+      expect(await over.connections()).toBe(3);
       for (const file of files) await file.close();
     });
 
     test('no longer than they are idle', async () => {
       const over = endpoint({ timeouts: { idleMs: 20 } });
       await over.list(server.root, never);
-      await vi.waitFor(() => expect(over.connections).toBe(0));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0));
     });
 
     test('only if they still answer', async () => {
@@ -367,7 +367,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await over.list(server.root, never);
       proxy.stall(true);
       const listing = over.list(server.root, never);
-      await vi.waitFor(() => expect(over.connections).toBe(0));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0));
       proxy.stall(false);
       expect(await listing).toBeInstanceOf(Array);
     });
@@ -390,7 +390,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await over.close();
       await expect(file.write(0, randomBytes(MiB))).rejects.toMatchObject({ code: 'connection_failed' });
       await file.close();
-      expect(over.connections).toBe(0);
+      expect(await over.connections()).toBe(0);
       await expect(over.list(server.root, never)).rejects.toMatchObject({ code: 'connection_failed' });
     });
   });
