@@ -56,7 +56,12 @@ export async function startService(installation: Installation, roles: readonly R
   }
   if (roles.includes('monitor')) run(runHousekeeping(installation, signal));
 
-  const http = roles.includes('api') ? await listen(installation, health) : null;
+  const listening = roles.includes('api') ? listen(installation, health) : Promise.resolve(null);
+  const http = await listening.catch(async (error: unknown) => {
+    stopping.abort();
+    await Promise.all(running);
+    throw error;
+  });
   logger.info({ roles, url: http?.url, log_id: installation.logId }, 'waybill runs');
 
   return {
