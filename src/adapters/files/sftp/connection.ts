@@ -3,8 +3,9 @@ import { connect, type Socket } from 'node:net';
 import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint.ts';
+import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { abortable, abortError, connectionError, fileError, type SshError } from './errors.ts';
+import { connectionError, fileError, type SshError } from './errors.ts';
 import { distrust, fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 

@@ -1,11 +1,12 @@
 import { basename, dirname, join } from 'node:path/posix';
 import type { Stats } from 'ssh2';
+import { abortable, abortError } from '../abort.ts';
+import { type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { abortable, abortError, fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { createLanes } from './lanes.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { partPath, type ResumeState } from './parts.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { publish } from './publish.ts';
 
@@ -34,7 +35,7 @@ async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDes
     if (signal.aborted) throw abortError(signal, 'open');
     return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
   };
-  const taken = resume && (await takeOver(connection, join(dirname(path), (resume.state as ResumeState).part), part));
+  const taken = resume && (await takeOver(connection, join(dirname(path), (resume.state as PartState).part), part));
   if (resume && taken && taken.size >= resume.bytes) {
     return opened(await open(connection, part, 'r+'), resume.bytes);
   }
@@ -148,7 +149,7 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
       writes.add(writing);
       return writing;
     },
-    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies ResumeState }),
+    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {
         // A server answers the requests about one handle in their order, so they need not wait for each other.

@@ -1,6 +1,6 @@
+import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import type { Connection, SftpTimeouts } from './connection.ts';
-import { abortable } from './errors.ts';
 
 /** How much of a connection a file takes: eight small ones share one, a big one fills it. */
 export const SMALL = 1;

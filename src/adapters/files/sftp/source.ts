@@ -1,7 +1,8 @@
 import type { Stats } from 'ssh2';
+import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { abortable, abortError, fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { createWindow } from './window.ts';
