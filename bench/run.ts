@@ -1,0 +1,21 @@
+import { runBench } from './support/bench.ts';
+import { parseOptions } from './support/options.ts';
+
+const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0] }>> = {
+  sftp: () => import('./sftp.ts'),
+  log: () => import('./log.ts'),
+  http: () => import('./http.ts'),
+};
+
+const { names, options } = parseOptions(process.argv.slice(2));
+const unknown = names.filter((name) => !Object.hasOwn(BENCHES, name));
+if (names.length === 0 || unknown.length > 0) {
+  console.error(
+    `usage: npm run bench -- NAME... [--runs 5] [--profile] ..., with ${Object.keys(BENCHES).join(', ')}; bench/README.md tells the rest`,
+  );
+  process.exit(2);
+}
+for (const name of names) {
+  const bench = await BENCHES[name]?.();
+  if (bench) await runBench(bench.run, options);
+}

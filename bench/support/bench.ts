@@ -1,0 +1,37 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Options } from './options.ts';
+
+/** What a benchmark is given. */
+export interface Bench {
+  options: Options;
+  /** A temporary folder on disk. */
+  folder: string;
+  /** Called at the end in reverse order, also after an error or Ctrl-C. */
+  defer(close: () => unknown): void;
+}
+
+/** Runs a benchmark, and clears away what it started whatever happens. */
+export async function runBench(work: (bench: Bench) => Promise<void>, options: Options): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-bench-'));
+  // Postgres may run under another account than root, and has to reach its data.
+  await chmod(folder, 0o711);
+  const stack = new AsyncDisposableStack();
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const stop = () => void stack.disposeAsync().finally(() => process.exit(130));
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  try {
+    await work({
+      options,
+      folder,
+      defer: (close) =>
+        stack.defer(async () => {
+          await close();
+        }),
+    });
+  } finally {
+    await stack.disposeAsync();
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
+import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { createKey } from '../../src/commands/keys.ts';
+import { endpointRequest, keyRequest } from '../../src/commands/requests.ts';
+import { parseConfig } from '../../src/config.ts';
+import { openInstallation } from '../../src/installation.ts';
+import { startProcess } from '../../test/support/server-process.ts';
+import type { Bench } from './bench.ts';
+import { PROFILES } from './profile.ts';
+
+const PROJECT = resolve(import.meta.dirname, '../..');
+const CAUSE = { actor: 'cli:bench', accountId: 'acc_default', correlationId: 'bench' };
+
+export interface RunningService {
+  url: string;
+  pid: number;
+  /** Headers of an authorised request. */
+  headers: Record<string, string>;
+  /** The service's own database, for looking into the log. */
+  sql: Sql;
+  /** Ends it; a profile is written then. */
+  stop(): Promise<void>;
+}
+
+export interface ServiceOptions {
+  databaseUrl: string;
+  /** Endpoints as JSON, as `waybill endpoints add` takes them. */
+  endpoints: Record<string, unknown>[];
+  roles?: string;
+  settings?: Record<string, string>;
+}
+
+/** Starts `waybill serve` as a process of its own, with limits that don't get into a benchmark's way. */
+export async function startService(bench: Bench, { databaseUrl, endpoints, roles, settings }: ServiceOptions): Promise<RunningService> {
+  const environment = {
+    DATABASE_URL: databaseUrl,
+    WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
+    WAYBILL_PORT: '0',
+    WAYBILL_RATE_LIMIT: '1000000',
+    WAYBILL_MAX_OPEN_TRANSFERS: '1000000000',
+    ...settings,
+  };
+  const key = await configure(environment, endpoints);
+  const profiling = bench.options.profile ? ['--cpu-prof', '--cpu-prof-dir', PROFILES] : [];
+  const command = [process.execPath, ...profiling, join(PROJECT, 'src/cli.ts'), 'serve', ...(roles ? ['--roles', roles] : [])];
+  const server = startProcess(command, { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'inherit'] });
+  bench.defer(() => server.kill());
+  const url = await untilReady(server.child.stdout as NodeJS.ReadableStream);
+
+  const sql = connect(databaseUrl, { max: 2 });
+  bench.defer(() => sql.end({ timeout: 1 }));
+  return {
+    url,
+    pid: server.child.pid as number,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    sql,
+    async stop() {
+      server.child.kill('SIGTERM');
+      while (!server.ended) await sleep(20);
+    },
+  };
+}
+
+async function configure(environment: Record<string, string>, endpoints: Record<string, unknown>[]): Promise<string> {
+  const installation = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
+  try {
+    for (const endpoint of endpoints) await saveEndpoint(installation.commands, endpointRequest.parse(endpoint), CAUSE);
+    const request = keyRequest.parse({
+      name: 'bench',
+      scopes: ['transfers:read', 'transfers:write'],
+      account: 'acc_default',
+      expires_in: '1d',
+    });
+    return (await createKey(installation.commands, request, CAUSE, { allowNever: false })).key;
+  } finally {
+    await installation.close();
+  }
+}
+
+/** Reads the service's log: what it says of itself goes by, what goes wrong is shown. */
+async function untilReady(log: NodeJS.ReadableStream): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  createInterface(log)
+    .on('line', (line) => {
+      const { level, msg, url } = JSON.parse(line) as { level: number; msg: string; url?: string };
+      if (msg === 'waybill runs' && url) resolve(url);
+      if (level >= 40) console.error(line);
+    })
+    .once('close', () => reject(new Error('the service ended before it was ready')));
+  const url = await promise;
+  while (!(await fetch(`${url}/health/ready`)).ok) await sleep(50);
+  return url;
+}
+
+/** Position of the newest event. */
+export async function headOf(sql: Sql): Promise<number> {
+  const [row] = await sql<{ position: bigint }[]>`select position from log.head`;
+  return Number(row?.position);
+}
+
+/** Events of a transfer that goes well: created, queued, in progress, completed. */
+const EVENTS_PER_TRANSFER = 4;
+
+/** Returns once the log holds the completion of so many transfers after a position. Throws where one went otherwise. */
+export async function untilCompleted(sql: Sql, from: number, transfers: number): Promise<void> {
+  for (;;) {
+    if ((await headOf(sql)) >= from + transfers * EVENTS_PER_TRANSFER) {
+      const rows = await sql<{ type: string; data: string }[]>`
+        select type, data from log.events where position > ${from} and type <> 'transfer.created'`;
+      const bad = rows.find(({ type, data }) => type === 'transfer.failed' || data.includes('"reason":"retry"'));
+      if (bad) throw new Error(`a transfer did not go well: ${bad.data}`);
+      if (rows.filter(({ type }) => type === 'transfer.completed').length >= transfers) return;
+    }
+    await sleep(5);
+  }
+}
