@@ -34,5 +34,6 @@ function isCalendarDay(date: string): boolean {
 function toIso(ms: number): string | null {
   if (Number.isNaN(ms)) return null;
   const iso = new Date(ms).toISOString();
-  return iso.length === 24 && iso >= '0001' ? iso : null;
+  // A year of more digits is written with a sign, which sorts before them.
+  return iso >= '0001' ? iso : null;
 }

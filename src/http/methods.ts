@@ -21,9 +21,7 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
     refuse(request, reply) {
       const path = pathOf(request.url);
       const route = [...routes.values()].find(({ pattern }) => pattern.test(path));
-      if (!route || (route.methods.has(request.method) && request.method !== 'OPTIONS')) {
-        throw new DomainError('not_found', 'There is nothing at this path');
-      }
+      if (!route) throw new DomainError('not_found', 'There is nothing at this path');
       const allow = [...route.methods].sort().join(', ');
       void reply.header('allow', allow);
       if (request.method === 'OPTIONS') return reply.code(204).send();

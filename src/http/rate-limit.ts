@@ -108,7 +108,7 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
       const secondsLeft = reset - row.now;
       const window = { limit, remaining: limit - row.requests, reset, retryAfter: Math.max(1, Math.ceil(secondsLeft)) };
       const admission = { standing: row.standing ?? 'unknown', client, window };
-      if (window.remaining < 0 && (client || sha256 === null)) remember(client ? (sha256 as string) : byAddress, admission, secondsLeft);
+      if (window.remaining < 0) remember(client ? (sha256 as string) : byAddress, admission, secondsLeft);
       return admission;
     },
   };

@@ -111,6 +111,24 @@ describeWithPostgres('Idempotency-Key', () => {
     expect(await post(key)).toMatchObject({ status: 201, body });
   });
 
+  test('gives an answer that another request gets while this one looks for the lock', async () => {
+    const key = newKey();
+    const { locks } = api.installation;
+    const slow = await api.startServer({
+      locks: {
+        ...locks,
+        async tryAcquire(name) {
+          await post(key);
+          return locks.tryAcquire(name);
+        },
+      },
+    });
+    const answer = await post(key, BODY, slow);
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('idempotent-replayed')).toBe('true');
+    expect((await post(key)).body).toEqual(answer.body);
+  });
+
   test('repeats what a process had begun and not appended when it died', async () => {
     const key = newKey();
     const before = await transfers();
