@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Installation } from '../../src/installation.ts';
+import { type Role, startService } from '../../src/main.ts';
+
+const WAYBILL = fileURLToPath(new URL('../../bin/waybill', import.meta.url));
+
+/** All that it takes to move a file. */
+export const MOVING: readonly Role[] = ['projector', 'mover'];
+
+export interface RunningRoles {
+  /** Stops them in good order. Fails where they had ended by themselves before. */
+  stop(): Promise<void>;
+}
+
+/** Starts roles of an installation in this process. */
+export async function startRoles(installation: Installation, roles: readonly Role[] = MOVING): Promise<RunningRoles> {
+  const service = await startService(installation, roles);
+  let stopped: Promise<unknown> | null = null;
+  return {
+    async stop() {
+      stopped ??= Promise.race([service.stop(), service.failed]);
+      await stopped;
+    },
+  };
+}
+
+export interface SpawnedService {
+  pid: number;
+  /** Everything it has written so far, to stdout and to stderr. */
+  output(): string;
+  signal(name: NodeJS.Signals): void;
+  /** SIGTERM; gives the exit code when it has ended. */
+  stop(): Promise<number | null>;
+  /** SIGKILL; returns when it has ended. Does nothing to one that has. */
+  kill(): Promise<void>;
+}
+
+/** Runs `waybill serve` in a process of its own; returns when its roles run. Throws its output where it ends instead. */
+export async function spawnService(environment: Record<string, string>, roles: readonly Role[] = MOVING): Promise<SpawnedService> {
+  const { PATH = '', HOME = '' } = process.env;
+  // The kernel ends it with the test run, also with one that was killed.
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', WAYBILL, 'serve', '--roles', roles.join(',')], {
+    env: { PATH, HOME, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'close');
+  let output = '';
+  const runs = new Promise<void>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        if (output.includes('"msg":"waybill runs"')) resolve();
+      });
+    }
+  });
+  await Promise.race([runs, exited]);
+  if (ended(child)) throw new Error(`waybill serve ended with ${child.exitCode ?? child.signalCode}:\n${output}`);
+
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    if (!ended(child)) child.kill(signal);
+    await exited;
+  }
+
+  return {
+    pid: child.pid as number,
+    output: () => output,
+    signal: (name) => child.kill(name),
+    async stop() {
+      await end('SIGTERM');
+      return child.exitCode;
+    },
+    kill: () => end('SIGKILL'),
+  };
+}
+
+function ended(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}

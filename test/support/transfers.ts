@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe } from 'vitest';
+import { streamOf } from '../../src/commands/transfers.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { Installation } from '../../src/installation.ts';
+import { describeWithPostgres } from './postgres.ts';
+import { whyNoSftpServer } from './sftp-server.ts';
+
+/** `describe` for tests that move files between real SFTP servers: skipped, with the reason in their name, where none can run. */
+export async function describeTransfers(name: string, tests: () => void): Promise<void> {
+  const reason = await whyNoSftpServer();
+  if (reason === null) describeWithPostgres(name, tests);
+  else describe.skip(`${name} (skipped, no SFTP server: ${reason})`, tests);
+}
+
+/** The events of a transfer, oldest first. */
+export async function historyOf(installation: Installation, id: string): Promise<(StoredEvent & TransferEvent)[]> {
+  return (await installation.store.read(streamOf(id))) as (StoredEvent & TransferEvent)[];
+}
+
+/** What happened, in short: the types without their prefix, and for `queued` the reason. */
+export async function storyOf(installation: Installation, id: string): Promise<string[]> {
+  const events = await historyOf(installation, id);
+  return events.map((event) => (event.type === 'transfer.queued' ? `queued: ${event.data.reason}` : event.type.slice('transfer.'.length)));
+}
+
+/** Lowercase hex SHA-256 of a file of any size. */
+export async function sha256Of(file: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash);
+  return hash.digest('hex');
+}
+
+/** Names of all files at and below a folder, hidden ones too. */
+export async function filesBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+}
+
+/** Waits until `condition` gives something other than null, undefined or false; fails after `seconds`. */
+export async function until<T>(what: string, condition: () => T | Promise<T>, seconds = 25): Promise<NonNullable<T>> {
+  for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
+    const found = await condition();
+    if (found !== null && found !== undefined && found !== false) return found;
+    if (Date.now() > deadline) throw new Error(`Not within ${seconds} s: ${what}`);
+  }
+}
+
+/** Lets the leases of all claims run out now, by Postgres's clock, as half a minute without their movers would. */
+export async function expireLeases({ sql }: Installation): Promise<void> {
+  await sql`update work.transfer_jobs set lease_until = now() - interval '1 second' where claim_id is not null`;
+}
