@@ -67,15 +67,15 @@ export async function idempotent<Reserved, Body>(
       'idempotency_in_progress',
       'A request with this Idempotency-Key is being answered: wait for it, then send this one again',
     );
+  let answer: Kept | Answer<Body>;
   try {
-    const fresh = operation.reserve();
-    const row = await reserve(sql, id, fingerprint, fresh);
-    const keptMeanwhile = toKept(row, fingerprint);
-    if (keptMeanwhile) return sendKept(reply, keptMeanwhile);
-    return sendAnswer(reply, await runOnce(sql, id, row, request.id, operation));
+    const row = await reserve(sql, id, fingerprint, operation.reserve());
+    answer = toKept(row, fingerprint) ?? (await runOnce(sql, id, row, request.id, operation));
   } finally {
+    // Before the client has its answer: what it sends next must not find the lock taken.
     await lock.release();
   }
+  return 'answer' in answer ? sendKept(reply, answer) : sendAnswer(reply, answer);
 }
 
 interface RowId {
@@ -183,10 +183,4 @@ function sendKept(reply: FastifyReply, { status, answer }: Kept): FastifyReply {
   void reply.header('idempotent-replayed', 'true').type(status < 400 ? 'application/json; charset=utf-8' : PROBLEM_TYPE);
   if (answer.location !== undefined) void reply.header('location', answer.location);
   return reply.code(status).serializer(String).send(answer.body);
-}
-
-/** Removes what is too old to count. Gives how many. */
-export async function sweepIdempotencyKeys(sql: Sql): Promise<number> {
-  const { count } = await sql`delete from work.idempotency_keys where created_at <= now() - ${KEPT_FOR}::interval`;
-  return count;
 }

@@ -121,10 +121,3 @@ export function rateHeaders({ limit, remaining, reset }: Omit<RateWindow, 'retry
     'x-ratelimit-reset': String(reset),
   };
 }
-
-/** Removes windows that have ended. Gives how many. */
-export async function sweepRateWindows(sql: Sql): Promise<number> {
-  const { count } = await sql`
-    delete from work.rate_windows where started < floor(extract(epoch from clock_timestamp()))::bigint - ${WINDOW_SECONDS}`;
-  return count;
-}

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import type { HttpServerDeps } from '../../src/http/app.ts';
-import { sweepIdempotencyKeys } from '../../src/http/idempotency.ts';
 import { type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { sendRaw } from '../support/raw-http.ts';
@@ -191,16 +190,6 @@ describeWithPostgres('Idempotency-Key', () => {
     expect(second).toMatchObject({ status: 201, body: { priority: 'high' } });
     expect(second.body.id).not.toBe(first.body.id);
     expect(await rows(key)).toHaveLength(1);
-  });
-
-  test('is swept when it is too old', async () => {
-    const [old, young] = [newKey(), newKey()];
-    await post(old);
-    await post(young);
-    await api.installation.sql`update work.idempotency_keys set created_at = created_at - interval '25 hours' where key = ${old}`;
-    await sweepIdempotencyKeys(api.installation.sql);
-    expect(await rows(old)).toHaveLength(0);
-    expect(await rows(young)).toHaveLength(1);
   });
 
   test.each([

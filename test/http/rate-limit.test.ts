@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { sweepRateWindows } from '../../src/http/rate-limit.ts';
 import { type Answer, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -101,14 +100,5 @@ describeWithPostgres('rate limit', () => {
     const server = await api.startServer({ trustedProxies: [] });
     await server.ask('GET', '/v1/transfers', { key: null, headers: { 'x-forwarded-for': '198.51.100.77' } });
     expect(await counted('address:198.51.100.77')).toBeUndefined();
-  });
-
-  test('sweeps windows that have ended, and no others', async () => {
-    const { sql } = api.installation;
-    await sql`insert into work.rate_windows (subject, started, requests) select 'old', extract(epoch from now())::bigint - 120, 1`;
-    await sql`insert into work.rate_windows (subject, started, requests) select 'new', extract(epoch from now())::bigint, 1`;
-    await sweepRateWindows(sql);
-    expect(await counted('old')).toBeUndefined();
-    expect(await counted('new')).toBe(1);
   });
 });
