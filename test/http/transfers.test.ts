@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { admitTransfer, endAttempt, startTransfer, streamOf } from '../../src/commands/transfers.ts';
 import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';
 import * as schemas from '../../src/http/transfers/schemas.ts';
-import { recordInJobs } from '../../src/processes/jobs.ts';
+import { dispatchConsumer } from '../../src/processes/jobs.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -167,7 +167,8 @@ describeWithPostgres('transfers over HTTP', () => {
       const id = await create();
       await move(id, admit, start);
       const { sql, store } = api.installation;
-      await recordInJobs(sql, await store.read(streamOf(id)));
+      const events = await store.read(streamOf(id));
+      await sql.begin((tx) => dispatchConsumer.apply(tx, events));
       await sql`update work.transfer_jobs set size_bytes = 3000, transferred_bytes = 1000, speed_bps = 8000 where transfer_id = ${id}`;
       const detail = async () => (await api.ask('GET', `/v1/transfers/${id}`)).body;
       expect(await detail()).toMatchObject({
