@@ -5,6 +5,7 @@ const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0
   sftp: () => import('./sftp.ts'),
   log: () => import('./log.ts'),
   http: () => import('./http.ts'),
+  latency: () => import('./latency.ts'),
 };
 
 const { names, options } = parseOptions(process.argv.slice(2));

@@ -11,7 +11,7 @@ app.post('/rows', async (request, reply) => {
   const [row] = await sql`insert into rows (body) values (${sql.json(request.body as never)}) returning id::text, created_at`;
   return reply.code(201).send(row);
 });
-app.get('/rows', () => sql`select id::text, created_at, body from rows order by id desc limit 20`);
+app.get('/rows', () => sql`select id::text, created_at, body from rows order by rows.id desc limit 20`);
 app.get<{ Params: { id: string } }>('/rows/:id', async ({ params }) => {
   const [row] = await sql`select id::text, created_at, body from rows where id = ${params.id}`;
   return row;

@@ -20,7 +20,7 @@ export function printTable(title: string, header: string[], rows: Cell[][]): voi
 function show(cell: Cell): string {
   if (cell === null) return '-';
   if (typeof cell === 'string') return cell;
-  const digits = Math.abs(cell) >= 100 ? 0 : Math.abs(cell) >= 10 ? 1 : 2;
+  const digits = Number.isInteger(cell) || Math.abs(cell) >= 100 ? 0 : Math.abs(cell) >= 10 ? 1 : 2;
   return cell.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
