@@ -1,6 +1,7 @@
-import { resolve } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ConfigError, parseConfig } from '../src/config.ts';
+import { ConfigError, parseConfig, SETTING_NAMES } from '../src/config.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');
 
@@ -131,5 +132,12 @@ describe('parseConfig', () => {
 
   it('says where all settings are listed when no name is near', () => {
     expect(problemsOf({ WAYBILL_COLOUR_OF_THE_BAR: 'red' })).toEqual([expect.stringContaining('docs/settings.md')]);
+  });
+
+  it('has every setting, and no other, in its documentation', async () => {
+    const text = await readFile(join(import.meta.dirname, '..', 'docs', 'settings.md'), 'utf8');
+    const rows = text.split('\n').filter((line) => line.startsWith('| `'));
+    const documented = rows.flatMap((row) => (row.split('|')[1] as string).match(/\w+/g) ?? []);
+    expect(documented.toSorted()).toEqual(SETTING_NAMES.toSorted());
   });
 });

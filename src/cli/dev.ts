@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { tryFileLock } from '../adapters/file-lock.ts';
@@ -62,6 +62,7 @@ async function demonstrate(
   stop: AbortSignal,
 ): Promise<void> {
   const cause = operator(DEMO_ACCOUNT);
+  const { tls } = installation.config;
   await configureDemoEndpoints(installation, state, cause);
   await provideDemoKeys(installation, state, cause);
   await saveDemoState(folder, state);
@@ -70,13 +71,13 @@ async function demonstrate(
   const baseUrl = `${service.url}/v1`;
 
   await makeDemoFile(folder);
-  await print('\nThe first transfer: 64 MiB from the hospital to the bank');
+  await print('\nThe first transfer: 192 MiB from the hospital to the bank');
   if (!(await isThere(installation, state.firstTransfer))) {
-    state.firstTransfer = await createDemoTransfer(baseUrl, api.key, 'invoices.zip');
+    state.firstTransfer = await createDemoTransfer(baseUrl, api.key, 'invoices.zip', tls && (await readFile(tls.certFile, 'utf8')));
     await saveDemoState(folder, state);
   }
   await follow(installation, DEMO_ACCOUNT, state.firstTransfer as string, { signal: stop });
-  if (!stop.aborted) await print(summary(service.url, { api: api.key, console: console.key }, folder));
+  if (!stop.aborted) await print(summary(service.url, { api: api.key, console: console.key }, folder, tls?.certFile));
 }
 
 /** One that has come to nothing is no first transfer. */
@@ -85,7 +86,7 @@ async function isThere({ sql }: Installation, id: string | null): Promise<boolea
   return found !== null && found.transfer.status !== 'failed' && found.transfer.status !== 'cancelled';
 }
 
-function summary(url: string, keys: { api: string; console: string }, folder: string): string {
+function summary(url: string, keys: { api: string; console: string }, folder: string, certFile: string | undefined): string {
   return `
 Base URL     ${url}/v1
 Docs         ${url}/docs
@@ -96,7 +97,7 @@ Demo files   ${join(folder, 'hospital')}
 
 Create the next transfer:
 
-  curl -sS ${quoted(`${url}/v1/transfers`)} \\
+  curl -sS${certFile ? ` --cacert ${quoted(certFile)}` : ''} ${quoted(`${url}/v1/transfers`)} \\
     -H ${quoted(`Authorization: Bearer ${keys.api}`)} \\
     -H 'Content-Type: application/json' \\
     -d ${quoted(transferBody('invoices-2.zip'))}

@@ -42,6 +42,7 @@ export async function follow(
   const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
   const began = Date.now();
   let warned = false;
+  let sized = false;
   let shown = { at: 0, status: '', bytes: -1 };
   try {
     for (;;) {
@@ -54,7 +55,10 @@ export async function follow(
         return detail;
       }
       if (signal.aborted) return detail;
-      bar?.show(detail.progress_pct / 100, progress(detail));
+      // Its figures go a moment before its end is told.
+      const arriving = detail.status === 'in_progress' && detail.size_bytes === null && sized;
+      sized ||= detail.size_bytes !== null;
+      if (!arriving) bar?.show(detail.progress_pct / 100, progress(detail));
       const news = detail.status !== shown.status || (detail.transferred_bytes !== shown.bytes && Date.now() - shown.at > LINE_MS);
       if (!bar && news) {
         await show(detail);

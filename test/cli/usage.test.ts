@@ -1,4 +1,7 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { EXIT } from '../../src/cli/exit-codes.ts';
 import { createCli } from '../support/cli.ts';
 
 describe('waybill', () => {
@@ -9,6 +12,12 @@ describe('waybill', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/transfers/);
     expect(stdout).toMatch(/Exit codes:\n {2}0 {2}done\n/);
+  });
+
+  it('has every exit code in its documentation', async () => {
+    const text = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
+    const documented = [...text.matchAll(/^\| (\d) \|/gm)].map(([, code]) => Number(code));
+    expect(documented).toEqual(Object.values(EXIT));
   });
 
   it.each([

@@ -63,7 +63,7 @@ describeWithPostgres('waybill dev', () => {
     }
     const first = await start();
     expect(first.text).toMatch(/SSH crypto: /);
-    expect(first.text).toMatch(/txr_\w+ completed: 64\.0 MiB/);
+    expect(first.text).toMatch(/txr_\w+ completed: 192\.0 MiB/);
     expect(first.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
 
     const curl = /^ {2}curl [\s\S]*?invoices-2\.zip.*$/m.exec(first.text)![0];
@@ -71,7 +71,7 @@ describeWithPostgres('waybill dev', () => {
     const { id } = JSON.parse(stdout);
     const watchCommand = /^ {2}(.*) txr_\.\.\.$/m.exec(first.text)![1];
     const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`]);
-    expect(watched.stdout).toMatch(/completed: 64\.0 MiB/);
+    expect(watched.stdout).toMatch(/completed: 192\.0 MiB/);
     const [sent, arrived] = await Promise.all(
       ['hospital/outbox/invoices.zip', 'bank/inbox/invoices-2.zip'].map((file) => readFile(join(dataDir, 'demo', file))),
     );
