@@ -1,0 +1,64 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { listMultipartUploads, listObjectsV2 } from './listings.ts';
+import { abortMultipartUpload, completeMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
+import { deleteObject, getObject, putObject } from './objects.ts';
+import type { Authentication } from './signature.ts';
+import type { Bucket } from './store.ts';
+
+/** A request that is signed as it should be, and whose bucket exists. */
+export interface Call {
+  bucket: Bucket;
+  bucketName: string;
+  key: string;
+  query: ReadonlyMap<string, string>;
+  headers: IncomingHttpHeaders;
+  /** The body as it comes. */
+  content(): AsyncIterable<Buffer>;
+  /** The body checked and as text, where it is a small document. */
+  text(): Promise<string>;
+  authentication: Authentication;
+  /** Where bodies are kept. */
+  folder: string;
+  /** The URL of the object. */
+  location: string;
+}
+
+export interface Answer {
+  status: number;
+  headers?: Record<string, string>;
+  /** A document or the content of an object. */
+  body?: string | AsyncGenerator<Buffer, void, undefined>;
+}
+
+export const operations = {
+  HeadBucket: async (): Promise<Answer> => ({ status: 200 }),
+  ListObjectsV2: listObjectsV2,
+  ListMultipartUploads: listMultipartUploads,
+  PutObject: putObject,
+  GetObject: getObject,
+  HeadObject: getObject,
+  DeleteObject: deleteObject,
+  CreateMultipartUpload: createMultipartUpload,
+  UploadPart: uploadPart,
+  ListParts: listParts,
+  CompleteMultipartUpload: completeMultipartUpload,
+  AbortMultipartUpload: abortMultipartUpload,
+} satisfies Record<string, (call: Call) => Promise<Answer>>;
+
+export type Operation = keyof typeof operations;
+
+/** null where this server has no such operation. */
+export function operationOf(method: string, key: string, query: ReadonlyMap<string, string>): Operation | null {
+  const upload = query.has('uploadId');
+  if (key === '') {
+    if (method === 'HEAD') return 'HeadBucket';
+    if (method !== 'GET') return null;
+    return query.has('uploads') ? 'ListMultipartUploads' : 'ListObjectsV2';
+  }
+  if (method === 'GET') return upload ? 'ListParts' : 'GetObject';
+  if (method === 'HEAD') return 'HeadObject';
+  if (method === 'PUT') return upload ? 'UploadPart' : 'PutObject';
+  if (method === 'DELETE') return upload ? 'AbortMultipartUpload' : 'DeleteObject';
+  if (method === 'POST' && query.has('uploads')) return 'CreateMultipartUpload';
+  return method === 'POST' && upload ? 'CompleteMultipartUpload' : null;
+}
