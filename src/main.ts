@@ -5,7 +5,7 @@ import { createHttpServer } from './http/app.ts';
 import type { Installation } from './installation.ts';
 import { runAdmission } from './processes/admission.ts';
 import { runHousekeeping } from './processes/housekeeping.ts';
-import { dispatchConsumer } from './processes/jobs.ts';
+import { createJobRecorder, dispatchConsumer } from './processes/jobs.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { loadCheckpoint, verifyCheckpoint } from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
@@ -50,9 +50,10 @@ export async function startService(installation: Installation, roles: readonly R
   }
   if (roles.includes('mover')) {
     const { movers, transferRetryDelays } = installation.config;
+    const record = createJobRecorder(installation.sql);
     consume(dispatchConsumer);
-    run(runAdmission(installation, signal));
-    run(runMover({ ...installation, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS }, signal));
+    run(runAdmission({ ...installation, record }, signal));
+    run(runMover({ ...installation, record, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS }, signal));
   }
   if (roles.includes('monitor')) run(runHousekeeping(installation, signal));
 

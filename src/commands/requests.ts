@@ -49,7 +49,7 @@ export const transferRequest = z.strictObject({
 export type TransferRequest = z.output<typeof transferRequest>;
 
 const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
-const MAX_CONNECTIONS = 8;
+const MAX_CONNECTIONS = 16;
 
 const host = text
   .min(1)

@@ -103,10 +103,16 @@ async function save(tx: Transaction, processId: string, chosen: Candidate[]): Pr
   );
   // One that was cancelled in this moment is no longer as it was found.
   const taken = await tx<{ claim_id: string }[]>`
+    with found as (
+      select transfer_id from work.transfer_jobs
+       where transfer_id = any(${claims.map(({ transferId }) => transferId)}::text[]) and status = 'queued' and claim_id is null
+       order by transfer_id for update
+    )
     update work.transfer_jobs j
        set claim_id = n.claim_id, claimed_by = ${processId}, lease_until = now() + ${LEASE_SECONDS} * interval '1 second', speed_bps = null
       from unnest(${claims.map(({ transferId }) => transferId)}::text[], ${claims.map(({ claimId }) => claimId)}::text[]) as n(transfer_id, claim_id)
-     where j.transfer_id = n.transfer_id and j.status = 'queued' and j.claim_id is null
+      join found using (transfer_id)
+     where j.transfer_id = n.transfer_id
     returning j.claim_id`;
   const ids = new Set(taken.map(({ claim_id }) => claim_id));
   return claims.filter(({ claimId }) => ids.has(claimId));
@@ -121,28 +127,47 @@ export interface Renewal {
 /** Renews leases and notes how far each is. Gives the claims that still hold: the others are lost, whatever they think. */
 export async function renewLeases(sql: Queryable, renewals: Renewal[]): Promise<Set<string>> {
   const rows = await sql<{ claim_id: string }[]>`
+    with held as (
+      select transfer_id, claim_id from work.transfer_jobs
+       where transfer_id = any(${renewals.map(({ transferId }) => transferId)}::text[]) and lease_until > now()
+       order by transfer_id for update
+    )
     update work.transfer_jobs j
        set lease_until = now() + ${LEASE_SECONDS} * interval '1 second',
            transferred_bytes = n.transferred_bytes, size_bytes = n.size_bytes, speed_bps = n.speed_bps
       from unnest(
-        ${renewals.map(({ transferId }) => transferId)}::text[],
         ${renewals.map(({ claimId }) => claimId)}::text[],
         ${renewals.map(({ figures }) => figures.transferred_bytes)}::bigint[],
         ${renewals.map(({ figures }) => figures.size_bytes)}::bigint[],
         ${renewals.map(({ figures }) => figures.speed_bps)}::bigint[])
-      as n(transfer_id, claim_id, transferred_bytes, size_bytes, speed_bps)
-     where j.transfer_id = n.transfer_id and j.claim_id = n.claim_id and j.lease_until > now()
+      as n(claim_id, transferred_bytes, size_bytes, speed_bps)
+      join held using (claim_id)
+     where j.transfer_id = held.transfer_id
     returning j.claim_id`;
   return new Set(rows.map(({ claim_id }) => claim_id));
 }
 
-/** Keeps what a successor needs to go on, and renews the lease; false where the claim is lost. */
-export async function saveResumeRecord(sql: Sql, claim: Claim, record: unknown): Promise<boolean> {
-  const saved = await sql`
-    update work.transfer_jobs
-       set resume_record = ${sql.json(record as never)}, lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
-     where transfer_id = ${claim.transferId} and claim_id = ${claim.claimId} and lease_until > now()`;
-  return saved.count === 1;
+export interface ResumeSave {
+  claim: Claim;
+  record: unknown;
+}
+
+/** Keeps what successors need to go on, and renews the leases; for each, false where the claim is lost. */
+export async function saveResumeRecords(sql: Queryable, saves: ResumeSave[]): Promise<boolean[]> {
+  const rows = await sql<{ claim_id: string }[]>`
+    with held as (
+      select transfer_id, claim_id from work.transfer_jobs
+       where transfer_id = any(${saves.map(({ claim }) => claim.transferId)}::text[]) and lease_until > now()
+       order by transfer_id for update
+    )
+    update work.transfer_jobs j
+       set resume_record = n.record::jsonb, lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
+      from unnest(${saves.map(({ claim }) => claim.claimId)}::text[], ${saves.map(({ record }) => JSON.stringify(record))}::text[]) as n(claim_id, record)
+      join held using (claim_id)
+     where j.transfer_id = held.transfer_id
+    returning j.claim_id`;
+  const kept = new Set(rows.map(({ claim_id }) => claim_id));
+  return saves.map(({ claim }) => kept.has(claim.claimId));
 }
 
 export interface ExpiredClaim {

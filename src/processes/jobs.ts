@@ -1,6 +1,8 @@
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
+import { createBatcher } from '../batcher.ts';
+import type { Handled } from '../commands/handle.ts';
 import type { NewEvent, StoredEvent } from '../domain/event.ts';
-import type { AttemptFigures, Priority, TransferEvent } from '../domain/transfer.ts';
+import type { AttemptFigures, Priority, Transfer, TransferEvent } from '../domain/transfer.ts';
 import { startCheckpoint } from '../projections/checkpoint.ts';
 import type { Consumer } from '../projections/consumer.ts';
 
@@ -42,18 +44,36 @@ interface Job {
 
 type KnownJob = Omit<Job, 'figures'>;
 
+type PlacedEvent = NewEvent & { stream: string; revision: number };
+
 /**
- * Brings the to-do rows up to these events, oldest first. Whoever appended them may do so without
- * waiting for the subscription: what a row has seen already changes nothing.
+ * Lets whoever appended to a transfer bring its row up to date without waiting for the subscription.
+ * What a row has seen already changes nothing, and one that is gone stays gone.
  */
-export async function recordInJobs(
-  sql: Queryable,
-  events: (StoredEvent | (NewEvent & { stream: string; revision: number }))[],
-): Promise<void> {
+export type JobRecorder = (handled: Handled<Transfer>) => Promise<void>;
+
+export function createJobRecorder(sql: Sql): JobRecorder {
+  const record = createBatcher(async (batches: PlacedEvent[][]) => {
+    await sql.begin((tx) => recordInJobs(tx, batches.flat()));
+    return batches.map(() => undefined);
+  });
+  return async (handled) => {
+    if (handled.events.length > 0) await record(placed(handled));
+  };
+}
+
+/** The events that a command appended, with their places in the stream. */
+function placed({ state, events, revision }: Handled<Transfer>): PlacedEvent[] {
+  const stream = STREAMS + state.facts.transfer_id;
+  return events.map((event, i) => ({ ...event, stream, revision: revision - events.length + 1 + i }));
+}
+
+/** Brings the to-do rows up to these events, oldest first. The rows are locked in one order by all who write several. */
+async function recordInJobs(sql: Queryable, events: (StoredEvent | PlacedEvent)[]): Promise<void> {
   const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
   const rows = await sql<KnownJob[]>`
     select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at, attempts
-      from work.transfer_jobs where transfer_id = any(${ids})`;
+      from work.transfer_jobs where transfer_id = any(${ids}) order by transfer_id for update`;
   const jobs = new Map<string, Job>(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
   const changed = new Map<string, Job | Ended>();
   for (const event of events) {
@@ -66,7 +86,7 @@ export async function recordInJobs(
   const after = [...changed.values()];
   const ended = after.filter((job) => 'ended' in job);
   const open = after.filter((job): job is Job => !('ended' in job));
-  if (ended.length > 0) await removeEnded(sql, ended);
+  if (ended.length > 0) await removeJobs(sql, ended);
   if (open.length > 0) await save(sql, open);
 }
 
@@ -100,7 +120,12 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
   }
 }
 
-async function removeEnded(sql: Queryable, ended: Ended[]): Promise<void> {
+/** Removes the row of a transfer that the log says has ended. */
+export function removeEndedJob(sql: Sql, transferId: string): Promise<void> {
+  return removeJobs(sql, [{ ended: transferId, untidy: true }]);
+}
+
+async function removeJobs(sql: Queryable, ended: Ended[]): Promise<void> {
   const untidy = ended.filter((job) => job.untidy).map((job) => job.ended);
   await sql`
     with removed as (

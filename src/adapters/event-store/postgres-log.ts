@@ -1,4 +1,5 @@
 import canonicalize from 'canonicalize';
+import { createBatcher } from '../../batcher.ts';
 import { type Bell, createBell } from '../../bell.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { Sql } from '../postgres/connect.ts';
@@ -101,13 +102,20 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     );
   }
 
-  async function read(stream: string, fromRevision = 0): Promise<StoredEvent[]> {
+  const readOne = createBatcher(readStreams);
+
+  async function readStreams(reads: { stream: string; from: number }[]): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
-      () => sql<Row[]>`
-        select position, stream, revision, id, type, schema_version, data, metadata from log.events
-        where stream = ${prefix + stream} and revision >= ${fromRevision} order by revision`,
+      () => sql<(Row & { read: bigint })[]>`
+        select r.read, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
+          from unnest(${reads.map(({ stream }) => prefix + stream)}::text[], ${reads.map(({ from }) => from)}::integer[])
+               with ordinality as r(stream, first, read)
+         cross join lateral (select * from log.events where stream = r.stream and revision >= r.first) e
+         order by r.read, e.revision`,
     );
-    return rows.map(toEvent);
+    const found: StoredEvent[][] = reads.map(() => []);
+    for (const row of rows) found[Number(row.read) - 1]?.push(toEvent(row));
+    return found;
   }
 
   async function head(): Promise<bigint | null> {
@@ -185,7 +193,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
 
   return {
     append,
-    read,
+    read: (stream, from = 0) => readOne({ stream, from }),
     subscribe,
     head,
     async close() {

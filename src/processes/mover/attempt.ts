@@ -3,18 +3,16 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import type { AttemptFigures } from '../../domain/transfer.ts';
-import type { TransferPhase } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
-import { asStored } from '../admission.ts';
-import { type Claim, saveResumeRecord } from '../claims.ts';
-import { recordInJobs } from '../jobs.ts';
+import type { Claim } from '../claims.ts';
+import type { JobRecorder } from '../jobs.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { AttemptError, LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
-import { heldSignIns, holdSignIn } from './sign-in-holds.ts';
+import { holdSignIn } from './sign-in-holds.ts';
 import type { SlotPool } from './slots.ts';
 
 export interface AttemptDeps {
@@ -27,7 +25,17 @@ export interface AttemptDeps {
   sources: EndpointPool;
   destinations: EndpointPool;
   createHasher(size: number): Hasher;
+  record: JobRecorder;
+  /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
+  saveRecord(save: { claim: Claim; record: ResumeRecord }): Promise<boolean>;
   slots: SlotPool;
+}
+
+/** What there is to move between, as it was when the claim was taken. */
+export interface Catalog {
+  endpoints: ConfiguredEndpoint[];
+  /** Ids of endpoints whose sign-in was refused a moment ago. */
+  held: Set<string>;
 }
 
 /** Why an attempt is stopped from outside. */
@@ -45,94 +53,91 @@ export interface Attempt {
 interface Target {
   configured: ConfiguredEndpoint;
   path: string;
+  /** Its sign-in was refused a moment ago, and is not tried again yet. */
+  held: boolean;
+}
+
+interface Errand {
+  claim: Claim;
+  source: Target | null;
+  destination: Target | null;
+  figures: AttemptFigures;
+  signal: AbortSignal;
 }
 
 /** Begins to move one claimed transfer. What comes of it goes into the log; `done` never rejects. */
-export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: ConfiguredEndpoint[]): Attempt {
+export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog): Attempt {
   const stopping = new AbortController();
-  const figures: AttemptFigures = { transferred_bytes: 0, size_bytes: null, speed_bps: null };
-  const done = run(deps, claim, catalog, figures, stopping.signal).catch((error: unknown) => {
+  const errand: Errand = {
+    claim,
+    source: target(claim.source, catalog, claim.accountId),
+    destination: target(claim.destination, catalog, claim.accountId),
+    figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
+    signal: stopping.signal,
+  };
+  const done = run(deps, errand).catch((error: unknown) => {
     // The log could not be written: the lease runs out, and another mover takes over.
     deps.logger.error({ err: error, transfer_id: claim.transferId, claim_id: claim.claimId }, 'an attempt could not be recorded');
   });
-  return { claim, figures, stop: (reason) => stopping.abort(reason), done };
+  return { claim, figures: errand.figures, stop: (reason) => stopping.abort(reason), done };
 }
 
-async function run(
-  deps: AttemptDeps,
-  claim: Claim,
-  catalog: ConfiguredEndpoint[],
-  figures: AttemptFigures,
-  signal: AbortSignal,
-): Promise<void> {
+async function run(deps: AttemptDeps, errand: Errand): Promise<void> {
+  const { claim, source, destination } = errand;
   const { transferId, claimId, accountId } = claim;
   const cause = { actor: deps.actor, accountId, correlationId: claimId };
-  const source = target(claim.source, catalog, accountId);
-  const destination = target(claim.destination, catalog, accountId);
   const versions = { source: version(source), destination: version(destination) };
   const started = await startTransfer(deps, transferId, { claimId, ...versions }, cause);
-  await recordInJobs(deps.sql, asStored(started));
+  await deps.record(started);
   if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return;
 
-  const outcome = await attempt(deps, claim, source, destination, figures, signal);
+  const outcome = await attempt(deps, errand);
   if (outcome === 'lease_lost') return;
-  const ended = await endAttempt(deps, transferId, claimId, outcome, cause);
-  await recordInJobs(deps.sql, asStored(ended));
+  await deps.record(await endAttempt(deps, transferId, claimId, outcome, cause));
 }
 
-async function attempt(
-  deps: AttemptDeps,
-  claim: Claim,
-  source: Target | null,
-  destination: Target | null,
-  figures: AttemptFigures,
-  signal: AbortSignal,
-): Promise<Outcome | 'lease_lost'> {
+async function attempt(deps: AttemptDeps, errand: Errand): Promise<Outcome | 'lease_lost'> {
+  const { claim, signal } = errand;
+  const figures = () => ({ ...errand.figures });
   try {
-    if (!source) {
-      const message = 'No endpoint that this account may use matches the source';
-      throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
-    }
-    if (!destination)
-      throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
-    await refuseHeldSignIns(deps.sql, source, destination);
-    return await moveBetween(deps, claim, source, destination, figures, signal);
+    return await moveBetween(deps, errand, readySource(errand), readyDestination(errand));
   } catch (error) {
     if (error instanceof LeaseLost || signal.reason === 'lease_lost') return 'lease_lost';
-    if (signal.reason === 'shutdown') return { type: 'released', figures: { ...figures } };
+    if (signal.reason === 'shutdown') return { type: 'released', figures: figures() };
     const failure = toFailure(error);
-    if (failure.code === 'auth_failed' && !(error instanceof SignInHeld))
-      await holdSignIn(deps.sql, sideOf(failure.phase, source, destination));
+    const refused = refusedSignIn(errand, failure.phase);
+    if (failure.code === 'auth_failed' && refused) await holdSignIn(deps.sql, refused.configured);
     const log = { err: error, transfer_id: claim.transferId, claim_id: claim.claimId, code: failure.code, phase: failure.phase };
     if (failure.code === 'internal_error') deps.logger.error(log, 'an attempt failed in an unforeseen way');
     else deps.logger.info(log, 'an attempt failed');
-    return { type: 'failed', failure, figures: { ...figures }, retryDelays: deps.retryDelays };
+    return { type: 'failed', failure, figures: figures(), retryDelays: deps.retryDelays };
   }
 }
 
-/** A sign-in that was refused a moment ago is not tried again. */
-class SignInHeld extends AttemptError {}
-
-async function refuseHeldSignIns(sql: Sql, source: Target, destination: Target): Promise<void> {
-  const held = await heldSignIns(sql, [source.configured, destination.configured]);
-  const sides = { source_sign_in: source, destination_sign_in: destination } as const;
-  for (const [phase, { configured }] of Object.entries(sides) as [keyof typeof sides, Target][]) {
-    if (held.has(configured.endpoint_id)) throw new SignInHeld({ code: 'auth_failed', message: 'Authentication failed', phase });
+function readySource({ source }: Errand): Target {
+  if (!source) {
+    const message = 'No endpoint that this account may use matches the source';
+    throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
   }
+  if (source.held) throw new AttemptError({ code: 'auth_failed', message: 'Authentication failed', phase: 'source_sign_in' });
+  return source;
 }
 
-function sideOf(phase: TransferPhase, source: Target | null, destination: Target | null): ConfiguredEndpoint {
-  return ((phase === 'source_sign_in' ? source : destination) as Target).configured;
+function readyDestination({ destination }: Errand): Target {
+  if (!destination) {
+    throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
+  }
+  if (destination.held) throw new AttemptError({ code: 'auth_failed', message: 'Authentication failed', phase: 'destination_sign_in' });
+  return destination;
 }
 
-async function moveBetween(
-  deps: AttemptDeps,
-  claim: Claim,
-  source: Target,
-  destination: Target,
-  figures: AttemptFigures,
-  signal: AbortSignal,
-): Promise<Outcome> {
+/** The side that has just refused a sign-in; null where it was not even tried. */
+function refusedSignIn({ source, destination }: Errand, phase: string): Target | null {
+  const side = phase === 'source_sign_in' ? source : destination;
+  return side && !side.held ? side : null;
+}
+
+async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand, source: Target, destination: Target): Promise<Outcome> {
   const from = await deps.sources.lend(source.configured);
   try {
     const to = await deps.destinations.lend(destination.configured);
@@ -147,7 +152,7 @@ async function moveBetween(
         figures,
         slots: deps.slots,
         createHasher: deps.createHasher,
-        save: (record) => saveResumeRecord(deps.sql, claim, record),
+        save: (record) => deps.saveRecord({ claim, record }),
         signal,
       });
       return { type: 'completed', sizeBytes: bytes, speedBps: figures.speed_bps, checksumSha256: sha256, verification };
@@ -159,9 +164,9 @@ async function moveBetween(
   }
 }
 
-function target(uri: string, catalog: ConfiguredEndpoint[], accountId: string): Target | null {
-  const match = matchEndpoint(parseTransferUri(uri, 'uri'), catalog, accountId);
-  return match && { configured: match.endpoint, path: match.path };
+function target(uri: string, { endpoints, held }: Catalog, accountId: string): Target | null {
+  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
+  return match && { configured: match.endpoint, path: match.path, held: held.has(match.endpoint.endpoint_id) };
 }
 
 function version(match: Target | null) {

@@ -116,5 +116,6 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
     ...endpoint,
     openSource: (path, signal) => guarded(() => endpoint.openSource(path, signal)),
     openDestination: (path, options) => guarded(() => endpoint.openDestination(path, options)),
+    removeLeftovers: (path, leftovers) => guarded(() => endpoint.removeLeftovers(path, leftovers)),
   };
 }

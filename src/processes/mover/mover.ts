@@ -2,17 +2,19 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Vault } from '../../adapters/vault.ts';
+import { createBatcher } from '../../batcher.ts';
 import { createBell } from '../../bell.ts';
 import { newId } from '../../domain/ids.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { claimTransfers, renewLeases } from '../claims.ts';
-import { JOBS_CHANNEL } from '../jobs.ts';
+import { claimTransfers, type ResumeSave, renewLeases, saveResumeRecords } from '../claims.ts';
+import { JOBS_CHANNEL, type JobRecorder } from '../jobs.ts';
 import { type Attempt, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
 import { createEndpointPool } from './endpoint-pool.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
+import { heldSignIns } from './sign-in-holds.ts';
 import { createSlotPool } from './slots.ts';
 
 /** Memory for bytes under way: 20 slots of 8 MiB in a process, whatever moves. */
@@ -21,6 +23,7 @@ const SLOT_BYTES = 8 * 1024 * 1024;
 /** Up to here sending it to another thread costs more than the hash. */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
+const GATHER_MS = 5;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
 /** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
@@ -30,6 +33,7 @@ const NEWEST = 0.1;
 
 export interface MoverDeps extends ConsumerDeps {
   vault: Vault;
+  record: JobRecorder;
   /** Transfers that move at once. */
   slots: number;
   retryDelays: number[];
@@ -48,6 +52,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const hashThread = createHashThread();
   const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
   const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
+  const saveRecord = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
   const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
   const slots = createSlotPool(SLOTS, SLOT_BYTES);
   const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
@@ -56,14 +61,15 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
 
-  const attemptDeps = { ...deps, actor: `mover:${processId}`, sources, destinations, createHasher, slots };
+  const attemptDeps = { ...deps, actor: `mover:${processId}`, sources, destinations, createHasher, saveRecord, slots };
 
   async function claimSome(): Promise<number> {
     const free = deps.slots - attempts.size;
     if (free <= 0) return 0;
     const claims = await claimTransfers(deps.sql, processId, free);
     if (claims.length === 0) return 0;
-    const catalog = await listEndpoints(deps.sql);
+    const [catalogued, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
+    const catalog = { endpoints: catalogued, held };
     for (const claim of claims) {
       const attempt = beginAttempt(attemptDeps, claim, catalog);
       const startedAt = performance.now();
@@ -124,7 +130,9 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
       return 0;
     });
+    // What becomes due or free in a moment is claimed together.
     if (claimed === 0) await bell.wait(LOOK_MS);
+    else await sleep(GATHER_MS);
   }
 
   await listening.unlisten().catch(() => undefined);

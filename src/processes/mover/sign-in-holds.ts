@@ -11,12 +11,11 @@ export async function holdSignIn(sql: Sql, { endpoint_id, credentials_record }: 
     on conflict (endpoint_id) do update set credentials_record = excluded.credentials_record, until = excluded.until`;
 }
 
-/** Those of the endpoints whose sign-in was refused within the last minute, with the credentials that they still have. */
-export async function heldSignIns(sql: Sql, endpoints: ConfiguredEndpoint[]): Promise<Set<string>> {
+/** Endpoints whose sign-in was refused within the last minute, with the credentials that they still have. */
+export async function heldSignIns(sql: Sql): Promise<Set<string>> {
   const rows = await sql<{ endpoint_id: string }[]>`
     select h.endpoint_id from work.sign_in_holds h
-      join unnest(${endpoints.map(({ endpoint_id }) => endpoint_id)}::text[], ${endpoints.map(({ credentials_record }) => credentials_record)}::text[])
-        as e(endpoint_id, credentials_record) using (endpoint_id, credentials_record)
+      join read.endpoints e on e.endpoint_id = h.endpoint_id and e.state ->> 'credentials_record' = h.credentials_record
      where h.until > now()`;
   return new Set(rows.map(({ endpoint_id }) => endpoint_id));
 }
