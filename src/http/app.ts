@@ -28,6 +28,9 @@ import { validatorCompiler } from './validation.ts';
 /** Within this a request has to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
+/** How often a server that closes looks for connections that have become idle. */
+const IDLE_CHECK_MS = 50;
+
 export interface HttpServerDeps extends TransferRoutesDeps {
   sql: Sql;
   logger: Logger;
@@ -75,6 +78,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
 
+  app.addHook('preClose', async () => closeConnectionsOnceIdle(app));
+
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
     if (isApi(request) || request.routeOptions.config.scope !== undefined) await authenticate(turnstile, request, reply);
@@ -98,6 +103,12 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await app.register(healthRoutes(deps.health));
     await app.register(metricsRoute(deps.metrics));
   };
+}
+
+/** Closing alone ends the connections that are idle when it begins; those that are at work then would be kept alive after it. */
+function closeConnectionsOnceIdle({ server }: FastifyInstance): void {
+  const timer = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
+  server.once('close', () => clearInterval(timer));
 }
 
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {

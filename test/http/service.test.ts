@@ -46,6 +46,26 @@ describeWithPostgres('health, metrics and documentation', () => {
     expect((await api.ask('GET', '/docs/json', { key: null })).body.openapi).toBe('3.1.0');
   });
 
+  test('answers what it has begun when it is told to close', async () => {
+    const { commands } = api.installation;
+    const appended = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const waitFor: typeof commands.waitFor = async (...args) => {
+      appended.resolve();
+      await goOn.promise;
+      return commands.waitFor(...args);
+    };
+    const server = await api.startServer({ commands: { ...commands, waitFor } });
+    const json = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+    const answer = server.ask('POST', '/v1/transfers', { json });
+    await appended.promise;
+    const closed = server.app.close();
+    goOn.resolve();
+    expect(await answer).toMatchObject({ status: 201 });
+    await closed;
+    await expect(server.ask('GET', '/v1/transfers')).rejects.toThrow();
+  });
+
   test('speaks https where it has a certificate', async (context) => {
     const certificates = await createCertificates().catch((error: Error) => context.skip(error.message));
     const server = await api.startServer({ tls: certificates.valid });
