@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import type { Event } from './event.ts';
+import { type Event, hasData } from './event.ts';
 import type { TransferErrorCode } from './transfer-errors.ts';
 
 export const PROTOCOLS = ['sftp', 'ftps', 's3', 'azure'] as const;
@@ -175,8 +175,9 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
   return [{ type: 'endpoint.updated', data: definitionOf({ ...state, settings: { ...settings, host_key_sha256: hostKey } }) }];
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the state as it was. */
+/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
 export function evolve(state: EndpointState, event: Event): EndpointState {
+  if (!hasData(event)) return state;
   const known = event as EndpointEvent;
   if (state.status === 'none') {
     return known.type === 'endpoint.configured' ? { ...known.data, status: 'configured', paused: false, unreachable_since: null } : state;

@@ -19,6 +19,11 @@ export interface Event<Type extends string = string, Data = unknown> {
   data: Data;
 }
 
+/** False for an event that nobody of ours can have written: `evolve` leaves it alone. */
+export function hasData({ data }: Event): boolean {
+  return typeof data === 'object' && data !== null;
+}
+
 /** An event ready to be appended: its place in the stream is the writer's claim, which the append proves. */
 export interface NewEvent<E extends Event = Event> {
   /** `evt_` + ULID, strictly increasing within a stream. */

@@ -1,4 +1,4 @@
-import { incrementBase32, TIME_LEN, ulid } from 'ulid';
+import { incrementBase32, ulid } from 'ulid';
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
@@ -18,6 +18,6 @@ export function isId(prefix: IdPrefix, text: string): boolean {
 export function nextEventId(previous: string | null, now: number): string {
   const fresh = newId('evt', now);
   if (previous === null || fresh > previous) return fresh;
-  const last = previous.slice('evt_'.length);
-  return `evt_${last.slice(0, TIME_LEN)}${incrementBase32(last.slice(TIME_LEN))}`;
+  // All of it, not its random part alone: where that is at its end, the time carries on.
+  return `evt_${incrementBase32(previous.slice('evt_'.length))}`;
 }

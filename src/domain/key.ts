@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import type { Event } from './event.ts';
+import { type Event, hasData } from './event.ts';
 
 export const SCOPES = [
   'transfers:read',
@@ -70,8 +70,9 @@ function announceExpiry(now: string, state: Exclude<KeyState, { status: 'none' }
   return [{ type: 'key.expiring_soon', data: { key_id, name, expires_at, days_remaining } }];
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the state as it was. */
+/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
 export function evolve(state: KeyState, event: Event): KeyState {
+  if (!hasData(event) || state.status === 'revoked') return state;
   const known = event as KeyEvent;
   if (state.status === 'none') {
     return known.type === 'key.created' ? { ...known.data, status: 'active', revoked_at: null, announced: false } : state;

@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import type { Event } from './event.ts';
+import { type Event, hasData } from './event.ts';
 import { type AttemptFailure, type TransferError, transferError } from './transfer-errors.ts';
 
 export const TRANSFER_STATUSES = ['pending', 'queued', 'in_progress', 'completed', 'failed', 'cancelled'] as const;
@@ -111,6 +111,11 @@ export type Transfer = { facts: TransferFacts } & (
   | { status: 'failed'; failed_at: string }
   | { status: 'cancelled'; cancelled_at: string }
 );
+
+/** Nothing follows any more. */
+export function isEnded(state: { status: string }): boolean {
+  return state.status === 'completed' || state.status === 'failed' || state.status === 'cancelled';
+}
 
 export type TransferState = { status: 'none' } | Transfer;
 
@@ -239,8 +244,18 @@ function notFound(): DomainError {
   return new DomainError('not_found', 'There is no such transfer');
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the state as it was. */
+const MAY_FOLLOW = new Map<string, readonly TransferState['status'][]>([
+  ['transfer.created', ['none']],
+  ['transfer.queued', ['pending', 'in_progress']],
+  ['transfer.in_progress', ['queued']],
+  ['transfer.completed', ['in_progress']],
+  ['transfer.failed', ['in_progress']],
+  ['transfer.cancelled', ['pending', 'queued']],
+]);
+
+/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
 export function evolve(state: TransferState, event: Event): TransferState {
+  if (!hasData(event) || !MAY_FOLLOW.get(event.type)?.includes(state.status)) return state;
   const known = event as TransferEvent;
   if (state.status === 'none') return known.type === 'transfer.created' ? created(known.data) : state;
   const { facts } = state;

@@ -135,17 +135,22 @@ function matchHost(uri: TransferUri, settings: EndpointSettings): string | null 
     case 'ftps':
       return matchesServer(uri, settings, settings.tls === 'implicit' ? 990 : 21) ? underBase(uri.path, settings) : null;
     case 's3':
-      return uri.authority === settings.bucket ? underBase(uri.path, settings) : null;
+      return uri.authority === settings.bucket.toLowerCase() ? underBase(uri.path, settings) : null;
     case 'azure': {
       const container = `/${settings.container}`;
-      const inContainer = uri.authority === settings.account && uri.path.startsWith(`${container}/`);
+      const inContainer = uri.authority === settings.account.toLowerCase() && uri.path.startsWith(`${container}/`);
       return inContainer ? underBase(uri.path.slice(container.length), settings) : null;
     }
   }
 }
 
 function matchesServer(uri: TransferUri, settings: { host: string; port: number }, defaultPort: number): boolean {
-  return uri.authority === settings.host.toLowerCase() && (uri.port ?? defaultPort) === settings.port;
+  return hostName(uri.authority) === hostName(settings.host) && (uri.port ?? defaultPort) === settings.port;
+}
+
+/** A host as it is compared: an IPv6 address stands in brackets in a URI, and without them where it is dialled. */
+function hostName(text: string): string {
+  return text.toLowerCase().replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
 function underBase(path: string, settings: EndpointSettings): string | null {
