@@ -52,7 +52,8 @@ export async function startService(bench: Bench, { databaseUrl, endpoints, roles
   bench.defer(() => server.kill());
   const url = await untilReady(server.child.stdout as NodeJS.ReadableStream);
 
-  const sql = connect(databaseUrl, { max: 2 });
+  // What we look up ourselves is no statement of the service's.
+  const sql = connect(databaseUrl, { max: 2, settings: bench.options.profile ? { log_min_duration_statement: -1 } : {} });
   bench.defer(() => sql.end({ timeout: 1 }));
   return {
     url,
