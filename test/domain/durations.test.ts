@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { parseDuration } from '../../src/domain/durations.ts';
+
+describe('parseDuration', () => {
+  it.each([
+    ['250ms', 250],
+    ['30s', 30_000],
+    ['15m', 900_000],
+    ['12h', 43_200_000],
+    ['90d', 7_776_000_000],
+    ['0s', 0],
+    [' 1s ', 1_000],
+    ['999999999d', 999_999_999 * 86_400_000],
+  ])('%j', (text, ms) => {
+    expect(parseDuration(text)).toBe(ms);
+  });
+
+  it.each(['', '30', 's', '-1s', '1.5h', '1e3s', '1 s', '1w', '1S', '30s15m', '9999999999s', '٣s', 'never', 'constructor'])(
+    'refuses %j',
+    (text) => {
+      expect(() => parseDuration(text)).toThrow(expect.objectContaining({ name: 'DomainError', code: 'validation_failed' }));
+    },
+  );
+});

@@ -1,0 +1,158 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ConnectivityLost, EndpointCommand, EndpointDefinition, EndpointEvent } from '../../src/domain/endpoint.ts';
+import * as endpoint from '../../src/domain/endpoint.ts';
+import type { DomainErrorCode } from '../../src/domain/errors.ts';
+import { outcomeOf, specify, stateAfter } from '../support/decider.ts';
+import { endpointConfigured, sftpSettings, T1, T2 } from '../support/samples.ts';
+
+const given = specify(endpoint);
+const HOST_KEY = `SHA256:${'a'.repeat(43)}`;
+const LOST: ConnectivityLost = {
+  endpoint_id: endpointConfigured().endpoint_id,
+  name: 'files',
+  protocol: 'sftp',
+  host: 'files.example.com',
+  last_success_at: null,
+  detected_at: T1,
+  error: { code: 'timeout', message: 'no answer' },
+};
+
+const configured: EndpointEvent = { type: 'endpoint.configured', data: endpointConfigured() };
+const paused: EndpointEvent = { type: 'endpoint.paused', data: {} };
+const removed: EndpointEvent = { type: 'endpoint.removed', data: {} };
+const lost: EndpointEvent = { type: 'endpoint.connectivity_lost', data: LOST };
+const pinned: EndpointEvent = { type: 'endpoint.updated', data: definition({ host_key_sha256: HOST_KEY }) };
+const credentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
+
+function definition(settings: Parameters<typeof sftpSettings>[0] = {}, changes: Partial<EndpointDefinition> = {}): EndpointDefinition {
+  return { max_connections: 8, accounts: null, overwrite: true, settings: sftpSettings(settings), ...changes };
+}
+
+const HISTORIES = {
+  none: [],
+  configured: [configured],
+  paused: [configured, paused],
+  unreachable: [configured, lost],
+  removed: [configured, removed],
+} satisfies Record<string, EndpointEvent[]>;
+type Status = keyof typeof HISTORIES;
+const STATUSES = Object.keys(HISTORIES) as Status[];
+
+describe('every command in every state', () => {
+  const gone: Partial<Record<Status, DomainErrorCode>> = { none: 'not_found', removed: 'not_found' };
+  const always = (type: EndpointEvent['type']) => ({ configured: type, paused: type, unreachable: type });
+  const table: [EndpointCommand, Partial<Record<Status, EndpointEvent['type'] | DomainErrorCode>>][] = [
+    [{ type: 'configure', data: endpointConfigured() }, { none: 'endpoint.configured' }],
+    [
+      { type: 'update', definition: definition({ port: 2222 }), credentials: null },
+      { ...gone, ...always('endpoint.updated') },
+    ],
+    [
+      { type: 'accept_host_key', host_key_sha256: HOST_KEY },
+      { ...gone, ...always('endpoint.updated') },
+    ],
+    [{ type: 'pause' }, { ...gone, configured: 'endpoint.paused', unreachable: 'endpoint.paused' }],
+    [{ type: 'resume' }, { ...gone, paused: 'endpoint.resumed' }],
+    [{ type: 'remove' }, { none: 'not_found', ...always('endpoint.removed') }],
+    [
+      { type: 'lose_connectivity', data: LOST },
+      { ...gone, configured: 'endpoint.connectivity_lost', paused: 'endpoint.connectivity_lost' },
+    ],
+    [
+      { type: 'restore_connectivity', now: T2 },
+      { ...gone, unreachable: 'endpoint.connectivity_restored' },
+    ],
+  ];
+
+  for (const [command, outcomes] of table) {
+    it.each(STATUSES)(`${command.type}: %s`, (status) => {
+      const outcome = outcomeOf(endpoint, HISTORIES[status], command);
+      expect(typeof outcome === 'string' ? outcome : outcome.map(({ type }) => type)).toEqual(
+        outcomes[status]?.startsWith('endpoint.') ? [outcomes[status]] : (outcomes[status] ?? []),
+      );
+    });
+  }
+});
+
+describe('an update', () => {
+  it('says nothing where nothing changed', () => {
+    given([configured]).when({ type: 'update', definition: definition(), credentials: null }).yields([]);
+  });
+
+  it('changes settings and credentials each in an event of its own', () => {
+    const changed = definition({ port: 2222 }, { accounts: ['acc_a'] });
+    given([configured])
+      .when({ type: 'update', definition: changed, credentials })
+      .yields([
+        { type: 'endpoint.updated', data: changed },
+        { type: 'endpoint.credentials_replaced', data: credentials },
+      ]);
+  });
+
+  it('keeps the accepted host key of the same server, and forgets it with the server', () => {
+    given([configured, pinned]).when({ type: 'update', definition: definition(), credentials: null }).yields([]);
+    for (const moved of [{ port: 2222 }, { host: 'other.example.com' }]) {
+      const update: EndpointEvent = { type: 'endpoint.updated', data: definition({ ...moved, host_key_sha256: null }) };
+      given([configured, pinned])
+        .when({ type: 'update', definition: definition(moved), credentials: null })
+        .yields([update]);
+    }
+  });
+
+  it('takes the host key that it names', () => {
+    const other = definition({ host_key_sha256: `SHA256:${'b'.repeat(43)}` });
+    given([configured, pinned])
+      .when({ type: 'update', definition: other, credentials: null })
+      .yields([{ type: 'endpoint.updated', data: other }]);
+  });
+});
+
+describe('a host key', () => {
+  it('is accepted once', () => {
+    given([configured]).when({ type: 'accept_host_key', host_key_sha256: HOST_KEY }).yields([pinned]);
+    given([configured, pinned]).when({ type: 'accept_host_key', host_key_sha256: HOST_KEY }).yields([]);
+  });
+
+  it('belongs to SFTP', () => {
+    const settings = { protocol: 'azure', account: 'a', container: 'c', prefix: '', endpoint_url: null, ca_pem: null } as const;
+    given([{ type: 'endpoint.configured', data: endpointConfigured({ settings }) }])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields('validation_failed');
+  });
+});
+
+describe('evolve', () => {
+  it('keeps what the events said', () => {
+    const events: EndpointEvent[] = [configured, pinned, paused, lost, { type: 'endpoint.credentials_replaced', data: credentials }];
+    expect(stateAfter(endpoint, events)).toEqual({
+      ...endpointConfigured({ settings: sftpSettings({ host_key_sha256: HOST_KEY }), ...credentials }),
+      status: 'configured',
+      paused: true,
+      unreachable_since: T1,
+    });
+  });
+
+  it('leaves nothing of a removed one but its id and name', () => {
+    const { endpoint_id, name } = endpointConfigured();
+    expect(stateAfter(endpoint, [configured, removed, paused, pinned])).toEqual({ status: 'removed', endpoint_id, name });
+  });
+
+  it('never throws, whatever was stored', () => {
+    const types = [
+      'configured',
+      'updated',
+      'credentials_replaced',
+      'paused',
+      'resumed',
+      'removed',
+      'connectivity_lost',
+      'connectivity_restored',
+    ];
+    fc.assert(
+      fc.property(fc.constantFrom(...STATUSES), fc.constantFrom(...types, 'else'), fc.anything(), (status, type, data) => {
+        endpoint.evolve(stateAfter(endpoint, HISTORIES[status]), { type: `endpoint.${type}`, data });
+      }),
+    );
+  });
+});

@@ -1,0 +1,97 @@
+import type { EndpointConfigured, SftpSettings } from '../../src/domain/endpoint.ts';
+import type { KeyCreated } from '../../src/domain/key.ts';
+import type { AttemptFigures, TransferCreated, TransferEvent, TransferStarted, Verification } from '../../src/domain/transfer.ts';
+import { transferError } from '../../src/domain/transfer-errors.ts';
+
+export const T0 = '2026-03-01T10:00:00.000Z';
+export const T1 = '2026-03-01T10:00:05.000Z';
+export const T2 = '2026-03-01T10:01:00.000Z';
+
+export const FIGURES: AttemptFigures = { transferred_bytes: 0, size_bytes: 1000, speed_bps: null };
+export const VERIFICATION: Verification = {
+  size: true,
+  source_unchanged: true,
+  destination_checksum: 'none',
+  read_back: false,
+  atomic_replace: true,
+};
+
+export function transferCreated(changes: Partial<TransferCreated> = {}): TransferCreated {
+  return {
+    transfer_id: 'txr_01JNQ0000000000000000000T1',
+    account_id: 'acc_default',
+    file_name: 'a.csv',
+    source: 'sftp://from/a.csv',
+    destination: 'sftp://to/in/a.csv',
+    source_uri: 'sftp://from/a.csv',
+    destination_uri: 'sftp://to/in/',
+    priority: 'normal',
+    notify_on_complete: false,
+    metadata: {},
+    source_endpoint_id: 'end_1',
+    destination_endpoint_id: 'end_2',
+    created_at: T0,
+    estimated_start: T0,
+    ...changes,
+  };
+}
+
+export function started(claim_id = 'clm_1', started_at = T0): TransferStarted {
+  return { claim_id, started_at, source_endpoint: { id: 'end_1', revision: 0 }, destination_endpoint: { id: 'end_2', revision: 3 } };
+}
+
+const TIMED_OUT = transferError({ code: 'timeout', message: 'no answer', phase: 'read' }, 1, T1);
+
+/** What may happen to a transfer after it was created, by the name of what happens. */
+export const TRANSFER_EVENTS = {
+  admitted: { type: 'transfer.queued', data: { reason: 'admitted' } },
+  started: { type: 'transfer.in_progress', data: started() },
+  retry: { type: 'transfer.queued', data: { reason: 'retry', error: TIMED_OUT, attempt: 1, not_before: T2, ...FIGURES } },
+  lost: { type: 'transfer.queued', data: { reason: 'mover_lost', claim_id: 'clm_1', lost_in_a_row: 1, ...FIGURES } },
+  completed: {
+    type: 'transfer.completed',
+    data: {
+      completed_at: T1,
+      size_bytes: 1000,
+      speed_bps: 1600,
+      duration_ms: 5000,
+      checksum_sha256: 'ab'.repeat(32),
+      verification: VERIFICATION,
+    },
+  },
+  failed: { type: 'transfer.failed', data: { error: { ...TIMED_OUT, retryable: false }, failed_at: T1, ...FIGURES } },
+  cancelled: { type: 'transfer.cancelled', data: { cancelled_at: T1 } },
+} as const satisfies Record<string, TransferEvent>;
+
+export function sftpSettings(changes: Partial<SftpSettings> = {}): SftpSettings {
+  return { protocol: 'sftp', host: 'files.example.com', port: 22, base_path: '/', username: 'waybill', host_key_sha256: null, ...changes };
+}
+
+export function endpointConfigured(changes: Partial<EndpointConfigured> = {}): EndpointConfigured {
+  return {
+    endpoint_id: 'end_01JNQ0000000000000000000E1',
+    name: 'files',
+    max_connections: 8,
+    accounts: null,
+    overwrite: true,
+    settings: sftpSettings(),
+    credentials_record: 'vlt_1',
+    sign_in: 'password',
+    configured_at: T0,
+    ...changes,
+  };
+}
+
+export function keyCreated(changes: Partial<KeyCreated> = {}): KeyCreated {
+  return {
+    key_id: 'key_01JNQ0000000000000000000K1',
+    account_id: 'acc_default',
+    name: 'ci',
+    scopes: ['transfers:read'],
+    sha256: '00'.repeat(32),
+    last_four: 'abcd',
+    expires_at: '2026-03-11T10:00:00.000Z',
+    created_at: T0,
+    ...changes,
+  };
+}
