@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { Registry } from 'prom-client';
-import { createHealth } from './health.ts';
+import { createHealth, type Health } from './health.ts';
 import { createHttpServer } from './http/app.ts';
 import type { Installation } from './installation.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
 import { runAdmission } from './processes/admission.ts';
 import { runHousekeeping } from './processes/housekeeping.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/jobs.ts';
@@ -32,6 +32,7 @@ export async function startService(installation: Installation, roles: readonly R
   const { logger } = installation;
   await refuseWrongLog(installation);
   const health = createHealth(installation);
+  const metrics = createMetrics(installation);
   const stopping = new AbortController();
   const { signal } = stopping;
   const running: Promise<void>[] = [];
@@ -53,11 +54,16 @@ export async function startService(installation: Installation, roles: readonly R
     const record = createJobRecorder(installation.sql);
     consume(dispatchConsumer);
     run(runAdmission({ ...installation, record }, signal));
-    run(runMover({ ...installation, record, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS }, signal));
+    run(
+      runMover(
+        { ...installation, record, metrics: metrics.mover, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS },
+        signal,
+      ),
+    );
   }
   if (roles.includes('monitor')) run(runHousekeeping(installation, signal));
 
-  const listening = roles.includes('api') ? listen(installation, health) : Promise.resolve(null);
+  const listening = roles.includes('api') ? listen(installation, health, metrics) : Promise.resolve(null);
   const http = await listening.catch(async (error: unknown) => {
     stopping.abort();
     await Promise.all(running);
@@ -76,7 +82,7 @@ export async function startService(installation: Installation, roles: readonly R
   };
 }
 
-async function listen(installation: Installation, health: ReturnType<typeof createHealth>) {
+async function listen(installation: Installation, health: Health, metrics: Metrics) {
   const { config } = installation;
   const tls = config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) };
   const app = createHttpServer({
@@ -84,7 +90,7 @@ async function listen(installation: Installation, health: ReturnType<typeof crea
     rateLimit: config.rateLimit,
     trustedProxies: [...config.trustedProxies],
     health,
-    metrics: new Registry(),
+    metrics: metrics.registry,
     ...(tls ? { tls } : {}),
   });
   const url = await app.listen({ host: config.host, port: config.port });

@@ -11,7 +11,8 @@ export interface Claim {
   accountId: string;
   source: string;
   destination: string;
-  endpointIds: string[];
+  /** How long it waited after it was due. */
+  waitedSeconds: number;
   /** What the claim before this one saved; null at the first. */
   resumeRecord: unknown;
 }
@@ -24,6 +25,7 @@ interface Candidate {
   source_endpoint_id: string | null;
   destination_endpoint_id: string;
   resume_record: unknown;
+  waited_seconds: number;
 }
 
 /**
@@ -70,14 +72,15 @@ function nextCandidates(tx: Transaction, limit: number, full: string[], chosen: 
       select j.*, row_number() over (partition by j.account_id order by j.rank)
                   + (select count(*) from work.transfer_jobs m where m.claim_id is not null and m.account_id = j.account_id) as turn
         from accounts a cross join lateral (
-          select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record, rank
+          select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record, rank,
+                 extract(epoch from now() - due_at)::float8 as waited_seconds
             from work.transfer_jobs
            where account_id = a.account_id and status = 'queued' and claim_id is null and due_at <= now()
              and destination_endpoint_id <> all(${full}) and coalesce(source_endpoint_id, '') <> all(${full})
              and transfer_id <> all(${chosen.map(({ transfer_id }) => transfer_id)})
            order by rank limit ${limit}) j
     )
-    select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record
+    select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record, waited_seconds
       from due order by turn, rank limit ${limit}`;
 }
 
@@ -90,17 +93,15 @@ function takePlaces(room: Map<string, number>, { source_endpoint_id, destination
 
 async function save(tx: Transaction, processId: string, chosen: Candidate[]): Promise<Claim[]> {
   if (chosen.length === 0) return [];
-  const claims = chosen.map(
-    ({ transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record }) => ({
-      transferId: transfer_id,
-      claimId: newId('clm'),
-      accountId: account_id,
-      source,
-      destination,
-      endpointIds: [source_endpoint_id, destination_endpoint_id].filter((id) => id !== null),
-      resumeRecord: resume_record,
-    }),
-  );
+  const claims = chosen.map(({ transfer_id, account_id, source, destination, resume_record, waited_seconds }) => ({
+    transferId: transfer_id,
+    claimId: newId('clm'),
+    accountId: account_id,
+    source,
+    destination,
+    waitedSeconds: waited_seconds,
+    resumeRecord: resume_record,
+  }));
   // One that was cancelled in this moment is no longer as it was found.
   const taken = await tx<{ claim_id: string }[]>`
     with found as (

@@ -29,6 +29,8 @@ export interface AttemptDeps {
   /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
   saveRecord(save: { claim: Claim; record: ResumeRecord }): Promise<boolean>;
   slots: SlotPool;
+  /** Told of bytes that a destination has acknowledged. */
+  moved(bytes: number): void;
 }
 
 /** What there is to move between, as it was when the claim was taken. */
@@ -37,6 +39,9 @@ export interface Catalog {
   /** Ids of endpoints whose sign-in was refused a moment ago. */
   held: Set<string>;
 }
+
+/** How an attempt ended. `not_begun`: its transfer was cancelled, or claimed by another, before. */
+export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'released' | 'lease_lost' | 'not_begun' | 'not_recorded';
 
 /** Why an attempt is stopped from outside. */
 export type StopReason = 'shutdown' | 'lease_lost';
@@ -47,7 +52,7 @@ export interface Attempt {
   figures: AttemptFigures;
   stop(reason: StopReason): void;
   /** Resolves when the attempt has ended, whatever came of it. */
-  done: Promise<void>;
+  done: Promise<AttemptEnd>;
 }
 
 interface Target {
@@ -78,22 +83,28 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog):
   const done = run(deps, errand).catch((error: unknown) => {
     // The log could not be written: the lease runs out, and another mover takes over.
     deps.logger.error({ err: error, transfer_id: claim.transferId, claim_id: claim.claimId }, 'an attempt could not be recorded');
+    return 'not_recorded' as const;
   });
   return { claim, figures: errand.figures, stop: (reason) => stopping.abort(reason), done };
 }
 
-async function run(deps: AttemptDeps, errand: Errand): Promise<void> {
+async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
   const { claim, source, destination } = errand;
   const { transferId, claimId, accountId } = claim;
   const cause = { actor: deps.actor, accountId, correlationId: claimId };
   const versions = { source: version(source), destination: version(destination) };
   const started = await startTransfer(deps, transferId, { claimId, ...versions }, cause);
   await deps.record(started);
-  if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return;
+  if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return 'not_begun';
 
   const outcome = await attempt(deps, errand);
-  if (outcome === 'lease_lost') return;
-  await deps.record(await endAttempt(deps, transferId, claimId, outcome, cause));
+  if (outcome === 'lease_lost') return outcome;
+  const ended = await endAttempt(deps, transferId, claimId, outcome, cause);
+  await deps.record(ended);
+  // Nothing was appended: somebody else has decided meanwhile what comes of this transfer.
+  if (ended.events.length === 0) return 'lease_lost';
+  if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
+  return outcome.type === 'completed' ? 'completed' : 'released';
 }
 
 async function attempt(deps: AttemptDeps, errand: Errand): Promise<Outcome | 'lease_lost'> {
@@ -153,6 +164,7 @@ async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand
         slots: deps.slots,
         createHasher: deps.createHasher,
         save: (record) => deps.saveRecord({ claim, record }),
+        moved: deps.moved,
         signal,
       });
       return { type: 'completed', sizeBytes: bytes, speedBps: figures.speed_bps, checksumSha256: sha256, verification };

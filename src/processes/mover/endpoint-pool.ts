@@ -3,6 +3,7 @@ import type { Vault } from '../../adapters/vault.ts';
 import { CREDENTIALS } from '../../commands/endpoints.ts';
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import { HOLD_SECONDS } from './sign-in-holds.ts';
 
 /** An endpoint in use; its connections stay open for the next one when it is handed back. */
 export interface LentEndpoint {
@@ -87,28 +88,38 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
 
 /**
  * Until one file could be opened only one is tried at a time, and a refused sign-in is the answer to all
- * who waited: wrong credentials count once at the server, however many transfers are due.
+ * who come while it is held: wrong credentials count once at the server, however many transfers are due.
  */
 function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
   let proven = false;
   let proving: Promise<void> | null = null;
+  let refused: { error: FileError; until: number } | null = null;
 
   async function guarded<T>(work: () => Promise<T>): Promise<T> {
     while (!proven && proving) await proving;
-    if (proven) return work();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    promise.catch(() => undefined);
+    if (refused && performance.now() < refused.until) throw refused.error;
+    if (proven) return attempt(work);
+    const { promise, resolve } = Promise.withResolvers<void>();
     proving = promise;
+    try {
+      return await attempt(work);
+    } finally {
+      proving = null;
+      resolve();
+    }
+  }
+
+  async function attempt<T>(work: () => Promise<T>): Promise<T> {
     try {
       const result = await work();
       proven = true;
       return result;
     } catch (error) {
-      if (error instanceof FileError && error.code === 'auth_failed') reject(error);
+      if (error instanceof FileError && error.code === 'auth_failed') {
+        proven = false;
+        refused = { error, until: performance.now() + HOLD_SECONDS * 1_000 };
+      }
       throw error;
-    } finally {
-      proving = null;
-      resolve();
     }
   }
 

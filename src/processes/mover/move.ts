@@ -33,6 +33,8 @@ export interface Move {
   createHasher(size: number): Hasher;
   /** Keeps the record for a successor and renews the lease; false where the claim is lost. */
   save(record: ResumeRecord): Promise<boolean>;
+  /** Told of bytes that the destination has acknowledged. */
+  moved(bytes: number): void;
   signal: AbortSignal;
 }
 
@@ -161,6 +163,7 @@ async function moveOpened(
       onDelivered(bytes) {
         move.figures.transferred_bytes = deliveredBytes(state);
         speed.count(bytes);
+        move.moved(bytes);
         saver.saveSoon();
       },
     });

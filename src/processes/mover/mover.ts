@@ -9,9 +9,9 @@ import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { claimTransfers, type ResumeSave, renewLeases, saveResumeRecords } from '../claims.ts';
 import { JOBS_CHANNEL, type JobRecorder } from '../jobs.ts';
-import { type Attempt, beginAttempt } from './attempt.ts';
+import { type Attempt, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
-import { createEndpointPool } from './endpoint-pool.ts';
+import { createEndpointPool, type EndpointPool } from './endpoint-pool.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
 import { heldSignIns } from './sign-in-holds.ts';
@@ -31,9 +31,19 @@ const CUT_OFF_MS = 20_000;
 /** The share of the newest transfer in the mean duration that estimates rest on. */
 const NEWEST = 0.1;
 
+/** Told what a mover does. Times in seconds. */
+export interface MoverMetrics {
+  claimed(waited: number): void;
+  moved(bytes: number): void;
+  ended(end: AttemptEnd, took: number): void;
+  /** Hands over what tells how many connections are open. */
+  watchConnections(count: () => Promise<{ endpoint: string; side: 'source' | 'destination'; open: number }[]>): void;
+}
+
 export interface MoverDeps extends ConsumerDeps {
   vault: Vault;
   record: JobRecorder;
+  metrics: MoverMetrics;
   /** Transfers that move at once. */
   slots: number;
   retryDelays: number[];
@@ -61,7 +71,20 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
 
-  const attemptDeps = { ...deps, actor: `mover:${processId}`, sources, destinations, createHasher, saveRecord, slots };
+  const attemptDeps = {
+    ...deps,
+    actor: `mover:${processId}`,
+    sources,
+    destinations,
+    createHasher,
+    saveRecord,
+    slots,
+    moved: deps.metrics.moved,
+  };
+  deps.metrics.watchConnections(async () => [
+    ...(await connections('source', sources)),
+    ...(await connections('destination', destinations)),
+  ]);
 
   async function claimSome(): Promise<number> {
     const free = deps.slots - attempts.size;
@@ -74,9 +97,11 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       const attempt = beginAttempt(attemptDeps, claim, catalog);
       const startedAt = performance.now();
       attempts.set(claim.claimId, { attempt, renewedAt: startedAt });
-      void attempt.done.then(() => {
+      deps.metrics.claimed(claim.waitedSeconds);
+      void attempt.done.then((end) => {
         attempts.delete(claim.claimId);
         const took = performance.now() - startedAt;
+        deps.metrics.ended(end, took / 1_000);
         meanMs = meanMs === null ? took : meanMs * (1 - NEWEST) + took * NEWEST;
         bell.ring();
       });
@@ -145,4 +170,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await Promise.all([sources.close(), destinations.close()]);
   await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
   await deps.sql`delete from work.movers where process_id = ${processId}`.catch(() => undefined);
+}
+
+async function connections<Side extends string>(side: Side, pool: EndpointPool) {
+  return [...(await pool.connections())].map(([endpoint, open]) => ({ endpoint, side, open }));
 }

@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 
-const HOLD_SECONDS = 60;
+export const HOLD_SECONDS = 60;
 
 /** After a refused sign-in nobody signs in to the endpoint for a minute, unless it is given other credentials. */
 export async function holdSignIn(sql: Sql, { endpoint_id, credentials_record }: ConfiguredEndpoint): Promise<void> {
