@@ -1,0 +1,249 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { removeEndpoint } from '../../src/commands/endpoints.ts';
+import type { Transfer } from '../../src/domain/transfer.ts';
+import { freePort } from '../support/free-port.ts';
+import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+import { type SshSignInServer, startSshSignInServer } from '../support/ssh-sign-in-server.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { describeTransfers, filesBelow, historyOf, sha256Of, storyOf, until } from '../support/transfers.ts';
+
+const ONE_ATTEMPT = ['created', 'queued: admitted', 'in_progress', 'failed'];
+const PINNED_TO_ANOTHER = `SHA256:${'A'.repeat(43)}`;
+const RETRY_DELAYS_MS = [150, 300];
+
+await describeTransfers('transfers that fail', () => {
+  let installation: TestInstallation;
+  let alpha: SftpServer;
+  let beta: SftpServer;
+  let readOnly: SftpServer;
+  let prying: SshSignInServer;
+  let roles: RunningRoles;
+
+  beforeAll(async () => {
+    const settings = { WAYBILL_TRANSFER_RETRY_DELAYS: RETRY_DELAYS_MS.map((delay) => `${delay}ms`).join(',') };
+    [installation, alpha, beta, readOnly, prying] = await Promise.all([
+      openTestInstallation(settings),
+      startSftpServer(),
+      startSftpServer(),
+      startSftpServer({ readOnly: true }),
+      startSshSignInServer('password', 'the password'),
+    ]);
+    roles = await startRoles(installation);
+    await configureSftp(installation, 'alpha', alpha);
+    await configureSftp(installation, 'beta', beta);
+    writeFileSync(join(alpha.root, 'file'), 'file');
+  });
+
+  afterAll(async () => {
+    await roles?.stop();
+    await Promise.all([installation?.close(), alpha?.stop(), beta?.stop(), readOnly?.stop(), prying?.stop()]);
+  });
+
+  async function failing(source: string, destination: string): Promise<{ id: string; failed: Extract<Transfer, { status: 'failed' }> }> {
+    const id = await submit(installation, source, destination);
+    return { id, failed: (await untilStatus(installation, id, ['failed', 'completed'])) as Extract<Transfer, { status: 'failed' }> };
+  }
+
+  /** Fails at once, at its first attempt, and says what to do. */
+  async function failsForGood(source: string, destination: string, error: Record<string, unknown>): Promise<void> {
+    const { id, failed } = await failing(source, destination);
+    expect(failed).toMatchObject({ status: 'failed', facts: { retry_count: 0, error: { ...error, retryable: false, attempts: 1 } } });
+    expect(failed.facts.error?.advice).toMatch(/^[A-Z].{30,}/);
+    expect(failed.facts.error?.occurred_at).toBe(failed.failed_at);
+    expect(await storyOf(installation, id)).toEqual(ONE_ATTEMPT);
+  }
+
+  const pryingEndpoint = (name: string, hostKey: string | null) =>
+    configureSftp(installation, name, { ...alpha, port: prying.port }, { password: 'the password', host_key_sha256: hostKey });
+
+  test('a wrong password', async (ctx) => {
+    if (alpha.password === undefined) return ctx.skip('OpenSSH checks passwords for root only');
+    await configureSftp(installation, 'wrong-password', alpha, { password: 'not it' });
+    await failsForGood('sftp://wrong-password/file', 'sftp://beta/x', {
+      code: 'auth_failed',
+      message: 'Authentication failed',
+      phase: 'source_sign_in',
+    });
+  });
+
+  test('a key that the server does not take', async () => {
+    await configureSftp(installation, 'wrong-key', beta, { private_key: alpha.privateKey });
+    const error = { code: 'auth_failed', message: 'Authentication failed', phase: 'destination_sign_in' };
+    await failsForGood('sftp://alpha/file', 'sftp://wrong-key/x', error);
+  });
+
+  test.each([
+    ['source_sign_in', 'sftp://locking/file', 'sftp://beta/x'],
+    ['destination_sign_in', 'sftp://alpha/file', 'sftp://locking/x'],
+  ])('however many are due, a refused password is tried once, and again when it was replaced: %s', async (phase, source, destination) => {
+    const configure = (password: string) =>
+      configureSftp(installation, 'locking', { ...alpha, port: prying.port }, { password, host_key_sha256: prying.hostKeySha256 });
+    const sent = () => prying.attempts.flatMap(({ password }) => password ?? []);
+    await configure('old');
+    prying.attempts.length = 0;
+    const ids = await Promise.all(Array.from({ length: 20 }, () => submit(installation, source, destination)));
+    for (const id of ids) {
+      const { facts } = await untilStatus(installation, id, 'failed');
+      expect(facts.error).toMatchObject({ code: 'auth_failed', message: 'Authentication failed', phase, attempts: 1 });
+    }
+    const due = () => installation.sql`select from work.cleanups where due_at <= now()`;
+    await until('the first try to clean up', async () => (await due()).length === 0);
+    expect(sent()).toEqual(['old']);
+
+    await configure('new');
+    await failing(source, destination);
+    expect(sent()).toEqual(['old', 'new']);
+  });
+
+  test('another host key than the pinned one: no password is sent', async () => {
+    await pryingEndpoint('mismatch', PINNED_TO_ANOTHER);
+    prying.attempts.length = 0;
+    await failsForGood('sftp://mismatch/file', 'sftp://beta/x', {
+      code: 'host_key_mismatch',
+      message: `The server presents the host key ${prying.hostKeySha256}, expected was ${PINNED_TO_ANOTHER}`,
+      phase: 'source_connect',
+    });
+    expect(prying.attempts).toEqual([]);
+  });
+
+  test('no host key pinned: no password is sent', async () => {
+    await pryingEndpoint('unpinned', null);
+    prying.attempts.length = 0;
+    await failsForGood('sftp://alpha/file', 'sftp://unpinned/x', {
+      code: 'host_key_mismatch',
+      message: `The server presents the host key ${prying.hostKeySha256}, and none has been accepted for this endpoint`,
+      phase: 'destination_connect',
+    });
+    expect(prying.attempts).toEqual([]);
+  });
+
+  test('a source that is not there', async () => {
+    await failsForGood('sftp://alpha/missing', 'sftp://beta/x', {
+      code: 'source_not_found',
+      message: `${alpha.root}/missing: No such file`,
+      phase: 'source_open',
+    });
+  });
+
+  test('a source that is a folder', async () => {
+    mkdirSync(join(alpha.root, 'folder'));
+    const error = { code: 'source_not_found', message: `${alpha.root}/folder is a directory`, phase: 'source_open' };
+    await failsForGood('sftp://alpha/folder', 'sftp://beta/x', error);
+  });
+
+  test('a destination that may only be read', async () => {
+    await configureSftp(installation, 'read-only', readOnly);
+    const { id, failed } = await failing('sftp://alpha/file', 'sftp://read-only/x');
+    expect(failed.facts).toMatchObject({ retry_count: 0, error: { code: 'permission_denied', phase: 'destination_open', attempts: 1 } });
+    expect(failed.facts.error?.message).toContain('Permission denied');
+    expect(await storyOf(installation, id)).toEqual(ONE_ATTEMPT);
+  });
+
+  test('a destination that is a folder', async () => {
+    mkdirSync(join(beta.root, 'taken'));
+    const { failed } = await failing('sftp://alpha/file', 'sftp://beta/taken');
+    expect(failed.facts.error).toMatchObject({ code: 'destination_exists', phase: 'commit', retryable: false });
+    expect(failed.facts.error?.message).toContain('is a directory');
+  });
+
+  test('a file that stands where a folder of the destination should be', async () => {
+    writeFileSync(join(beta.root, 'no-folder'), '');
+    const { failed } = await failing('sftp://alpha/file', 'sftp://beta/no-folder/x');
+    expect(failed.facts.error).toMatchObject({ code: 'permission_denied', phase: 'destination_open', retryable: false, attempts: 1 });
+  });
+
+  test('a host that does not answer is tried again after each delay, then it is over', async () => {
+    await configureSftp(installation, 'unreachable', { ...alpha, port: await freePort() });
+    const { id, failed } = await failing('sftp://unreachable/file', 'sftp://beta/x');
+    const error = { code: 'connection_failed', phase: 'source_connect', retryable: true };
+    expect(failed.facts).toMatchObject({ retry_count: 2, error: { ...error, attempts: 3 } });
+    expect(failed.facts.error?.message).toContain('ECONNREFUSED');
+    const again = ['queued: retry', 'in_progress'];
+    expect(await storyOf(installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', ...again, ...again, 'failed']);
+
+    const history = await historyOf(installation, id);
+    const retries = history.flatMap(({ type, data }) => (type === 'transfer.queued' && data.reason === 'retry' ? [data] : []));
+    expect(retries).toMatchObject([1, 2].map((attempt) => ({ attempt, error: { ...error, attempts: attempt } })));
+    expect(retries.map(({ not_before, error }) => Date.parse(not_before) - Date.parse(error.occurred_at))).toEqual(RETRY_DELAYS_MS);
+    const starts = history.flatMap(({ type, data }) => (type === 'transfer.in_progress' ? [data.started_at] : []));
+    for (const [i, { not_before }] of retries.entries()) expect((starts[i + 1] as string) >= not_before).toBe(true);
+  });
+
+  test('a source that no endpoint names is never dialled', async () => {
+    let dialled = 0;
+    const port = await freePort();
+    const listening = createServer(() => dialled++).listen(port, '127.0.0.1');
+    await failsForGood(`sftp://127.0.0.1:${port}/file`, 'sftp://beta/x', { code: 'source_endpoint_not_configured', phase: 'prepare' });
+    listening.close();
+    expect(dialled).toBe(0);
+  });
+
+  test('an endpoint that is kept to other accounts counts as not configured', async () => {
+    await configureSftp(installation, 'theirs', alpha, { accounts: ['acc_other'] });
+    await failsForGood('sftp://theirs/file', 'sftp://beta/x', { code: 'source_endpoint_not_configured', phase: 'prepare' });
+  });
+
+  test('a destination whose endpoint was removed meanwhile', async () => {
+    const endpointId = await configureSftp(installation, 'doomed', beta);
+    await roles.stop();
+    const id = await submit(installation, 'sftp://alpha/file', 'sftp://doomed/x');
+    // Nothing has told of the transfer yet: no role runs.
+    await removeEndpoint(installation.commands, endpointId, CAUSE);
+    roles = await startRoles(installation);
+    const { facts } = await untilStatus(installation, id, 'failed');
+    expect(facts.error).toMatchObject({ code: 'endpoint_removed', phase: 'prepare', retryable: false, attempts: 1 });
+  });
+
+  test('a source that is written to while it is read fails, and the next attempt moves what it is then', async () => {
+    const file = join(alpha.root, 'growing');
+    writeFileSync(file, randomBytes(20 << 20));
+    const proxy = await startTcpProxy(alpha);
+    proxy.throttle(20 << 20);
+    await configureSftp(installation, 'slow', { ...alpha, port: proxy.port });
+    const id = await submit(installation, 'sftp://slow/growing', 'sftp://beta/growing');
+    await until('some of it is read', () => proxy.forwarded.down > 8 << 20);
+    writeFileSync(file, 'more', { flag: 'a' });
+    proxy.throttle(Number.POSITIVE_INFINITY);
+    const done = await untilStatus(installation, id, ['completed', 'failed']);
+    await proxy.close();
+    expect(done).toMatchObject({ status: 'completed', checksum_sha256: await sha256Of(file), facts: { retry_count: 1 } });
+    const retry = (await historyOf(installation, id)).find(({ type, data }) => type === 'transfer.queued' && data.reason === 'retry');
+    expect(retry?.data).toMatchObject({ error: { code: 'source_changed', phase: 'verify', retryable: true } });
+    expect(await sha256Of(join(beta.root, 'growing'))).toBe(await sha256Of(file));
+  });
+
+  test('a server that goes down in the middle and comes back later: a retry completes it', async () => {
+    const server = await startSftpServer();
+    writeFileSync(join(alpha.root, 'interrupted'), randomBytes(48 << 20));
+    const proxy = await startTcpProxy(server);
+    proxy.throttle(16 << 20);
+    await configureSftp(installation, 'unstable', { ...server, port: proxy.port });
+    const id = await submit(installation, 'sftp://alpha/interrupted', 'sftp://unstable/interrupted');
+    await until('some of it is written', () => proxy.forwarded.up > 20 << 20);
+    await server.down();
+    await untilStatus(installation, id, 'queued');
+    await server.restart();
+    proxy.throttle(Number.POSITIVE_INFINITY);
+
+    const done = await untilStatus(installation, id, ['completed', 'failed']);
+    expect(done).toMatchObject({ status: 'completed', checksum_sha256: await sha256Of(join(server.root, 'interrupted')) });
+    expect(done.facts.retry_count).toBeGreaterThan(0);
+    expect(await sha256Of(join(alpha.root, 'interrupted'))).toBe(await sha256Of(join(server.root, 'interrupted')));
+    expect(await filesBelow(server.root)).toEqual(['interrupted']);
+    await proxy.close();
+    await server.stop();
+  });
+
+  test('nothing is left behind at the destination', async () => {
+    const due = () => installation.sql`select from work.cleanups where due_at <= now()`;
+    await until('the first try to clean up', async () => (await due()).length === 0);
+    expect((await filesBelow(beta.root)).toSorted()).toEqual(['growing', 'no-folder']);
+    expect(await filesBelow(readOnly.root)).toEqual([]);
+  });
+});
