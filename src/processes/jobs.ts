@@ -2,7 +2,8 @@ import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../batcher.ts';
 import type { Handled } from '../commands/handle.ts';
 import type { NewEvent, StoredEvent } from '../domain/event.ts';
-import type { AttemptFigures, Priority, Transfer, TransferEvent } from '../domain/transfer.ts';
+import type { AttemptFigures, Priority, Transfer, TransferEvent, TransferFailed } from '../domain/transfer.ts';
+import type { TransferPhase } from '../domain/transfer-errors.ts';
 import { startCheckpoint } from '../projections/checkpoint.ts';
 import type { Consumer } from '../projections/consumer.ts';
 
@@ -115,9 +116,19 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
     case 'transfer.completed':
       // The attempt that completed took over what the ones before it had, if it could.
       return { ended: job.transfer_id, untidy: job.attempts > 1 };
+    case 'transfer.failed':
+      return { ended: job.transfer_id, untidy: job.attempts > 1 || !endedBeforeWriting(event.data) };
     default:
       return { ended: job.transfer_id, untidy: job.attempts > 0 };
   }
+}
+
+/** Phases up to the destination's sign-in: to clean up after those would only repeat what failed. */
+const BEFORE_WRITING: TransferPhase[] = ['source_connect', 'source_sign_in', 'source_open', 'destination_connect', 'destination_sign_in'];
+
+/** The size is known from the moment that the destination was opened, whichever connection broke later. */
+function endedBeforeWriting({ error, size_bytes }: TransferFailed): boolean {
+  return size_bytes === null && BEFORE_WRITING.includes(error.phase);
 }
 
 /** Removes the row of a transfer that the log says has ended. */
