@@ -28,13 +28,20 @@ function transferUri(field: 'source_uri' | 'destination_uri') {
   });
 }
 
-const metadata = z
-  .record(
-    text.min(1).max(METADATA_VALUE_CHARACTERS),
-    text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`),
-  )
-  .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`)
-  .refine((value) => !RESERVED_KEYS.some((key) => Object.hasOwn(value, key)), `must not use the keys ${RESERVED_KEYS.join(', ')}`);
+// Before the record: that leaves out `__proto__` without a word.
+const metadata = z.preprocess(
+  (value, context) => {
+    const reserved = typeof value === 'object' && value !== null && RESERVED_KEYS.some((key) => Object.hasOwn(value, key));
+    if (reserved) context.addIssue({ code: 'custom', message: `must not use the keys ${RESERVED_KEYS.join(', ')}` });
+    return value;
+  },
+  z
+    .record(
+      text.min(1).max(METADATA_VALUE_CHARACTERS),
+      text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`),
+    )
+    .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`),
+);
 
 /** Body of POST /v1/transfers. */
 export const transferRequest = z.strictObject({
