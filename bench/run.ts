@@ -1,4 +1,5 @@
 import { runBench } from './support/bench.ts';
+import { loadAverage, printMachine } from './support/machine.ts';
 import { parseOptions } from './support/options.ts';
 
 const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0] }>> = {
@@ -16,7 +17,9 @@ if (names.length === 0 || unknown.length > 0) {
   );
   process.exit(2);
 }
+printMachine();
 for (const name of names) {
   const bench = await BENCHES[name]?.();
   if (bench) await runBench(bench.run, options);
 }
+console.log(`\nIn the end: ${loadAverage()}`);

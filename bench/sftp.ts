@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pool } from 'undici';
@@ -6,6 +6,7 @@ import { type DebianPrograms, debianPackages } from '../test/support/debian.ts';
 import { alternate } from './support/alternate.ts';
 import type { Bench } from './support/bench.ts';
 import { checkSame, makeFiles } from './support/files.ts';
+import { hashesInHardware } from './support/machine.ts';
 import { type BenchPostgres, startPostgres } from './support/postgres.ts';
 import { printProfile, printStatements } from './support/profile.ts';
 import { proxyCeiling } from './support/proxy.ts';
@@ -184,13 +185,4 @@ function plus(a: Measured, b: Measured): Measured {
 function medianOf(measured: Measured[], figure: 'cpuSeconds' | 'peakBytes' | 'postgresSeconds'): number | null {
   const values = measured.map((usage) => usage[figure]).filter((value) => value !== null);
   return values.length > 0 ? median(values) : null;
-}
-
-/** Without such instructions SHA-256, which rclone does not compute, is most of the work. */
-function hashesInHardware(): boolean {
-  try {
-    return /\b(sha_ni|sha2)\b/.test(readFileSync('/proc/cpuinfo', 'utf8'));
-  } catch {
-    return true;
-  }
 }
