@@ -1,0 +1,52 @@
+import { randomBytes } from 'node:crypto';
+import { createRequire } from 'node:module';
+import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import { startProcess } from './server-process.ts';
+
+export interface Azurite {
+  /** With the account as its path: containers are below it. */
+  endpointUrl: string;
+  account: string;
+  accountKey: string;
+  createContainer(name: string): Promise<void>;
+  /** A SAS for a container, without its question mark; `permissions` such as `rcwdl`. Valid for an hour. */
+  sasToken(container: string, permissions: string): Promise<string>;
+  /** Ends it; what it kept is gone. */
+  stop(): Promise<void>;
+}
+
+/** Starts Azurite, Microsoft's own stand-in for Azure Blob Storage, on loopback; it keeps everything in memory. */
+export async function startAzurite(): Promise<Azurite> {
+  const account = 'waybill';
+  const accountKey = randomBytes(64).toString('base64');
+  const main = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
+  // The SDK may be of a newer version of the service's API than Azurite knows.
+  const args = ['--blobPort', '0', '--inMemoryPersistence', '--silent', '--disableTelemetry', '--skipApiVersionCheck'];
+  const server = startProcess([process.execPath, main, ...args], {
+    env: { ...process.env, AZURITE_ACCOUNTS: `${account}:${accountKey}` },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [server.child.stdout, server.child.stderr]) stream?.on('data', (chunk) => (output += chunk));
+  const address = () => /listens on (http:\S+)/.exec(output)?.[1];
+  if (!(await server.ready(async () => address() !== undefined))) throw new Error(`Azurite does not start:\n${output}`);
+
+  const endpointUrl = `${address()}/${account}`;
+  const service = new BlobServiceClient(endpointUrl, new StorageSharedKeyCredential(account, accountKey));
+  return {
+    endpointUrl,
+    account,
+    accountKey,
+    async createContainer(name) {
+      await service.createContainer(name);
+    },
+    async sasToken(container, permissions) {
+      const expiresOn = new Date(Date.now() + 3_600_000);
+      const url = await service
+        .getContainerClient(container)
+        .generateSasUrl({ expiresOn, permissions: ContainerSASPermissions.parse(permissions) });
+      return new URL(url).search.slice(1);
+    },
+    stop: server.kill,
+  };
+}
