@@ -7,6 +7,7 @@ import {
   configureDemoEndpoints,
   createDemoTransfer,
   DEMO_ACCOUNT,
+  DEMO_FILE_BYTES,
   makeDemoFile,
   provideDemoKeys,
   startDemoServers,
@@ -17,7 +18,7 @@ import { DomainError } from '../domain/errors.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { ROLES, type Service, startService } from '../main.ts';
 import { findTransfer } from '../projections/transfer-queries.ts';
-import { print } from './output.ts';
+import { bytes, print } from './output.ts';
 import { aborted } from './serve.ts';
 import { createLogger, operator, readConfig, stopSignal } from './session.ts';
 import { follow } from './watch.ts';
@@ -71,7 +72,7 @@ async function demonstrate(
   const baseUrl = `${service.url}/v1`;
 
   await makeDemoFile(folder);
-  await print('\nThe first transfer: 192 MiB from the hospital to the bank');
+  await print(`\nThe first transfer: ${bytes(DEMO_FILE_BYTES)} from the hospital to the bank`);
   if (!(await isThere(installation, state.firstTransfer))) {
     state.firstTransfer = await createDemoTransfer(baseUrl, api.key, 'invoices.zip', tls && (await readFile(tls.certFile, 'utf8')));
     await saveDemoState(folder, state);

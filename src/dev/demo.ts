@@ -15,10 +15,10 @@ import { type DemoServer, fingerprintOf, startDemoServer } from './sftp-server.t
 
 export const DEMO_ACCOUNT = 'acc_default';
 export const DEMO_FILE = 'outbox/invoices.zip';
+export const DEMO_FILE_BYTES = 128 * 1024 * 1024;
 
 const SERVERS: DemoServerName[] = ['hospital', 'bank'];
 const SCOPES: Record<DemoKeyName, Scope[]> = { api: ['transfers:write'], console: ['admin'] };
-const FILE_BYTES = 192 * 1024 * 1024;
 const CHUNK_BYTES = 4 * 1024 * 1024;
 /** A key that ends sooner than this is of no use to whoever copies it now. */
 const KEY_LEFT_MS = 24 * 3_600_000;
@@ -72,12 +72,12 @@ export async function provideDemoKeys({ commands, sql }: Installation, state: De
 /** Something to move, big enough to be seen moving. */
 export async function makeDemoFile(folder: string): Promise<void> {
   const file = join(folder, 'hospital', DEMO_FILE);
-  if ((await stat(file).catch(() => null))?.size === FILE_BYTES) return;
+  if ((await stat(file).catch(() => null))?.size === DEMO_FILE_BYTES) return;
   await mkdir(dirname(file), { recursive: true });
   const half = await open(`${file}.new`, 'w');
   try {
     const chunk = Buffer.alloc(CHUNK_BYTES);
-    for (let written = 0; written < FILE_BYTES; written += CHUNK_BYTES) await half.write(randomFillSync(chunk));
+    for (let written = 0; written < DEMO_FILE_BYTES; written += CHUNK_BYTES) await half.write(randomFillSync(chunk));
   } finally {
     await half.close();
   }

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 describeWithPostgres('waybill audit, projections, vault', () => {
   let database: TestDatabase;
@@ -13,9 +15,15 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     database = await createTestDatabase();
     cli = createCli(settingsFor(database.url));
     const file = { name: 'a', protocol: 'sftp', host: 'a.example.com', username: 'u', password: 'p' };
-    await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(file));
-    await cli.run(['endpoints', 'pause', 'a']);
-    await cli.run(['keys', 'create', '--name', 'k', '--scopes', 'admin']);
+    const setUp = [
+      await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(file)),
+      await cli.run(['endpoints', 'pause', 'a']),
+      await cli.run(['keys', 'create', '--name', 'k', '--scopes', 'admin']),
+    ];
+    expect(
+      setUp.map(({ code }) => code),
+      setUp.map(({ stderr }) => stderr).join(''),
+    ).toEqual([0, 0, 0]);
   });
   afterAll(() => database.drop());
 

@@ -1,10 +1,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
-import { type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 const hostKey = newHostKey();
 const PASSWORD = 'canary-9f3b';

@@ -1,7 +1,9 @@
 import { userInfo } from 'node:os';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 interface Exported {
   type: string;

@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { EXIT } from '../../src/cli/exit-codes.ts';
-import { createCli } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../support/cli.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 describe('waybill', () => {
   const cli = createCli({});

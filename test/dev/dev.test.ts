@@ -6,10 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { type Cli, createCli, written } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, written } from '../support/cli.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
-
-const TIMEOUT_MS = 120_000;
 
 interface Demo {
   process: ChildProcess;
@@ -55,7 +53,7 @@ describeWithPostgres('waybill dev', () => {
     return ended;
   }
 
-  it('shows the service at work, and goes on after kill -9 with the same keys', { timeout: TIMEOUT_MS }, async (context) => {
+  it('shows the service at work, and goes on after kill -9 with the same keys', { timeout: CLI_TIMEOUT_MS }, async (context) => {
     try {
       execFileSync('curl', ['--version'], { stdio: 'ignore' });
     } catch {
@@ -63,7 +61,7 @@ describeWithPostgres('waybill dev', () => {
     }
     const first = await start();
     expect(first.text).toMatch(/SSH crypto: /);
-    expect(first.text).toMatch(/txr_\w+ completed: 192\.0 MiB/);
+    expect(first.text).toMatch(/txr_\w+ completed: 128\.0 MiB/);
     expect(first.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
 
     const curl = /^ {2}curl [\s\S]*?invoices-2\.zip.*$/m.exec(first.text)![0];
@@ -71,7 +69,7 @@ describeWithPostgres('waybill dev', () => {
     const { id } = JSON.parse(stdout);
     const watchCommand = /^ {2}(.*) txr_\.\.\.$/m.exec(first.text)![1];
     const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`]);
-    expect(watched.stdout).toMatch(/completed: 192\.0 MiB/);
+    expect(watched.stdout).toMatch(/completed: 128\.0 MiB/);
     const [sent, arrived] = await Promise.all(
       ['hospital/outbox/invoices.zip', 'bank/inbox/invoices-2.zip'].map((file) => readFile(join(dataDir, 'demo', file))),
     );
@@ -99,7 +97,7 @@ describeWithPostgres('waybill dev', () => {
     expect(await end('SIGINT')).toEqual([0, null]);
   });
 
-  it('names the setting when its port is taken', { timeout: TIMEOUT_MS }, async () => {
+  it('names the setting when its port is taken', { timeout: CLI_TIMEOUT_MS }, async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };

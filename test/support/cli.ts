@@ -3,6 +3,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
+/** For a test that runs several commands: each is a process that starts anew, and the machine may be busy. */
+export const CLI_TIMEOUT_MS = 120_000;
+
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
 
 export interface CliResult {
