@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type FtpsServer, type FtpsServerOptions, startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
 
 // Of TLS 1.3 curl leaves the session tickets of an upload unread. Closing then resets the connection, and its end may be lost.
@@ -10,7 +10,10 @@ const UPLOAD = ['--tls-max', '1.2', '-T'];
 
 let server: FtpsServer | undefined;
 
-afterEach(() => server?.stop());
+afterEach(async () => {
+  await server?.stop();
+  server = undefined;
+});
 
 async function start(options: FtpsServerOptions): Promise<FtpsServer> {
   server = await startFtpsServer(options);
@@ -37,61 +40,61 @@ async function curl({ port, username, password, root, caPem }: FtpsServer, tls: 
 
 describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
   const reason = await whyNoFtpsServer(kind);
-  const why = reason === null ? '' : ` (skipped: ${reason})`;
 
-  describe.skipIf(reason !== null)(`as a server of tests${why}`, () => {
-    test.for(['explicit', 'implicit'] as const)('%s TLS: stores and gives files over resumed sessions', async (tls) => {
-      const ftps = await start({ kind, tls });
-      const content = 'x'.repeat(1_000_000);
-      writeFileSync(join(ftps.root, 'from'), content);
-      const upload = await curl(ftps, tls, ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'from'));
-      expect(upload).toMatchObject({ code: 0 });
-      expect(readFileSync(join(ftps.root, 'to'), 'utf8')).toBe(content);
-      expect(await curl(ftps, tls, ftps.remotePath('from'))).toEqual({ code: 0, stdout: content });
-      expect(ftps.log()).toMatch(/RETR/);
-    });
+  beforeEach(({ skip }) => skip(reason !== null, reason ?? ''));
 
-    test('refuses data connections of another TLS session', async () => {
-      const ftps = await start({ kind, tls: 'explicit' });
-      const upload = await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, '..', 'cert.pem'), '--no-sessionid');
-      expect(upload.code).not.toBe(0);
-    });
+  test.for(['explicit', 'implicit'] as const)('%s TLS: stores and gives files over resumed sessions', async (tls) => {
+    const ftps = await start({ kind, tls });
+    const content = 'x'.repeat(1_000_000);
+    writeFileSync(join(ftps.root, 'from'), content);
+    const upload = await curl(ftps, tls, ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'from'));
+    expect(upload).toMatchObject({ code: 0 });
+    expect(readFileSync(join(ftps.root, 'to'), 'utf8')).toBe(content);
+    expect(await curl(ftps, tls, ftps.remotePath('from'))).toEqual({ code: 0, stdout: content });
+    expect(ftps.log()).toMatch(/RETR/);
+  });
 
-    test('refuses a wrong password, and commands without TLS', async () => {
-      const ftps = await start({ kind, tls: 'explicit' });
-      const wrong = { ...ftps, password: 'wrong' };
-      expect((await curl(wrong, 'explicit', `${ftps.root}/`)).code).toBe(67);
-      const plain = promisify(execFile)('curl', ['-sS', '--user', `${ftps.username}:${ftps.password}`, `ftp://127.0.0.1:${ftps.port}/`]);
-      await expect(plain).rejects.toMatchObject({ code: 67 });
-    });
+  test('refuses data connections of another TLS session', async () => {
+    const ftps = await start({ kind, tls: 'explicit' });
+    const upload = await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, '..', 'cert.pem'), '--no-sessionid');
+    expect(upload.code).not.toBe(0);
+  });
 
-    test('shows the certificate that was asked for', async () => {
-      const ftps = await start({ kind, tls: 'explicit', certificate: 'expired' });
-      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(60);
-    });
+  test('refuses a wrong password, and commands without TLS', async () => {
+    const ftps = await start({ kind, tls: 'explicit' });
+    const wrong = { ...ftps, password: 'wrong' };
+    expect((await curl(wrong, 'explicit', `${ftps.root}/`)).code).toBe(67);
+    const plain = promisify(execFile)('curl', ['-sS', '--user', `${ftps.username}:${ftps.password}`, `ftp://127.0.0.1:${ftps.port}/`]);
+    await expect(plain).rejects.toMatchObject({ code: 67 });
+  });
 
-    test('read-only, it gives files and takes none', async () => {
-      const ftps = await start({ kind, tls: 'explicit', readOnly: true });
-      writeFileSync(join(ftps.root, 'file'), 'content');
-      expect(await curl(ftps, 'explicit', ftps.remotePath('file'))).toEqual({ code: 0, stdout: 'content' });
-      expect((await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'file'))).code).not.toBe(0);
-      expect(ftps.log()).toMatch(/STOR to.*550/s);
-      expect(existsSync(join(ftps.root, 'to'))).toBe(false);
-    });
+  test('shows the certificate that was asked for', async () => {
+    const ftps = await start({ kind, tls: 'explicit', certificate: 'expired' });
+    expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(60);
+  });
 
-    test('goes down and comes back under the same port', async () => {
-      const ftps = await start({ kind, tls: 'explicit' });
-      await ftps.down();
-      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(7);
-      await ftps.restart();
-      expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(0);
-    });
+  test('read-only, it gives files and takes none', async () => {
+    const ftps = await start({ kind, tls: 'explicit', readOnly: true });
+    writeFileSync(join(ftps.root, 'file'), 'content');
+    expect(await curl(ftps, 'explicit', ftps.remotePath('file'))).toEqual({ code: 0, stdout: 'content' });
+    expect((await curl(ftps, 'explicit', ftps.remotePath('to'), ...UPLOAD, join(ftps.root, 'file'))).code).not.toBe(0);
+    expect(ftps.log()).toMatch(/STOR to.*550/s);
+    expect(existsSync(join(ftps.root, 'to'))).toBe(false);
+  });
 
-    test.skipIf(process.getuid?.() !== 0)('the small disk runs full (skipped: only root can mount one)', async () => {
-      const ftps = await start({ kind, tls: 'explicit', smallDiskBytes: 100_000 });
-      writeFileSync(join(ftps.root, 'big'), Buffer.alloc(1_000_000));
-      const path = join(ftps.smallDisk, 'big');
-      expect((await curl(ftps, 'explicit', path, ...UPLOAD, join(ftps.root, 'big'))).code).not.toBe(0);
-    });
+  test('goes down and comes back under the same port', async () => {
+    const ftps = await start({ kind, tls: 'explicit' });
+    await ftps.down();
+    expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(7);
+    await ftps.restart();
+    expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(0);
+  });
+
+  test('the small disk runs full', async ({ skip }) => {
+    skip(process.getuid?.() !== 0, 'only root can mount a file system');
+    const ftps = await start({ kind, tls: 'explicit', smallDiskBytes: 100_000 });
+    writeFileSync(join(ftps.root, 'big'), Buffer.alloc(1_000_000));
+    const path = join(ftps.smallDisk, 'big');
+    expect((await curl(ftps, 'explicit', path, ...UPLOAD, join(ftps.root, 'big'))).code).not.toBe(0);
   });
 });

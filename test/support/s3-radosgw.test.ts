@@ -1,44 +1,45 @@
 import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Radosgw, startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
 
 const reason = await whyNoRadosgw();
 
-describe.skipIf(reason !== null)(`radosgw${reason === null ? '' : ` (skipped: ${reason})`}`, () => {
-  let radosgw: Radosgw;
-  const clients: S3Client[] = [];
-  const object = { Bucket: 'bucket', Key: 'a key/with ä' };
+let radosgw: Radosgw;
+const clients: S3Client[] = [];
+const object = { Bucket: 'bucket', Key: 'a key/with ä' };
 
-  beforeAll(async () => {
-    radosgw = await startRadosgw();
-    await radosgw.createBucket(object.Bucket);
-  });
+beforeAll(async () => {
+  if (reason !== null) return;
+  radosgw = await startRadosgw();
+  await radosgw.createBucket(object.Bucket);
+});
 
-  afterAll(async () => {
-    for (const client of clients) client.destroy();
-    await radosgw?.stop();
-  });
+beforeEach(({ skip }) => skip(reason !== null, reason ?? ''));
 
-  function connect({ secretAccessKey = radosgw.secretAccessKey } = {}): S3Client {
-    const { endpointUrl, accessKeyId, region } = radosgw;
-    const client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
-    clients.push(client);
-    return client;
-  }
+afterAll(async () => {
+  for (const client of clients) client.destroy();
+  await radosgw?.stop();
+});
 
-  test('keeps an object', async () => {
-    const s3 = connect();
-    await s3.send(new PutObjectCommand({ ...object, Body: 'content' }));
-    const { Body, ETag } = await s3.send(new GetObjectCommand(object));
-    expect(await Body?.transformToString()).toBe('content');
-    expect(ETag).toBe('"9a0364b9e99bb480dd25e1f0284c8555"');
-  });
+function connect({ secretAccessKey = radosgw.secretAccessKey } = {}): S3Client {
+  const { endpointUrl, accessKeyId, region } = radosgw;
+  const client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  clients.push(client);
+  return client;
+}
 
-  test('refuses another secret, a wrong checksum and a failed precondition', async () => {
-    const put = (client: S3Client, input: object) => client.send(new PutObjectCommand({ ...object, Body: 'other', ...input }));
-    await put(connect(), {});
-    await expect(put(connect({ secretAccessKey: 'wrong' }), {})).rejects.toMatchObject({ name: 'SignatureDoesNotMatch' });
-    await expect(put(connect(), { ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({ name: 'BadDigest' });
-    await expect(put(connect(), { IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
-  });
+test('keeps an object', async () => {
+  const s3 = connect();
+  await s3.send(new PutObjectCommand({ ...object, Body: 'content' }));
+  const { Body, ETag } = await s3.send(new GetObjectCommand(object));
+  expect(await Body?.transformToString()).toBe('content');
+  expect(ETag).toBe('"9a0364b9e99bb480dd25e1f0284c8555"');
+});
+
+test('refuses another secret, a wrong checksum and a failed precondition', async () => {
+  const put = (client: S3Client, input: object) => client.send(new PutObjectCommand({ ...object, Body: 'other', ...input }));
+  await put(connect(), {});
+  await expect(put(connect({ secretAccessKey: 'wrong' }), {})).rejects.toMatchObject({ name: 'SignatureDoesNotMatch' });
+  await expect(put(connect(), { ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({ name: 'BadDigest' });
+  await expect(put(connect(), { IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
 });

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,
@@ -185,6 +186,13 @@ test('refuses to complete what is not as it should be', async () => {
   await s3.send(new AbortMultipartUploadCommand({ ...object, UploadId }));
   expect(server.uploads(Bucket)).toEqual([]);
   await expect(complete()).rejects.toMatchObject({ name: 'NoSuchUpload' });
+});
+
+test('keeps zeros without taking disk for them', async () => {
+  await put({ Body: Buffer.alloc(64 * MIB) });
+  const { files, size } = server.object(Bucket, object.Key)!.body;
+  expect(size).toBe(64 * MIB);
+  expect(statSync(files[0]!.path)).toMatchObject({ size: 64 * MIB, blocks: 0 });
 });
 
 test('fails as often as asked', async () => {
