@@ -7,13 +7,12 @@ import { endpointRequest } from '../commands/requests.ts';
 import type { Endpoint, EndpointCredentials, EndpointSettings } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Installation } from '../installation.ts';
+import { type Examination, examineEndpoint, type StepResult } from '../processes/doctor.ts';
 import { listEndpoints } from '../projections/catalog-queries.ts';
 import { EXIT } from './exit-codes.ts';
-import { bytes, note, print, printJson, printTable } from './output.ts';
+import { note, print, printJson, printTable } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
-
-const TEST_TIMEOUT_MS = 30_000;
 
 interface Json {
   json?: boolean;
@@ -49,7 +48,7 @@ export function addEndpointCommands(program: Command): void {
 
   endpoints
     .command('test')
-    .description('connect, check the host key or certificate, sign in and list the base path')
+    .description('go through all that a transfer needs: resolve, connect, sign in, list, write, rename, read back, remove')
     .argument('<name>', 'of the endpoint')
     .option('--accept-host-key', 'pin the host key that the server shows')
     .option('--json', 'one JSON document')
@@ -100,34 +99,35 @@ async function test(installation: Installation, name: string, options: { acceptH
   const { commands, vault } = installation;
   const configured = await find(installation, name);
   const credentials = await vault.open<EndpointCredentials>(configured.credentials_record, CREDENTIALS);
-  const before = openFileEndpoint(configured, credentials);
-  const peer = await before.probe(AbortSignal.timeout(TEST_TIMEOUT_MS)).finally(() => before.close());
-  const accepted = options.acceptHostKey === true && configured.settings.protocol === 'sftp' && peer.fingerprint !== null && !peer.trusted;
-  if (!options.json)
-    await print(`${name} answers at ${addressOf(configured.settings)}${peer.fingerprint ? ` with ${peer.fingerprint}` : ''}`);
-  if (!peer.trusted && !accepted) return refuse(name, peer, options);
+  const examine = (endpoint: Endpoint) =>
+    examineEndpoint({ settings: endpoint.settings, endpoint: openFileEndpoint(endpoint, credentials) }, (result: StepResult) => {
+      if (!options.json) void printStep(result);
+    });
+  if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
 
-  const trusted = accepted
-    ? (await acceptHostKey(commands, configured.endpoint_id, peer.fingerprint as string, operator())).state
-    : configured;
-  const endpoint = openFileEndpoint(trusted, credentials);
-  const base = 'base_path' in trusted.settings ? trusted.settings.base_path : trusted.settings.prefix;
-  const files = await endpoint.list(base, AbortSignal.timeout(TEST_TIMEOUT_MS)).finally(() => endpoint.close());
-  if (options.json) return printJson({ name, ok: true, fingerprint: peer.fingerprint, accepted, files });
-  if (accepted) await print('The host key is pinned from now on');
-  await print(`Signed in; ${base || '/'} holds ${files.length} ${files.length === 1 ? 'name' : 'names'}`);
-  await printTable(
-    ['NAME', 'TYPE', 'SIZE'],
-    files.slice(0, 20).map((file) => [file.name, file.type, file.size === null ? null : bytes(file.size)]),
-    '',
-  );
+  let accepted = false;
+  let examination = await examine(configured);
+  if (options.acceptHostKey && examination.fingerprint !== null && failureOf(examination)?.code === 'host_key_mismatch') {
+    const { state } = await acceptHostKey(commands, configured.endpoint_id, examination.fingerprint, operator());
+    accepted = true;
+    if (!options.json) await print(`The host key ${examination.fingerprint} is pinned from now on`);
+    examination = await examine(state);
+  }
+  if (!examination.ok) process.exitCode = EXIT.failed;
+  if (options.json) await printJson({ name, accepted, ...examination });
+  else if (failureOf(examination)?.code === 'host_key_mismatch') {
+    note(`  No password was sent. Once you have compared the key: waybill endpoints test ${name} --accept-host-key`);
+  }
 }
 
-async function refuse(name: string, peer: { fingerprint: string | null; reason: string | null }, { json }: Json): Promise<void> {
-  process.exitCode = EXIT.failed;
-  if (json) return printJson({ name, ok: false, fingerprint: peer.fingerprint, reason: peer.reason });
-  note(`waybill: ${peer.reason ?? 'The server is not trusted'}. No password was sent.`);
-  note(`  Compare the key with the one that the server's administrator names, then run: waybill endpoints test ${name} --accept-host-key`);
+function failureOf({ steps }: Examination) {
+  const last = steps.at(-1);
+  return last?.ok === false ? last : null;
+}
+
+function printStep(result: StepResult): Promise<void> {
+  const line = `${result.ok ? 'ok  ' : 'FAIL'}  ${result.step.padEnd(8)}  ${`${result.ms} ms`.padStart(9)}  `;
+  return print(result.ok ? line + result.detail : `${line}${result.message}\n      ${result.advice}`);
 }
 
 function shown(endpoint: Endpoint) {

@@ -127,6 +127,8 @@ export interface FileEndpoint {
    * blocks. Never touches the destination's own name. To be called when the transfer has ended.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
+  /** Removes a file, such as the probe of an endpoint's test. Throws FileError `source_not_found` where there is none. */
+  remove(path: string, signal: AbortSignal): Promise<void>;
   /** Ends idle and used connections alike. */
   close(): Promise<void>;
 }

@@ -45,6 +45,13 @@ export function createSftpEndpoint({ settings, credentials, maxConnections, time
         throw fileError(error, 'open', path);
       }
     },
+    async remove(path, signal) {
+      try {
+        await pool.use(signal, 'open', (connection) => connection.request((sftp, done) => sftp.unlink(path, done)));
+      } catch (error) {
+        throw fileError(error, 'open', path);
+      }
+    },
     removeLeftovers: (path, leftovers) => removeLeftovers(pool, path, leftovers),
     async close() {
       pool.close();

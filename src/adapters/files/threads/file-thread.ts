@@ -111,6 +111,7 @@ function remoteEndpoint(endpoint: () => Promise<{ invoke: Invoke; target: number
     probe: (signal) => call('probe', [SIGNAL], signal),
     list: (path, signal) => call('list', [path, SIGNAL], signal),
     removeLeftovers: (path, { signal, ...leftovers }) => call('removeLeftovers', [path, { ...leftovers, signal: SIGNAL }], signal),
+    remove: (path, signal) => call('remove', [path, SIGNAL], signal),
     close: () => call<void>('close', []).catch(() => undefined),
   };
 }
