@@ -1,0 +1,46 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startService } from '../../src/main.ts';
+import { listTransfers } from '../../src/projections/transfer-queries.ts';
+import { verifyProjection } from '../../src/projections/rebuild.ts';
+import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
+import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
+
+const why = await whyNoSftpServer();
+
+describe.skipIf(why)(`the whole service on the EventStoreDB engine${why ? ` (skipped: ${why})` : ''}`, () => {
+  const closers: (() => Promise<unknown>)[] = [];
+  let installation: TestInstallation;
+  let source: SftpServer;
+
+  beforeAll(async () => {
+    const log = await startFakeEventStoreDb();
+    closers.push(() => log.stop());
+    installation = await openTestInstallation({ EVENTSTORE_URL: log.url });
+    closers.push(() => installation.close());
+    const service = await startService(installation, ['projector', 'mover']);
+    closers.push(() => service.stop());
+    const destination = await startSftpServer();
+    closers.push(() => destination.stop());
+    source = await startSftpServer();
+    closers.push(() => source.stop());
+    await configureSftp(installation, 'from', source);
+    await configureSftp(installation, 'to', destination);
+  });
+  afterAll(async () => {
+    for (const close of closers.reverse()) await close();
+  });
+
+  it('moves files, shows them, and agrees with its log', async () => {
+    await writeFile(join(source.root, 'file'), 'through the other engine');
+    const ids = await Promise.all(Array.from({ length: 20 }, (_, i) => submit(installation, 'sftp://from/file', `sftp://to/copy-${i}`)));
+    for (const id of ids) await untilStatus(installation, id, 'completed');
+    const position = (await installation.store.read(`transfer-${ids.at(-1)}`)).at(-1)?.position ?? null;
+    expect(await installation.commands.waitFor('transfers', position)).toBe(true);
+    const { total } = await listTransfers(installation.sql, 'acc_default', { status: 'completed' }, { limit: 1, offset: 0 });
+    expect(total).toBe(ids.length);
+    expect((await verifyProjection(installation, 'transfers', () => undefined)).differences).toEqual([]);
+  });
+});
