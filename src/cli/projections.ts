@@ -1,6 +1,7 @@
 import { Argument, type Command } from 'commander';
 import type { ProjectionName } from '../commands/deps.ts';
 import type { Installation } from '../installation.ts';
+import { rebuildDispatch } from '../processes/jobs.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
 import { type Comparison, type RebuildProgress, rebuildProjection, verifyProjection } from '../projections/rebuild.ts';
 import { EXIT } from './exit-codes.ts';
@@ -26,10 +27,11 @@ export function addProjectionCommands(program: Command): void {
   projections
     .command('rebuild')
     .description('make its tables anew beside the live ones, then let them take over; nothing stops meanwhile')
-    .addArgument(new Argument('<name>').choices(NAMES))
+    .addArgument(new Argument('<name>', 'dispatch: the to-do rows of the movers').choices([...NAMES, 'dispatch']))
     .option('--json', 'JSON lines: progress, then the result')
-    .action((name: ProjectionName, { json }: Json) =>
+    .action((name: ProjectionName | 'dispatch', { json }: Json) =>
       withInstallation(async (installation) => {
+        if (name === 'dispatch') return rebuildToDoRows(installation, json);
         const { events, differences } = await withProgress(name, json, (onProgress) => rebuildProjection(installation, name, onProgress));
         if (json) return printJson({ projection: name, rebuilt: true, events, differences });
         await print(`${name} is rebuilt from ${events} events`);
@@ -64,6 +66,12 @@ async function list({ sql, store }: Installation, json: boolean | undefined): Pr
     const lines = rows.map(({ name, position, updated_at }) => [name, position, head, updated_at]);
     await printTable(['NAME', 'POSITION', 'END OF THE LOG', 'MOVED AT'], lines, 'There are no projections yet');
   }
+}
+
+async function rebuildToDoRows({ sql, logId }: Installation, json: boolean | undefined): Promise<void> {
+  await rebuildDispatch(sql, logId);
+  if (json) await printJson({ projection: 'dispatch', rebuilt: true });
+  else await print('The to-do rows are derived again from the log by the mover that runs dispatch, or the next one that starts');
 }
 
 async function withProgress(

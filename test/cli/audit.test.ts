@@ -66,6 +66,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(rebuilt.code).toBe(0);
     expect(rebuilt.json().at(-1)).toMatchObject({ projection: 'catalog', rebuilt: true, events: 3 });
     expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({ code: 0 });
+    expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([{ projection: 'dispatch', rebuilt: true }]);
     expect(await cli.run(['projections', 'rebuild', 'bogus'])).toMatchObject({ code: 2 });
   });
 
