@@ -1,7 +1,18 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -96,7 +107,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
   writeAccounts(home, username, password);
 
   const log = () =>
-    ['server.log', 'tls.log']
+    ['stderr.log', 'server.log', 'tls.log']
       .map((name) => join(home, name))
       .filter(existsSync)
       .map((file) => readFileSync(file, 'utf8'))
@@ -105,7 +116,11 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
   let port = await freePort();
   let server = await start();
   for (let attempt = 1; !server; attempt++) {
-    if (attempt === 5) throw new Error(`${options.kind} does not start:\n${log()}`);
+    if (attempt === 5) {
+      const logged = log();
+      rmSync(home, { recursive: true, force: true });
+      throw new Error(`${options.kind} does not start:\n${logged}`);
+    }
     port = await freePort();
     server = await start();
   }
@@ -115,7 +130,9 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
     const file = join(home, 'server.conf');
     const configuration = options.kind === 'proftpd' ? proftpdConfiguration : vsftpdConfiguration;
     writeFileSync(file, configuration(home, port, options, programs as DebianPrograms));
-    const started = startProcess(command(file), { env: (programs as DebianPrograms).env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const complaints = openSync(join(home, 'stderr.log'), 'a');
+    const started = startProcess(command(file), { env: (programs as DebianPrograms).env, stdio: ['ignore', complaints, complaints] });
+    closeSync(complaints);
     return (await started.ready(() => greets(port, options.tls))) ? started : null;
   }
 
