@@ -1,0 +1,165 @@
+import { basename, dirname, join } from 'node:path/posix';
+import { abortable, abortError } from '../abort.ts';
+import { type PartState, partPath } from '../part-name.ts';
+import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { fileError, isRefusal } from './errors.ts';
+import type { Lease, Pool } from './pool.ts';
+import { publish } from './publish.ts';
+import { existing, isFolder, nullIfRefused, sizeOf } from './stat.ts';
+import { startUpload, type Upload } from './upload.ts';
+
+const CHUNK_SIZE = 4 << 20;
+const CLOSE_MS = 5_000;
+
+/** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
+export async function openDestination(pool: Pool, path: string, options: OpenDestination, stallMs: number): Promise<DestinationFile> {
+  const { signal } = options;
+  const lease = await pool.acquire(signal);
+  try {
+    return await abortable(openPart(lease, path, options, stallMs), signal, 'open');
+  } catch (error) {
+    if (signal.aborted) lease.abandon();
+    else lease.release();
+    throw fileError(error, 'open', path, 'destination');
+  }
+}
+
+async function openPart(lease: Lease, path: string, options: OpenDestination, stallMs: number): Promise<DestinationFile> {
+  const { connection } = lease;
+  const { resume, overwrite, transferId, claimId, size } = options;
+  const part = partPath(path, transferId, claimId);
+  if (resume === null && !overwrite && (await existing(connection, path))) {
+    throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
+  }
+  if (resume) {
+    const held = await takeOver(connection, join(dirname(path), (resume.state as PartState).part), part);
+    const from = safelyHeld(held, resume.bytes, size);
+    if (from === size && from > 0) return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
+    const upload = from > 0 ? await resumeUpload(connection, part, from, held, stallMs) : null;
+    if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
+  }
+  const upload = await createPart(connection, part, stallMs);
+  return destinationFile(lease, { path, part, upload, resumedFrom: 0, options });
+}
+
+/** Renames the predecessor's part to ours, so that it can't be written under its old name. Resolves with its size; 0 where it is gone. */
+async function takeOver(connection: Connection, theirs: string, ours: string): Promise<number> {
+  if (theirs !== ours && (await connection.request(`RNFR ${theirs}`).catch(nullIfRefused))) await connection.request(`RNTO ${ours}`);
+  return (await sizeOf(connection, ours).catch(nullIfRefused)) ?? 0;
+}
+
+/** What was handed to the system may have got lost on its way: only whole chunks that the server has count. */
+function safelyHeld(held: number, claimed: number, size: number): number {
+  if (held > size) return 0;
+  return held >= claimed ? claimed : held - (held % CHUNK_SIZE);
+}
+
+/** null where the server does not let us. */
+async function resumeUpload(connection: Connection, part: string, from: number, held: number, stallMs: number): Promise<Upload | null> {
+  if (connection.features.has('REST')) {
+    return startUpload(connection, [`REST ${from}`, `STOR ${part}`], stallMs).catch(nullIfRefused);
+  }
+  return held === from ? startUpload(connection, [`APPE ${part}`], stallMs).catch(nullIfRefused) : null;
+}
+
+/** Creates the part, with the folders that are missing. One under this name is our own from an earlier try. */
+async function createPart(connection: Connection, part: string, stallMs: number): Promise<Upload> {
+  const create = () => startUpload(connection, [`STOR ${part}`], stallMs);
+  try {
+    return await create();
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    await makeFolder(connection, dirname(part));
+    return create();
+  }
+}
+
+async function makeFolder(connection: Connection, folder: string): Promise<void> {
+  if (folder === '/' || (await isFolder(connection, folder))) return;
+  await makeFolder(connection, dirname(folder));
+  await connection.request(`MKD ${folder}`).catch(async (error) => {
+    // Another transfer may have made it meanwhile.
+    if (!isRefusal(error) || !(await isFolder(connection, folder))) throw error;
+  });
+}
+
+interface Opened {
+  path: string;
+  part: string;
+  /** null where nothing is left to be sent. */
+  upload: Upload | null;
+  resumedFrom: number;
+  options: OpenDestination;
+}
+
+function destinationFile(lease: Lease, { path, part, upload, resumedFrom, options }: Opened): DestinationFile {
+  const { connection } = lease;
+  const { signal, size, overwrite } = options;
+  let position = resumedFrom;
+  let unfinished = upload;
+  let writing: Promise<void> | null = null;
+  let closing: Promise<void> | null = null;
+  const abandon = () => lease.abandon();
+  signal.addEventListener('abort', abandon, { once: true });
+
+  function fail(error: unknown, step: FileStep): FileError {
+    return signal.aborted ? abortError(signal, step) : fileError(error, step, path, 'destination');
+  }
+
+  async function append(offset: number, data: Uint8Array): Promise<void> {
+    try {
+      if (closing !== null || !unfinished) throw new Error('the file was closed');
+      if (offset !== position)
+        throw new FileError('internal_error', 'transfer', `${path}: FTP writes in order, and ${position} comes next`);
+      await unfinished.write(data);
+      position += data.length;
+    } catch (error) {
+      throw fail(error, 'transfer');
+    }
+  }
+
+  async function finish(): Promise<void> {
+    const upload = unfinished;
+    unfinished = null;
+    await upload?.finish();
+  }
+
+  async function end(): Promise<void> {
+    signal.removeEventListener('abort', abandon);
+    if (writing !== null) lease.abandon();
+    await writing?.catch(() => {});
+    if (connection.usable) await connection.within(CLOSE_MS, finish()).catch(() => lease.abandon());
+    lease.release();
+  }
+
+  return {
+    parallelWrites: 1,
+    chunkSize: CHUNK_SIZE,
+    resumedFrom,
+    write(offset, data) {
+      writing = append(offset, data).finally(() => {
+        writing = null;
+      });
+      return writing;
+    },
+    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
+    async commit(whole) {
+      try {
+        await finish();
+        const held = await sizeOf(connection, part);
+        if (held !== whole.size || size !== whole.size) {
+          throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${held} bytes, sent were ${whole.size}`);
+        }
+        const { atomicReplace } = await publish(connection, part, path, overwrite);
+        return { size: held, destinationChecksum: 'none', atomicReplace };
+      } catch (error) {
+        throw fail(error, 'commit');
+      }
+    },
+    close() {
+      closing ??= end();
+      return closing;
+    },
+  };
+}

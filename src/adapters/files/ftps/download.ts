@@ -1,0 +1,78 @@
+import { FileError } from '../port.ts';
+import type { Connection, Transfer } from './connection.ts';
+import { isRefusal, stallError } from './errors.ts';
+import { createIncoming, type Incoming } from './incoming.ts';
+
+/** A file on its way from the server. */
+export interface Download {
+  /** Offset of the byte that comes next. */
+  readonly position: number;
+  /** Fills the whole of `target`. Throws FileError `source_changed` where the file ends before. */
+  read(target: Uint8Array): Promise<void>;
+  /** Awaits the end that must come now, and the server's word that nothing is missing. */
+  finish(): Promise<void>;
+  /** Ends it early; resolves when the connection is free for the next command, or lost. */
+  cancel(): Promise<void>;
+}
+
+const CANCEL_MS = 5_000;
+
+/** Starts a file from an offset on: where the server can't, from its start, and what comes before the offset is dropped. */
+export async function startDownload(connection: Connection, path: string, offset: number, stallMs: number): Promise<Download> {
+  if (offset === 0) return begin(connection, path, 0, stallMs);
+  try {
+    return await begin(connection, path, offset, stallMs);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const download = await begin(connection, path, 0, stallMs);
+    const dropped = new Uint8Array(1 << 20);
+    while (download.position < offset) await download.read(dropped.subarray(0, offset - download.position));
+    return download;
+  }
+}
+
+async function begin(connection: Connection, path: string, offset: number, stallMs: number): Promise<Download> {
+  const incoming = createIncoming();
+  const commands = offset > 0 ? [`REST ${offset}`, `RETR ${path}`] : [`RETR ${path}`];
+  return download(connection, await connection.transfer(commands, incoming.onread), incoming, path, offset, stallMs);
+}
+
+function download(
+  connection: Connection,
+  { socket, ended, broken }: Transfer,
+  incoming: Incoming,
+  path: string,
+  offset: number,
+  stallMs: number,
+): Download {
+  let position = offset;
+  socket.on('timeout', () => connection.lose(stallError(stallMs)));
+
+  async function take(target: Uint8Array): Promise<number> {
+    socket.setTimeout(stallMs);
+    const bytes = await incoming.read(socket, target);
+    socket.setTimeout(0);
+    position += bytes;
+    return bytes;
+  }
+
+  return {
+    get position() {
+      return position;
+    },
+    async read(target) {
+      if ((await take(target)) === target.length) return;
+      // The end of the data alone may as well be that of the connection.
+      await connection.within(stallMs, Promise.race([ended, broken]));
+      throw new FileError('source_changed', 'transfer', `${path} ended after ${position} bytes`);
+    },
+    async finish() {
+      if ((await take(new Uint8Array(1))) > 0) throw new FileError('source_changed', 'transfer', `${path} is longer than it was`);
+      await connection.within(stallMs, Promise.race([ended, broken]));
+    },
+    async cancel() {
+      socket.destroy();
+      await connection.within(CANCEL_MS, ended).catch(() => {});
+    },
+  };
+}

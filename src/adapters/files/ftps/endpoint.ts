@@ -1,0 +1,44 @@
+import type { FtpsSettings } from '../../../domain/endpoint.ts';
+import { type FileEndpoint, FileError } from '../port.ts';
+import { tlsOptions } from './certificate.ts';
+import { type FtpsCredentials, type FtpsTimeouts, openConnection, presentedCertificate } from './connection.ts';
+import { openDestination } from './destination.ts';
+import { list } from './listing.ts';
+import { createPool } from './pool.ts';
+import { remove, removeLeftovers } from './removal.ts';
+import { openSource } from './source.ts';
+
+export interface FtpsEndpointOptions {
+  settings: FtpsSettings;
+  credentials: FtpsCredentials;
+  maxConnections: number;
+  timeouts?: Partial<FtpsTimeouts>;
+}
+
+const TIMEOUTS: FtpsTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000, trustMs: 5_000, queueMs: 60_000 };
+
+/** One FTPS server as a FileEndpoint, with its connections kept warm for a minute. A file takes a connection of its own. */
+export function createFtpsEndpoint({ settings, credentials, maxConnections, timeouts: given }: FtpsEndpointOptions): FileEndpoint {
+  const timeouts = { ...TIMEOUTS, ...given };
+  const { stallMs } = timeouts;
+  const target = { settings, credentials, timeouts, tls: tlsOptions(settings) };
+  const pool = createPool(() => openConnection(target), maxConnections, timeouts);
+  return {
+    connections: async () => pool.size,
+    openSource: async (path, signal) => openSource(pool, sendable(path), signal, stallMs),
+    openDestination: async (path, options) => openDestination(pool, sendable(path), options, stallMs),
+    probe: (signal) => presentedCertificate(target, signal),
+    list: async (path, signal) => list(pool, sendable(path), signal),
+    removeLeftovers: async (path, leftovers) => removeLeftovers(pool, sendable(path), leftovers),
+    remove: async (path, signal) => remove(pool, sendable(path), signal),
+    async close() {
+      pool.close();
+    },
+  };
+}
+
+/** A line break would end the command and begin another. */
+function sendable(path: string): string {
+  if (/[\r\n\0]/.test(path)) throw new FileError('permission_denied', 'open', 'FTP has no way to name a path with a line break in it');
+  return path;
+}

@@ -1,0 +1,45 @@
+import { type FileInfo, parseList } from 'basic-ftp';
+import type { FileEntry } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { fileError } from './errors.ts';
+import type { Pool } from './pool.ts';
+
+// Half a million names or so. More would be held in memory for nobody to read.
+const MAX_LISTING_BYTES = 64 << 20;
+
+/** All of a folder. Times are null where the server has no MLSD: those of LIST lack a year or a zone. */
+export async function list(pool: Pool, path: string, signal: AbortSignal): Promise<FileEntry[]> {
+  try {
+    const entries = await pool.use(signal, 'open', (connection) => entriesOf(connection, path));
+    return entries.map(({ name, isFile, isDirectory, size, modifiedAt }) => ({
+      name,
+      type: isFile ? 'file' : isDirectory ? 'directory' : 'other',
+      size: isFile ? size : null,
+      modified_at: modifiedAt?.toISOString() ?? null,
+    }));
+  } catch (error) {
+    throw fileError(error, 'open', path);
+  }
+}
+
+/** The names in `path` as an argument would be taken for patterns and options by some servers: so go there first. */
+export async function entriesOf(connection: Connection, path: string): Promise<FileInfo[]> {
+  await connection.request(`CWD ${path}`);
+  if (connection.features.has('MLST')) return parseList(await textOf(connection, 'MLSD'));
+  return parseList(await textOf(connection, 'LIST -a'));
+}
+
+async function textOf(connection: Connection, command: string): Promise<string> {
+  const { socket, ended } = await connection.transfer([command]);
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  socket.on('data', (piece: Buffer) => {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes > MAX_LISTING_BYTES) connection.lose(new Error('the listing is too long'));
+  });
+  const read = new Promise((resolve) => socket.on('close', resolve));
+  await ended;
+  await read;
+  return Buffer.concat(pieces).toString();
+}

@@ -1,0 +1,108 @@
+import { abortError } from '../abort.ts';
+import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
+import { type Download, startDownload } from './download.ts';
+import { fileError } from './errors.ts';
+import type { Lease, Pool } from './pool.ts';
+import { statOf } from './stat.ts';
+
+/** Opens a file for reading. Its size and time of modification, taken before, are its identity. */
+export async function openSource(pool: Pool, path: string, signal: AbortSignal, stallMs: number): Promise<SourceFile> {
+  try {
+    return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal, stallMs });
+  } catch (error) {
+    throw fileError(error, 'open', path);
+  }
+}
+
+async function identify(pool: Pool, path: string, signal: AbortSignal, step: FileStep): Promise<FileIdentity> {
+  const { type, size, version } = await pool.use(signal, step, (connection) => statOf(connection, path));
+  if (type === 'directory') throw new FileError('source_not_found', step, `${path} is a directory`);
+  return { size, version };
+}
+
+interface Opened {
+  path: string;
+  identity: FileIdentity;
+  signal: AbortSignal;
+  stallMs: number;
+}
+
+/** Holds a connection from its first byte to its last only. */
+function sourceFile(pool: Pool, { path, identity, signal, stallMs }: Opened): SourceFile {
+  let lease: Lease | null = null;
+  let download: Download | null = null;
+  let reading: Promise<void> | null = null;
+  let closing: Promise<void> | null = null;
+  const abandon = () => lease?.abandon();
+  signal.addEventListener('abort', abandon, { once: true });
+
+  async function fill(offset: number, target: Uint8Array): Promise<void> {
+    if (closing !== null) throw new FileError('connection_failed', 'transfer', `${path} was closed`);
+    if (download?.position !== offset) {
+      await stop();
+      await start(offset);
+    }
+    try {
+      await download?.read(target);
+      if (download?.position !== identity.size) return;
+      await download.finish();
+      release();
+    } catch (error) {
+      throw signal.aborted ? abortError(signal, 'transfer') : fileError(error, 'transfer', path);
+    }
+  }
+
+  async function start(offset: number): Promise<void> {
+    lease = await pool.acquire(signal);
+    try {
+      download = await startDownload(lease.connection, path, offset, stallMs);
+    } catch (error) {
+      release();
+      throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    await download?.cancel();
+    release();
+  }
+
+  function release(): void {
+    lease?.release();
+    lease = null;
+    download = null;
+  }
+
+  /** Resolves when nothing is written into a caller's buffer any more. */
+  async function end(): Promise<void> {
+    signal.removeEventListener('abort', abandon);
+    if (reading !== null) lease?.abandon();
+    await reading?.catch(() => {});
+    await stop();
+  }
+
+  return {
+    identity,
+    parallelReads: 1,
+    read(offset, target) {
+      reading = fill(offset, target).finally(() => {
+        reading = null;
+      });
+      return reading;
+    },
+    async stat() {
+      try {
+        await stop();
+        return await identify(pool, path, signal, 'verify');
+      } catch (error) {
+        const failure = fileError(error, 'verify', path);
+        if (failure.code === 'source_not_found') throw new FileError('source_changed', 'verify', `${path} is no longer there`);
+        throw failure;
+      }
+    },
+    close() {
+      closing ??= end();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import type { FileIdentity } from '../port.ts';
+import type { Connection } from './connection.ts';
+import { isRefusal } from './errors.ts';
+
+export interface Stat extends FileIdentity {
+  type: 'file' | 'directory';
+}
+
+/** What stands under a path, by MLST (RFC 3659) or SIZE, MDTM and CWD. Fails with what the server says where nothing does. */
+export async function statOf(connection: Connection, path: string): Promise<Stat> {
+  const answer = connection.features.has('MLST') ? await connection.request(`MLST ${path}`).catch(nullIfRefused) : null;
+  const { type, size, modify } = answer ? factsOf(answer.message) : {};
+  if (type === 'dir' || type === 'cdir') return { type: 'directory', size: 0, version: null };
+  if (type === 'file' && size !== undefined) return { type: 'file', size: Number(size), version: modify ?? null };
+  // A link, of which MLST tells no more, a server without it, or nothing: SIZE has the better words for that.
+  try {
+    return { type: 'file', size: await sizeOf(connection, path), version: await modificationOf(connection, path) };
+  } catch (error) {
+    if (isRefusal(error) && (await isFolder(connection, path))) return { type: 'directory', size: 0, version: null };
+    throw error;
+  }
+}
+
+/** `statOf`, or null where the server knows nothing of the path. */
+export function existing(connection: Connection, path: string): Promise<Stat | null> {
+  return statOf(connection, path).catch(nullIfRefused);
+}
+
+export async function sizeOf(connection: Connection, path: string): Promise<number> {
+  const { message } = await connection.request(`SIZE ${path}`);
+  const size = Number(/^213 +(\d+)/.exec(message)?.[1]);
+  if (Number.isSafeInteger(size)) return size;
+  throw new Error(`the server names no size: ${message}`);
+}
+
+export async function isFolder(connection: Connection, path: string): Promise<boolean> {
+  return (await connection.request(`CWD ${path}`).catch(nullIfRefused)) !== null;
+}
+
+export function nullIfRefused(error: unknown): null {
+  if (isRefusal(error)) return null;
+  throw error;
+}
+
+async function modificationOf(connection: Connection, path: string): Promise<string | null> {
+  const reply = await connection.request(`MDTM ${path}`).catch(nullIfRefused);
+  return reply && (/^213 +(\S+)/.exec(reply.message)?.[1] ?? null);
+}
+
+function factsOf(reply: string): Record<string, string> {
+  const facts = /^ ?((?:[^;=\s]+=[^;]*;)+) /m.exec(reply)?.[1] ?? '';
+  return Object.fromEntries(Array.from(facts.matchAll(/([^;=]+)=([^;]*);/g), ([, name = '', value = '']) => [name.toLowerCase(), value]));
+}
