@@ -1,4 +1,6 @@
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
+import type { FtpsCredentials } from './ftps/connection.ts';
+import { createFtpsEndpoint } from './ftps/endpoint.ts';
 import { type FileEndpoint, FileError } from './port.ts';
 import type { SftpCredentials } from './sftp/connection.ts';
 import { createSftpEndpoint } from './sftp/endpoint.ts';
@@ -8,6 +10,8 @@ export function openFileEndpoint({ settings, max_connections }: EndpointDefiniti
   switch (settings.protocol) {
     case 'sftp':
       return createSftpEndpoint({ settings, credentials: credentials as SftpCredentials, maxConnections: max_connections });
+    case 'ftps':
+      return createFtpsEndpoint({ settings, credentials: credentials as FtpsCredentials, maxConnections: max_connections });
     default:
       throw new FileError('internal_error', 'connect', `This version of Waybill does not move files over ${settings.protocol} yet`);
   }
