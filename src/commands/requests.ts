@@ -172,6 +172,10 @@ export const keyRequest = z.strictObject({
     .string()
     .regex(/^[a-z0-9_][a-z0-9_-]{0,63}$/, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens')
     .default('acc_default'),
-  expires_in: z.string().default('90d').describe('A duration of at most 365d, or `never` where the installation allows it.'),
+  expires_in: z
+    .string()
+    .regex(/^(never|\d{1,9}(ms|s|m|h|d))$/, 'must be a whole number and a unit, such as 12h or 90d, or never')
+    .default('90d')
+    .describe('A duration of at most 365d, or `never` where the installation allows it.'),
 });
 export type KeyRequest = z.output<typeof keyRequest>;
