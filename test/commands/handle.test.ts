@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { type Cause, handle } from '../../src/commands/handle.ts';
+import type { EndpointCommand } from '../../src/domain/endpoint.ts';
+import * as endpoint from '../../src/domain/endpoint.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import { endpointConfigured, sftpSettings } from '../support/samples.ts';
+
+const CAUSE: Cause = { actor: 'cli:ann', accountId: 'acc_default', correlationId: 'req_1', causationId: 'evt_0' };
+const CONFIGURE: EndpointCommand = { type: 'configure', data: endpointConfigured() };
+
+describeWithPostgres('handle', () => {
+  let database: TestDatabase;
+  let store: EventStore;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+  });
+  afterAll(async () => {
+    await store?.close();
+    await database?.drop();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  const newStream = () => `endpoint-${newId('end')}`;
+  const run = (stream: string, command: EndpointCommand, through: EventStore = store, options = {}) =>
+    handle(through, endpoint, stream, command, CAUSE, options);
+  const pauses = (events: StoredEvent[]) => events.filter(({ type }) => type === 'endpoint.paused').length;
+
+  it('appends what was decided, and says where it stands', async () => {
+    const stream = newStream();
+    const { state, events, revision, position } = await run(stream, CONFIGURE);
+    expect(state).toMatchObject({ status: 'configured', paused: false });
+    expect(revision).toBe(0);
+    const [stored] = await store.read(stream);
+    expect(stored).toEqual({ ...events[0], stream, revision: 0, position });
+    expect(stored).toMatchObject({
+      id: expect.stringMatching(/^evt_[0-9A-Z]{26}$/),
+      type: 'endpoint.configured',
+      schema_version: 1,
+      metadata: { actor: 'cli:ann', account_id: 'acc_default', correlation_id: 'req_1', causation_id: 'evt_0', prev_hash: null },
+    });
+  });
+
+  it('appends nothing where nothing follows', async () => {
+    const stream = newStream();
+    const { position } = await run(stream, CONFIGURE);
+    expect(await run(stream, { type: 'resume' })).toMatchObject({ events: [], revision: 0, position });
+  });
+
+  it('throws what the decider refuses, and writes nothing', async () => {
+    const stream = newStream();
+    await expect(run(stream, { type: 'pause' })).rejects.toMatchObject({ code: 'not_found' });
+    expect(await store.read(stream)).toEqual([]);
+  });
+
+  it('chains every event to the one before it', async () => {
+    const stream = newStream();
+    await run(stream, CONFIGURE);
+    await run(stream, {
+      type: 'update',
+      definition: { ...endpointConfigured(), settings: sftpSettings({ port: 2222, username: 'ä\u{1f600}\n"' }) },
+      credentials: { credentials_record: 'vlt_2', sign_in: 'password' },
+    });
+    for (const type of ['pause', 'resume', 'remove'] as const) await run(stream, { type });
+    const events = await store.read(stream);
+    expect(events.map(({ revision }) => revision)).toEqual([0, 1, 2, 3, 4, 5]);
+    let previous: StoredEvent | null = null;
+    for (const event of events) {
+      expect(event.metadata.prev_hash).toBe(previous && hashOf(previous));
+      if (previous) expect(event.id > previous.id && event.metadata.occurred_at >= previous.metadata.occurred_at).toBe(true);
+      previous = event;
+    }
+  });
+
+  it('never dates an event before the one that it follows', async () => {
+    const stream = newStream();
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2030-01-01T00:00:00Z') });
+    await run(stream, CONFIGURE);
+    vi.setSystemTime(Date.parse('2029-12-31T23:00:00Z'));
+    await run(stream, { type: 'pause' });
+    vi.setSystemTime(Date.parse('2030-01-01T00:00:01Z'));
+    await run(stream, { type: 'resume' });
+    const events = await store.read(stream);
+    expect(events.map(({ metadata }) => metadata.occurred_at)).toEqual([
+      '2030-01-01T00:00:00.000Z',
+      '2030-01-01T00:00:00.000Z',
+      '2030-01-01T00:00:01.000Z',
+    ]);
+    expect(events.map(({ id }) => id).toSorted()).toEqual(events.map(({ id }) => id));
+  });
+
+  /** A store in which somebody else always appends between a read and the append that follows it; so many times. */
+  function contended(times: number) {
+    let reads = 0;
+    const through: EventStore = {
+      ...store,
+      async read(stream) {
+        const seen = await store.read(stream);
+        if (reads++ < times) await run(stream, { type: seen.length % 2 === 1 ? 'pause' : 'resume' });
+        return seen;
+      },
+    };
+    return { through, reads: () => reads };
+  }
+
+  it('decides again after another writer was first', async () => {
+    const stream = newStream();
+    await run(stream, CONFIGURE);
+    const { through, reads } = contended(3);
+    const { state, revision } = await run(stream, { type: 'remove' }, through);
+    expect({ status: state.status, revision, reads: reads() }).toEqual({ status: 'removed', revision: 4, reads: 4 });
+  });
+
+  it('gives up after ten times', async () => {
+    const stream = newStream();
+    await run(stream, CONFIGURE);
+    const { through, reads } = contended(Number.POSITIVE_INFINITY);
+    await expect(run(stream, { type: 'remove' }, through)).rejects.toMatchObject({ code: 'unavailable' });
+    expect(reads()).toBe(10);
+    expect((await store.read(stream)).map(({ type }) => type)).not.toContain('endpoint.removed');
+  });
+
+  it('lets one of many do what can be done once', async () => {
+    const stream = newStream();
+    await run(stream, CONFIGURE);
+    const handled = await Promise.all(Array.from({ length: 20 }, () => run(stream, { type: 'pause' })));
+    expect(handled.filter(({ events }) => events.length > 0)).toHaveLength(1);
+    expect(pauses(await store.read(stream))).toBe(1);
+  });
+
+  it('looks after all where a stream that should be fresh is not', async () => {
+    const stream = newStream();
+    const first = await run(stream, CONFIGURE, store, { fresh: true });
+    expect(await run(stream, CONFIGURE, store, { fresh: true })).toMatchObject({ events: [], revision: 0, position: first.position });
+  });
+
+  it('repeats an append with what was reserved for it as the same one', async () => {
+    const stream = newStream();
+    const reserved = { eventId: newId('evt'), now: '2026-03-01T10:00:00.000Z' };
+    const [first, second] = await Promise.all([0, 1].map(() => run(stream, CONFIGURE, store, { fresh: true, reserved })));
+    expect(second!.position).toBe(first!.position);
+    expect(await store.read(stream)).toMatchObject([{ id: reserved.eventId, metadata: { occurred_at: reserved.now } }]);
+  });
+});
+
+function hashOf({ id, type, schema_version, data, metadata }: StoredEvent): string {
+  return createHash('sha256').update(canonicalize({ id, type, schema_version, data, metadata })!).digest('hex');
+}
