@@ -1,0 +1,79 @@
+import { DeleteObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
+import type { S3Settings } from '../../../domain/endpoint.ts';
+import { abortError } from '../abort.ts';
+import type { FileEndpoint, FileEntry } from '../port.ts';
+import { openDestination } from './destination.ts';
+import { fileError } from './errors.ts';
+import type { S3Timeouts } from './http.ts';
+import { PART_LIMITS, type PartLimits } from './limits.ts';
+import { probe } from './probe.ts';
+import { openSource } from './source.ts';
+import { createStore, type S3Credentials, type Store } from './store.ts';
+import { createUploads, removeLeftovers } from './uploads.ts';
+
+export interface S3EndpointOptions {
+  settings: S3Settings;
+  credentials: S3Credentials;
+  maxConnections: number;
+  timeouts?: Partial<S3Timeouts>;
+  /** Other ones than those of S3, for tests of huge objects. */
+  partLimits?: PartLimits;
+}
+
+const TIMEOUTS: S3Timeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
+
+/** One bucket as a FileEndpoint. Keys are taken as they are. */
+export function createS3Endpoint({
+  settings,
+  credentials,
+  maxConnections,
+  timeouts: given,
+  partLimits = PART_LIMITS,
+}: S3EndpointOptions): FileEndpoint {
+  const timeouts = { ...TIMEOUTS, ...given };
+  const store = createStore({ settings, credentials, maxConnections, timeouts });
+  const uploads = createUploads();
+  return {
+    connections: async () => store.connections,
+    openSource: (key, signal) => openSource(store, key, signal),
+    openDestination: (key, options) => openDestination(store, uploads, partLimits, key, options),
+    probe: (signal) => probe(store.url(), settings.ca_pem, timeouts.connectMs, signal),
+    async list(path, signal) {
+      try {
+        return await listFolder(store, path, signal);
+      } catch (error) {
+        throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path, 'source');
+      }
+    },
+    async remove(key, signal) {
+      try {
+        // S3 says of a key that never was there too that it is removed.
+        await store.head(key, signal);
+        await store.s3.send(new DeleteObjectCommand({ Bucket: settings.bucket, Key: key }), { abortSignal: signal });
+      } catch (error) {
+        throw signal.aborted ? abortError(signal, 'commit') : fileError(error, 'commit', key, 'source');
+      }
+    },
+    removeLeftovers: (key, leftovers) => removeLeftovers(store, uploads, key, leftovers),
+    async close() {
+      store.close();
+    },
+  };
+}
+
+async function listFolder({ s3, settings }: Store, path: string, signal: AbortSignal): Promise<FileEntry[]> {
+  const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
+  const entries: FileEntry[] = [];
+  const input = { Bucket: settings.bucket, Prefix: prefix, Delimiter: '/' };
+  for await (const { CommonPrefixes = [], Contents = [] } of paginateListObjectsV2({ client: s3 }, input, { abortSignal: signal })) {
+    for (const { Prefix = '' } of CommonPrefixes) {
+      entries.push({ name: Prefix.slice(prefix.length, -1), type: 'directory', size: null, modified_at: null });
+    }
+    for (const { Key = '', Size = null, LastModified } of Contents) {
+      // Some tools keep a folder as an empty object of its own name.
+      if (Key === prefix) continue;
+      entries.push({ name: Key.slice(prefix.length), type: 'file', size: Size, modified_at: LastModified?.toISOString() ?? null });
+    }
+  }
+  return entries;
+}

@@ -1,0 +1,221 @@
+import type { Readable } from 'node:stream';
+import {
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  type HeadObjectCommandOutput,
+  paginateListParts,
+  UploadPartCommand,
+  type UploadPartCommandInput,
+  type UploadPartCommandOutput,
+} from '@aws-sdk/client-s3';
+import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
+import { CHECKSUMS, type Checksum } from './checksums.ts';
+import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import { refuseExisting, storageOf } from './new-object.ts';
+import type { Store } from './store.ts';
+import type { UploadState } from './uploads.ts';
+
+interface Part {
+  etag: string;
+  digest: Buffer;
+}
+
+/** One multipart upload, with what is known of its parts. */
+export interface MultipartUpload {
+  readonly id: string;
+  /** What every part is compared by: CRC-32 where the server computes it, else MD5. */
+  readonly checksum: Checksum;
+  readonly partSize: number;
+  /** Bytes from the start that the server had already. */
+  readonly resumedFrom: number;
+  /** Sends a part, numbered from 1. Throws where the server has got something else. */
+  send(number: number, content: PartContent): Promise<void>;
+  resumePoint(bytes: number): ResumePoint;
+  complete(overwrite: boolean): Promise<CommitProof>;
+}
+
+export interface PartContent {
+  body: Buffer | Readable;
+  /** The digest for the server to check, where it is known beforehand. */
+  declared?: Pick<UploadPartCommandInput, 'ContentMD5' | 'ChecksumCRC32'>;
+  /** In place of what the SDK says of the body. */
+  headers?: Record<string, string>;
+  /** Is asked when all was sent. */
+  digest(): Buffer;
+}
+
+interface Known {
+  id: string;
+  checksum: Checksum;
+  /** By their numbers. */
+  parts: Map<number, Part>;
+}
+
+export interface UploadOptions {
+  key: string;
+  size: number;
+  partSize: number;
+  signal: AbortSignal;
+}
+
+/** Begins an upload. A server that computes CRC-32 says so in its answer. */
+export async function beginUpload(store: Store, options: UploadOptions): Promise<MultipartUpload> {
+  const { s3, settings } = store;
+  const { UploadId, ChecksumAlgorithm } = await s3.send(
+    new CreateMultipartUploadCommand({ Bucket: settings.bucket, Key: options.key, ChecksumAlgorithm: 'CRC32', ...storageOf(settings) }),
+    { abortSignal: options.signal },
+  );
+  const checksum = ChecksumAlgorithm === 'CRC32' ? CHECKSUMS.crc32 : CHECKSUMS.md5;
+  return multipartUpload(store, options, { id: UploadId as string, checksum, parts: new Map() });
+}
+
+/**
+ * Takes over an upload that a predecessor began, with those of its first parts that the server lists as they were
+ * sent. null where the server doesn't know it any more, or it was cut in another way.
+ */
+export async function resumeUpload(store: Store, options: UploadOptions, resume: ResumePoint): Promise<MultipartUpload | null> {
+  const state = resume.state as UploadState | null;
+  if (state === null || state.part_size !== options.partSize) return null;
+  const checksum = CHECKSUMS[state.checksum];
+  const digests = slices(Buffer.from(state.digests, 'base64'), checksum.bytes);
+  const parts = new Map<number, Part>();
+  const object = { Bucket: store.settings.bucket, Key: options.key, UploadId: state.upload_id };
+  try {
+    for await (const { Parts = [] } of paginateListParts({ client: store.s3 }, object, { abortSignal: options.signal })) {
+      for (const { PartNumber, ETag = '', Size, ChecksumCRC32 } of Parts) {
+        const digest = digests[parts.size];
+        const asSent =
+          digest !== undefined &&
+          PartNumber === parts.size + 1 &&
+          Size === bytesOfPart(PartNumber, options) &&
+          (checksum.name === 'crc32' ? ChecksumCRC32 === digest.toString('base64') : bare(ETag) === digest.toString('hex'));
+        if (!asSent) return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
+        parts.set(PartNumber, { etag: ETag, digest });
+      }
+    }
+  } catch (error) {
+    if (isUploadGone(error)) return null;
+    throw error;
+  }
+  return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
+}
+
+function multipartUpload(store: Store, options: UploadOptions, { id, checksum, parts }: Known): MultipartUpload {
+  const { s3, settings } = store;
+  const { key, size, partSize, signal } = options;
+  const count = Math.ceil(size / partSize);
+  const upload = { Bucket: settings.bucket, Key: key, UploadId: id };
+  /** False as soon as there is a part that nothing could be compared of. */
+  let compared = true;
+
+  /** The first parts, at most so many, up to where one is missing. */
+  function first(wanted: number): Part[] {
+    const found: Part[] = [];
+    for (let part = parts.get(1); part && found.length < wanted; part = parts.get(found.length + 1)) found.push(part);
+    return found;
+  }
+
+  function compare(number: number, answer: UploadPartCommandOutput, digest: Buffer, checkedByServer: boolean): void {
+    if (checksum.name === 'crc32') {
+      if (answer.ChecksumCRC32 === digest.toString('base64')) return;
+    } else if (isMd5(answer.ETag, answer.ServerSideEncryption)) {
+      if (bare(answer.ETag) === digest.toString('hex')) return;
+    } else {
+      compared &&= checkedByServer;
+      return;
+    }
+    throw new FileError('checksum_mismatch', 'transfer', `${key}: part ${number} arrived with another checksum than it was sent with`);
+  }
+
+  /** What is to be said of the object that the server shows under the key; null where its checksum can't be compared. */
+  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: HeadObjectCommandOutput): boolean | null {
+    const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
+    if (checksum.name === 'crc32') return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
+    return isMd5(ETag, ServerSideEncryption) ? bare(ETag) === expected : null;
+  }
+
+  async function join(condition: { IfNoneMatch?: '*' }): Promise<void> {
+    const listed = first(count).map(({ etag, digest }, index) => ({
+      PartNumber: index + 1,
+      ETag: etag,
+      ...(checksum.name === 'crc32' ? { ChecksumCRC32: digest.toString('base64') } : {}),
+    }));
+    await s3.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: listed }, ...condition }), {
+      abortSignal: signal,
+    });
+  }
+
+  function look(): Promise<HeadObjectCommandOutput> {
+    return store.head(key, signal, { ChecksumMode: 'ENABLED' });
+  }
+
+  return {
+    id,
+    checksum,
+    partSize,
+    resumedFrom: Math.min(size, parts.size * partSize),
+    async send(number, { body, declared, headers, digest: digestWhenSent }) {
+      const command = new UploadPartCommand({ ...upload, PartNumber: number, Body: body, ...declared });
+      if (headers) setHeaders(command, headers);
+      const answer = await s3.send(command, { abortSignal: signal });
+      const digest = digestWhenSent();
+      compare(number, answer, digest, declared !== undefined);
+      parts.set(number, { etag: answer.ETag as string, digest });
+    },
+    resumePoint(bytes) {
+      const kept = first(bytes >= size ? count : Math.floor(bytes / partSize));
+      const digests = Buffer.concat(kept.map(({ digest }) => digest)).toString('base64');
+      return {
+        bytes: Math.min(bytes, kept.length * partSize),
+        state: { upload_id: id, part_size: partSize, checksum: checksum.name, digests } satisfies UploadState,
+      };
+    },
+    async complete(overwrite) {
+      if (parts.size !== count) {
+        throw new FileError('size_mismatch', 'commit', `${key}: ${parts.size} of ${count} parts were written`);
+      }
+      if (!overwrite) await refuseExisting(store, key, 'commit', signal);
+      await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
+        const answer = serverAnswer(error);
+        if (!overwrite && answer === 'NotImplemented') return join({});
+        // An earlier try may have done it, and only its answer was lost. Ceph says so by an internal error.
+        const done = isUploadGone(error) || answer === 'InternalError' || answer === 'UnknownError' || wasRepeated(error);
+        if (!done || !(await look().then(isOurs, () => false))) throw error;
+      });
+      const object = await look();
+      if (object.ContentLength !== size) {
+        throw new FileError('size_mismatch', 'commit', `${key}: the server holds ${object.ContentLength} bytes, sent were ${size}`);
+      }
+      const ours = isOurs(object);
+      if (ours === false) throw new FileError('checksum_mismatch', 'commit', `${key}: the server holds another checksum than was sent`);
+      return { size, destinationChecksum: compared ? checksum.name : 'none', atomicReplace: true };
+    },
+  };
+}
+
+function setHeaders(command: UploadPartCommand, given: Record<string, string>): void {
+  command.middlewareStack.add(
+    (next) => (args) => {
+      Object.assign((args.request as { headers: Record<string, string> }).headers, given);
+      return next(args);
+    },
+    { step: 'build', priority: 'low', name: 'bodyHeaders' },
+  );
+}
+
+/** Where an ETag is the MD5 of the content, or of the MD5s of the parts: under a key of KMS it is something else. */
+function isMd5(etag: string | undefined, encryption: string | undefined): boolean {
+  return /^[0-9a-f]{32}(-\d+)?$/.test(bare(etag)) && !encryption?.startsWith('aws:kms');
+}
+
+function bare(etag = ''): string {
+  return etag.replaceAll('"', '');
+}
+
+export function bytesOfPart(number: number, { size, partSize }: UploadOptions): number {
+  return Math.min(partSize, size - (number - 1) * partSize);
+}
+
+function slices(bytes: Buffer, length: number): Buffer[] {
+  return Array.from({ length: Math.floor(bytes.length / length) }, (_, index) => bytes.subarray(index * length, (index + 1) * length));
+}

@@ -1,0 +1,65 @@
+import { Readable } from 'node:stream';
+import type { Checksum } from './checksums.ts';
+
+/** A part that is sent while its chunks come, because it is larger than may be kept in memory. */
+export interface PartStream {
+  readonly body: Readable;
+  /** Headers that tell what the body is. */
+  readonly headers: Record<string, string>;
+  /** Resolves when `chunk` is of no more use. Throws when nobody reads the body any more. */
+  push(chunk: Uint8Array): Promise<void>;
+  /** Of all that was pushed. */
+  digest(): Buffer;
+}
+
+const CRC32_TRAILER = 'x-amz-checksum-crc32';
+const CRC32_IN_BASE64 = 8;
+
+/**
+ * The stream of a part of so many bytes. Its CRC-32 follows it as a trailer, for the server to check, in chunks of
+ * "aws-chunked" (Amazon S3 User Guide, "Uploading objects with trailing checksums"); the SDK's own encoder holds
+ * nothing back when the line is slow. With MD5 the content stands alone: only what the server answers can be compared.
+ */
+export function createPartStream(bytes: number, chunkSize: number, checksum: Checksum): PartStream {
+  const framed = checksum.name === 'crc32';
+  const running = checksum.start();
+  let left = bytes;
+  let wanted = Promise.withResolvers<void>();
+  const body = new Readable({ highWaterMark: 1, read: () => wanted.resolve() });
+  body.on('close', () => wanted.reject(new Error('the connection ended within a part')));
+  body.on('error', () => {});
+
+  return {
+    body,
+    headers: framed ? framedHeaders(bytes, chunkSize) : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
+    async push(chunk) {
+      await wanted.promise;
+      wanted = Promise.withResolvers();
+      wanted.promise.catch(() => {});
+      running.update(chunk);
+      left -= chunk.length;
+      const end = left > 0 ? '' : `0\r\n${CRC32_TRAILER}:${running.digest().toString('base64')}\r\n\r\n`;
+      // Copied: the chunk's memory is another's as soon as this resolves.
+      body.push(framed ? Buffer.concat([Buffer.from(frameStart(chunk.length)), chunk, Buffer.from(`\r\n${end}`)]) : Buffer.from(chunk));
+      if (left === 0) body.push(null);
+    },
+    digest: () => running.digest(),
+  };
+}
+
+function frameStart(length: number): string {
+  return `${length.toString(16)}\r\n`;
+}
+
+function framedHeaders(bytes: number, chunkSize: number): Record<string, string> {
+  const frame = (length: number) => (length === 0 ? 0 : frameStart(length).length + length + 2);
+  const trailer = `0\r\n${CRC32_TRAILER}:\r\n\r\n`.length + CRC32_IN_BASE64;
+  const encoded = Math.floor(bytes / chunkSize) * frame(chunkSize) + frame(bytes % chunkSize) + trailer;
+  return {
+    'content-length': String(encoded),
+    'content-encoding': 'aws-chunked',
+    'x-amz-content-sha256': 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
+    'x-amz-decoded-content-length': String(bytes),
+    'x-amz-trailer': CRC32_TRAILER,
+  };
+}

@@ -1,0 +1,124 @@
+import type { Readable } from 'node:stream';
+import {
+  GetObjectCommand,
+  HeadObjectCommand,
+  type HeadObjectCommandInput,
+  type HeadObjectCommandOutput,
+  S3Client,
+  type S3ClientConfig,
+} from '@aws-sdk/client-s3';
+import type { EndpointCredentials, S3Settings } from '../../../domain/endpoint.ts';
+import { serverAnswer } from './errors.ts';
+import { createHttp, type S3Timeouts } from './http.ts';
+
+export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
+
+export interface StoreOptions {
+  settings: S3Settings;
+  credentials: S3Credentials;
+  maxConnections: number;
+  timeouts: S3Timeouts;
+}
+
+/** The bucket of an endpoint, with a client whose requests share the endpoint's connections. */
+export interface Store {
+  readonly settings: S3Settings;
+  readonly s3: S3Client;
+  readonly connections: number;
+  /** Where the bucket's requests go. */
+  url(): URL;
+  /** What the server says of an object, in the words of an error document where it refuses. */
+  head(key: string, signal: AbortSignal, input?: Partial<HeadObjectCommandInput>): Promise<HeadObjectCommandOutput>;
+  close(): void;
+}
+
+const ATTEMPTS = 3;
+
+const silent = () => {};
+
+export function createStore({ settings, credentials, maxConnections, timeouts }: StoreOptions): Store {
+  const endpoint = new URL(settings.endpoint_url ?? regionalEndpoint(settings.region));
+  const secure = endpoint.protocol === 'https:';
+  const http = createHttp({ secure, caPem: settings.ca_pem, maxConnections, timeouts });
+  const s3 = new S3Client({
+    endpoint: endpoint.href,
+    region: settings.region,
+    forcePathStyle: settings.force_path_style,
+    credentials: { accessKeyId: credentials.access_key_id, secretAccessKey: credentials.secret_access_key },
+    requestHandler: http as unknown as NonNullable<S3ClientConfig['requestHandler']>,
+    retryMode: 'standard',
+    maxAttempts: ATTEMPTS,
+    // Our own checksums go with the parts, and every byte is counted.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    // It would warn on the console of each part that is not sent again.
+    logger: { trace: silent, debug: silent, info: silent, warn: silent, error: silent },
+    ...NOT_FROM_THE_ENVIRONMENT,
+  });
+  if (secure || isLoopback(endpoint.hostname)) leavePayloadsUnsigned(s3);
+
+  return {
+    settings,
+    s3,
+    get connections() {
+      return http.connections;
+    },
+    url() {
+      const { bucket: Bucket, region: Region, force_path_style: ForcePathStyle } = settings;
+      return s3.config.endpointProvider({ Bucket, Region, ForcePathStyle, Endpoint: endpoint.href }).url;
+    },
+    async head(key, signal, input = {}) {
+      const object = { Bucket: settings.bucket, Key: key };
+      try {
+        return await s3.send(new HeadObjectCommand({ ...object, ...input }), { abortSignal: signal });
+      } catch (error) {
+        // An answer to HEAD has no body that could tell a missing bucket or a wrong key from the rest.
+        if (serverAnswer(error) === null) throw error;
+        const { Body } = await s3.send(new GetObjectCommand({ ...object, Range: 'bytes=0-0' }), { abortSignal: signal });
+        (Body as Readable).destroy();
+        throw error;
+      }
+    },
+    close() {
+      http.close();
+    },
+  };
+}
+
+/** What the SDK would otherwise look for in AWS_* variables and in files of the home directory. */
+const NOT_FROM_THE_ENVIRONMENT = {
+  defaultsMode: 'standard',
+  ignoreConfiguredEndpointUrls: true,
+  useDualstackEndpoint: false,
+  useFipsEndpoint: false,
+  useArnRegion: false,
+  disableMultiregionAccessPoints: true,
+  disableS3ExpressSessionAuth: true,
+  userAgentAppId: 'waybill',
+  authSchemePreference: ['sigv4'],
+  sigv4aSigningRegionSet: [],
+  expectContinueHeader: false,
+} satisfies S3ClientConfig & { ignoreConfiguredEndpointUrls: boolean };
+
+function regionalEndpoint(region: string): string {
+  return `https://s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/**
+ * Keeps the SDK from hashing each part by SHA-256 only for the signature, which halves the speed. TLS protects
+ * what is sent, and a checksum is compared. A plain connection to another host keeps the signed hash.
+ */
+function leavePayloadsUnsigned(s3: S3Client): void {
+  s3.middlewareStack.add(
+    (next) => (args) => {
+      const { headers, body } = args.request as { headers: Record<string, string>; body?: unknown };
+      if (body instanceof Uint8Array) headers['x-amz-content-sha256'] ??= 'UNSIGNED-PAYLOAD';
+      return next(args);
+    },
+    { step: 'build', name: 'unsignedPayload' },
+  );
+}
