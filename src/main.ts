@@ -15,7 +15,7 @@ import { rebuildProjection } from './projections/rebuild.ts';
 export const ROLES = ['api', 'projector', 'mover', 'webhooks', 'monitor'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** How long a shutdown waits for files that move to arrive, in milliseconds. */
+/** How long a shutdown waits for files that move to arrive, and for requests to end, in milliseconds. */
 const GRACE_MS = 5_000;
 
 export interface Service {
@@ -94,7 +94,15 @@ async function listen(installation: Installation, health: Health, metrics: Metri
     ...(tls ? { tls } : {}),
   });
   const url = await app.listen({ host: config.host, port: config.port });
-  return { url, close: () => app.close() };
+  return {
+    url,
+    async close() {
+      // One that reads its answer slowly, or never, holds nobody up.
+      const cut = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
+      await app.close();
+      clearTimeout(cut);
+    },
+  };
 }
 
 async function refuseWrongLog({ sql, store, logId }: Installation): Promise<void> {

@@ -2,6 +2,7 @@ import { Argument, type Command } from 'commander';
 import type { ProjectionName } from '../commands/deps.ts';
 import type { Installation } from '../installation.ts';
 import { rebuildDispatch } from '../processes/jobs.ts';
+import { listCheckpoints } from '../projections/checkpoint.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
 import { type Comparison, type RebuildProgress, rebuildProjection, verifyProjection } from '../projections/rebuild.ts';
 import { EXIT } from './exit-codes.ts';
@@ -55,11 +56,7 @@ export function addProjectionCommands(program: Command): void {
 
 async function list({ sql, store }: Installation, json: boolean | undefined): Promise<void> {
   const head = (await store.head()) ?? 0n;
-  const rows = await sql<{ name: string; position: bigint; updated_at: string }[]>`
-    select name, position, updated_at from read.checkpoints
-    union all
-    select name, position, updated_at from work.checkpoints
-    order by name`;
+  const rows = await listCheckpoints(sql);
   if (json) {
     for (const { name, position, updated_at } of rows) await printJson({ name, position, log_position: head, updated_at });
   } else {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import { npmPackages } from './npm-package.ts';
 import { startProcess } from './server-process.ts';
 
 export interface Azurite {
@@ -15,11 +16,21 @@ export interface Azurite {
   stop(): Promise<void>;
 }
 
+const packages = npmPackages(join(import.meta.dirname, 'azurite'));
+
+/** null where Azurite can run here, else why not. Tests that need it are skipped with it. */
+export async function whyNoAzurite(): Promise<string | null> {
+  const installed = await packages;
+  return installed.available ? null : installed.reason;
+}
+
 /** Starts Azurite, Microsoft's own stand-in for Azure Blob Storage, on loopback; it keeps everything in memory. */
 export async function startAzurite(): Promise<Azurite> {
   const account = 'waybill';
   const accountKey = randomBytes(64).toString('base64');
-  const main = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
+  const installed = await packages;
+  if (!installed.available) throw new Error(installed.reason);
+  const main = join(installed.folder, 'node_modules/azurite/dist/src/blob/main.js');
   // The SDK may be of a newer version of the service's API than Azurite knows.
   const args = ['--blobPort', '0', '--inMemoryPersistence', '--silent', '--disableTelemetry', '--skipApiVersionCheck'];
   const server = startProcess([process.execPath, main, ...args], {

@@ -12,6 +12,8 @@ import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import type { SftpServer } from './sftp-server.ts';
 
 export const CAUSE = { actor: 'test', accountId: 'acc_default', correlationId: 'test' };
+/** Endpoints belong to the installation, not to an account. */
+const ENDPOINT_CAUSE = { ...CAUSE, accountId: null };
 
 export interface TestInstallation extends Installation {
   /** What another process needs to open the same installation. */
@@ -59,7 +61,7 @@ export async function configureSftp(
     host_key_sha256: hostKeySha256,
     ...changes,
   });
-  return (await saveEndpoint(installation.commands, request, CAUSE)).endpointId;
+  return (await saveEndpoint(installation.commands, request, ENDPOINT_CAUSE)).endpointId;
 }
 
 /** Creates a transfer and gives its id. */

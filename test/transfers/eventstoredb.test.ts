@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startService } from '../../src/main.ts';
-import { listTransfers } from '../../src/projections/transfer-queries.ts';
 import { verifyProjection } from '../../src/projections/rebuild.ts';
+import { listTransfers } from '../../src/projections/transfer-queries.ts';
 import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
 import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
@@ -17,7 +17,7 @@ describe.skipIf(why)(`the whole service on the EventStoreDB engine${why ? ` (ski
 
   beforeAll(async () => {
     const log = await startFakeEventStoreDb();
-    closers.push(() => log.stop());
+    closers.push(async () => log.stop());
     installation = await openTestInstallation({ EVENTSTORE_URL: log.url });
     closers.push(() => installation.close());
     const service = await startService(installation, ['projector', 'mover']);
