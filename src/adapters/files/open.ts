@@ -2,6 +2,8 @@ import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpo
 import type { FtpsCredentials } from './ftps/connection.ts';
 import { createFtpsEndpoint } from './ftps/endpoint.ts';
 import { type FileEndpoint, FileError } from './port.ts';
+import { createS3Endpoint } from './s3/endpoint.ts';
+import type { S3Credentials } from './s3/store.ts';
 import type { SftpCredentials } from './sftp/connection.ts';
 import { createSftpEndpoint } from './sftp/endpoint.ts';
 
@@ -12,6 +14,8 @@ export function openFileEndpoint({ settings, max_connections }: EndpointDefiniti
       return createSftpEndpoint({ settings, credentials: credentials as SftpCredentials, maxConnections: max_connections });
     case 'ftps':
       return createFtpsEndpoint({ settings, credentials: credentials as FtpsCredentials, maxConnections: max_connections });
+    case 's3':
+      return createS3Endpoint({ settings, credentials: credentials as S3Credentials, maxConnections: max_connections });
     default:
       throw new FileError('internal_error', 'connect', `This version of Waybill does not move files over ${settings.protocol} yet`);
   }
