@@ -3,6 +3,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Installation } from '../../src/installation.ts';
 import { type Role, startService } from '../../src/main.ts';
+import { runAdmission } from '../../src/processes/admission.ts';
+import { createJobRecorder, dispatchConsumer } from '../../src/processes/jobs.ts';
+import { runConsumer } from '../../src/projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
 
 const WAYBILL = fileURLToPath(new URL('../../bin/waybill', import.meta.url));
 
@@ -22,6 +26,22 @@ export async function startRoles(installation: Installation, roles: readonly Rol
     async stop() {
       stopped ??= Promise.race([service.stop(), service.failed]);
       await stopped;
+    },
+  };
+}
+
+/** Runs in this process what must be single beside the movers, which all run in processes of their own. */
+export function startDispatch(installation: Installation): RunningRoles {
+  const stopping = new AbortController();
+  const consumers = [...Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection)), dispatchConsumer];
+  const running = [
+    ...consumers.map((consumer) => runConsumer(installation, consumer, stopping.signal, () => undefined)),
+    runAdmission({ ...installation, record: createJobRecorder(installation.sql) }, stopping.signal),
+  ];
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(running);
     },
   };
 }
