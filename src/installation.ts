@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { createEventStoreDb } from './adapters/event-store/eventstoredb.ts';
 import { openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres-log.ts';
@@ -11,9 +10,10 @@ import { migrate } from './adapters/postgres/migrate.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import type { CommandDeps, ProjectionName } from './commands/deps.ts';
 import type { Config } from './config.ts';
-import { openTransfersOf } from './processes/jobs.ts';
+import { dispatchConsumer, openTransfersOf } from './processes/jobs.ts';
 import { queueOutlook } from './processes/outlook.ts';
 import { listEndpoints } from './projections/catalog-queries.ts';
+import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
@@ -53,20 +53,25 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });
 
-    const store = openStore(config, sql);
+    const store = await openStore(config, sql);
     closers.push(() => store.close());
     const logId = await openLog(store);
     const locks = createLocks(url);
     closers.push(() => locks.close());
     const outdated = await prepareReadModels(sql, logId);
-    const waiter = createProjectionWaiter({ store, sql, locks, logId, logger });
+    const following = { store, sql, locks, logId, logger };
+    const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
 
     const commands: CommandDeps = {
       store,
       vault,
       endpoints: () => listEndpoints(sql),
-      openTransfersOf: (endpointId) => openTransfersOf(sql, endpointId),
+      async openTransfersOf(endpointId) {
+        // Where no mover runs, nobody else has brought the to-do rows up to date.
+        await catchUpIfIdle(following, dispatchConsumer);
+        return openTransfersOf(sql, endpointId);
+      },
       outlook: (accountId, priority) => queueOutlook(sql, accountId, priority),
       waitFor: waiter.waitFor,
       exclusively: (name, work) => exclusively(locks, name, work),
@@ -85,9 +90,12 @@ async function embedded(config: Config, logger: Logger, closers: (() => Promise<
   return postgres.url;
 }
 
-function openStore(config: Config, sql: Sql): EventStore {
+async function openStore(config: Config, sql: Sql): Promise<EventStore> {
   const prefix = config.streamPrefix;
-  return config.eventStoreUrl === null ? createPostgresLog({ sql, prefix }) : createEventStoreDb({ url: config.eventStoreUrl, prefix });
+  if (config.eventStoreUrl === null) return createPostgresLog({ sql, prefix });
+  // Loaded only where it is used: it takes a tenth of a second of every command.
+  const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb.ts');
+  return createEventStoreDb({ url: config.eventStoreUrl, prefix });
 }
 
 async function exclusively<T>(locks: Locks, name: string, work: () => Promise<T>): Promise<T> {

@@ -7,7 +7,8 @@ import { notFound, readHistory } from '../http/transfers/history.ts';
 import { listQuery } from '../http/transfers/schemas.ts';
 import { toCreated, toDetail, toListItem } from '../http/transfers/views.ts';
 import type { Installation } from '../installation.ts';
-import { findTransfer, listTransfers } from '../projections/transfer-queries.ts';
+import { currentTransfer } from '../projections/current-transfer.ts';
+import { listTransfers } from '../projections/transfer-queries.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
@@ -74,7 +75,7 @@ export function addTransferCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
     .action(async (id: string, { account, json }: Common) => {
-      const found = await withInstallation(({ sql }) => findTransfer(sql, account, id));
+      const found = await withInstallation((installation) => currentTransfer(installation, account, id));
       if (!found) throw notFound();
       if (json) await printJson(toDetail(found.transfer, found.moving));
       else await printTransfer(found.transfer, found.moving);

@@ -6,7 +6,7 @@ import type { TransferDetail } from '../http/transfers/schemas.ts';
 import { toDetail } from '../http/transfers/views.ts';
 import type { Installation } from '../installation.ts';
 import { MOVERS_SEEN_WITHIN_S } from '../processes/outlook.ts';
-import { findTransfer } from '../projections/transfer-queries.ts';
+import { currentTransfer } from '../projections/current-transfer.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';
@@ -46,7 +46,7 @@ export async function follow(
   let shown = { at: 0, status: '', bytes: -1 };
   try {
     for (;;) {
-      const found = isId('txr', id) ? await findTransfer(sql, accountId, id) : null;
+      const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
       if (!found) throw notFound();
       const detail = toDetail(found.transfer, found.moving);
       if (detail.status in ENDS) {

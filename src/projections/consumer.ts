@@ -58,13 +58,19 @@ export async function runConsumer(
   signal: AbortSignal,
   report: (status: ConsumerStatus) => void,
 ): Promise<void> {
+  let failed = false;
   while (!signal.aborted) {
-    report({ state: 'stand_by' });
-    const held = await deps.locks.acquire(lockOf(consumer.name), signal).catch((error: unknown) => {
-      if (signal.aborted) return null;
-      throw error;
-    });
+    // One that has failed stays so in every report until it has got on, or another process has taken over.
+    let held = failed ? await deps.locks.tryAcquire(lockOf(consumer.name)).catch(() => null) : null;
+    if (!held) {
+      report({ state: 'stand_by' });
+      held = await deps.locks.acquire(lockOf(consumer.name), signal).catch((error: unknown) => {
+        if (signal.aborted) return null;
+        throw error;
+      });
+    }
     if (!held) return;
+    failed = false;
     const stop = AbortSignal.any([signal, held.signal]);
     try {
       await consume(deps, consumer, stop, (position) => {
@@ -76,6 +82,7 @@ export async function runConsumer(
       if (!(error instanceof CheckpointMoved) && !stop.aborted) {
         deps.logger.error({ err: error, consumer: consumer.name }, 'a consumer of the log has stopped; it tries again in a few seconds');
         report({ state: 'failed', error: (error as Error).message });
+        failed = true;
         await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
       }
     } finally {
@@ -85,14 +92,14 @@ export async function runConsumer(
 }
 
 /**
- * Brings a consumer up to `position` where no process runs it; returns at once where one does. So a
- * command line, or an API process alone, can read its own writes.
+ * Brings a consumer to the end of the log where no process runs it; returns at once where one does. So
+ * a command line, or an API process alone, can read its own writes.
  */
-export async function catchUpIfIdle(deps: ConsumerDeps, consumer: Consumer, position: bigint): Promise<void> {
+export async function catchUpIfIdle(deps: ConsumerDeps, consumer: Consumer): Promise<void> {
   const held = await deps.locks.tryAcquire(lockOf(consumer.name));
   if (!held) return;
   try {
-    await consume(deps, consumer, held.signal, (reached) => reached >= position);
+    await consume(deps, consumer, held.signal, (_, caughtUp) => caughtUp);
   } catch (error) {
     if (!(error instanceof CheckpointMoved)) throw error;
   } finally {
@@ -104,8 +111,13 @@ export function lockOf(consumer: string): string {
   return `consumer:${consumer}`;
 }
 
-/** Reads on from the checkpoint until the signal aborts or `reached` says that it is far enough. */
-async function consume(deps: ConsumerDeps, consumer: Consumer, signal: AbortSignal, reached: (position: bigint) => boolean): Promise<void> {
+/** Reads on from the checkpoint until the signal aborts or `enough`, told of every batch, says so. */
+async function consume(
+  deps: ConsumerDeps,
+  consumer: Consumer,
+  signal: AbortSignal,
+  enough: (position: bigint, caughtUp: boolean) => boolean,
+): Promise<void> {
   const { name, table, version, streams } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
@@ -113,7 +125,6 @@ async function consume(deps: ConsumerDeps, consumer: Consumer, signal: AbortSign
   await verifyCheckpoint(deps.store, name, checkpoint, deps.logId);
   let kept = checkpoint.position;
   let keptAt = Date.now();
-  if (reached(kept)) return;
 
   for await (const batch of deps.store.subscribe({ from: kept === 0n ? null : kept, signal, batchSize: BATCH, streams })) {
     const due = batch.events.length > 0 || Date.now() - keptAt > EMPTY_MOVES_MS;
@@ -122,7 +133,7 @@ async function consume(deps: ConsumerDeps, consumer: Consumer, signal: AbortSign
       kept = batch.position;
       keptAt = Date.now();
     }
-    if (reached(batch.position)) return;
+    if (enough(batch.position, batch.caughtUp)) return;
   }
 }
 

@@ -54,8 +54,8 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       await bell.wait(LOOK_MS);
       const rows = await sql<{ name: string; position: bigint }[]>`select name, position from read.checkpoints`.catch(() => []);
       for (const { name, position } of rows) advance(name, position);
-      for (const { name, position } of waiters) {
-        await catchUpIfIdle(deps, projectionConsumer(PROJECTIONS[name]), position).catch((error: unknown) =>
+      for (const name of new Set([...waiters].map((waiter) => waiter.name))) {
+        await catchUpIfIdle(deps, projectionConsumer(PROJECTIONS[name])).catch((error: unknown) =>
           deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up'),
         );
       }

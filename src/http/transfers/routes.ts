@@ -9,7 +9,8 @@ import { cancelTransfer, createTransfer, type ReservedTransfer, reserveTransfer,
 import { isId } from '../../domain/ids.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { upcast } from '../../domain/upcast.ts';
-import { findTransfer, listTransfers } from '../../projections/transfer-queries.ts';
+import { currentTransfer } from '../../projections/current-transfer.ts';
+import { listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import { idempotencyHeaders, responses } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
@@ -121,7 +122,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { transfer_id } = request.params;
         const { as_of } = request.query;
         if (as_of !== undefined) return toDetail(stateAsOf(await readHistory(store, accountId, transfer_id), as_of), null);
-        const found = isId('txr', transfer_id) ? await findTransfer(sql, accountId, transfer_id) : null;
+        const found = isId('txr', transfer_id) ? await currentTransfer(deps, accountId, transfer_id) : null;
         if (!found) throw notFound();
         return toDetail(found.transfer, found.moving);
       },
