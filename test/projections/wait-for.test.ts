@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { createKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/commands/requests.ts';
+import { type Installation, openInstallation } from '../../src/installation.ts';
+import { listKeys } from '../../src/projections/catalog-queries.ts';
+import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('waiting for a projection', () => {
+  let here: TestInstallation;
+  let elsewhere: Installation;
+  beforeAll(async () => {
+    here = await openTestInstallation();
+    elsewhere = await openInstallation(here.config, pino({ level: 'silent' }));
+  });
+  afterAll(async () => {
+    await elsewhere?.close();
+    await here?.close();
+  });
+  const undo: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+  });
+
+  /** Writes without waiting; the answer tells the id and where the event stands. */
+  async function write(): Promise<{ id: string; position: bigint }> {
+    let position = 0n;
+    const waitFor = (_: string, at: bigint | null) => {
+      position = at as bigint;
+      return Promise.resolve(true);
+    };
+    const { id } = await createKey({ ...here.commands, waitFor }, keyRequest.parse({ name: 'ci', scopes: ['admin'] }), CAUSE, {
+      allowNever: false,
+    });
+    return { id, position };
+  }
+  const shown = async (id: string) => (await listKeys(here.sql)).some(({ key_id }) => key_id === id);
+
+  function project(installation: Installation): void {
+    const stopping = new AbortController();
+    const running = runConsumer(installation, projectionConsumer(PROJECTIONS.catalog), stopping.signal, () => undefined);
+    undo.push(() => {
+      stopping.abort();
+      return running;
+    });
+  }
+
+  it('is over at once for nothing', async () => {
+    expect(await here.waiter.waitFor('catalog', null)).toBe(true);
+    expect(await here.waiter.waitFor('catalog', 0n)).toBe(true);
+  });
+
+  it('does the work itself where no process does', async () => {
+    const { id, position } = await write();
+    expect(await shown(id)).toBe(false);
+    expect(await here.waiter.waitFor('catalog', position)).toBe(true);
+    expect(await shown(id)).toBe(true);
+    expect(await here.waiter.waitFor('catalog', position)).toBe(true);
+  });
+
+  it.each(['here', 'elsewhere'])('hears of a projector %s', async (where) => {
+    project(where === 'here' ? here : elsewhere);
+    for (let i = 0; i < 5; i++) {
+      const { id, position } = await write();
+      expect(await here.waiter.waitFor('catalog', position)).toBe(true);
+      expect(await shown(id)).toBe(true);
+    }
+  });
+
+  it('serves many at once', async () => {
+    const written = await Promise.all(Array.from({ length: 20 }, write));
+    expect(await Promise.all(written.map(({ position }) => here.waiter.waitFor('catalog', position)))).toEqual(Array(20).fill(true));
+    for (const { id } of written) expect(await shown(id)).toBe(true);
+  });
+
+  it('does without notifications', async () => {
+    await here.sql`select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`;
+    project(elsewhere);
+    const { position } = await write();
+    expect(await here.waiter.waitFor('catalog', position)).toBe(true);
+  });
+
+  it('gives up where the projector does not get on, says so, and forgets it when one does', async () => {
+    const held = await elsewhere.locks.acquire(lockOf('catalog'), new AbortController().signal);
+    undo.push(() => held.release());
+    const { id, position } = await write();
+    expect(here.waiter.lateSince()).toBeNull();
+    expect(await here.waiter.waitFor('catalog', position)).toBe(false);
+    expect(here.waiter.lateSince()).not.toBeNull();
+    expect(await shown(id)).toBe(false);
+    await held.release();
+    expect(await here.waiter.waitFor('catalog', position)).toBe(true);
+    expect(here.waiter.lateSince()).toBeNull();
+  });
+
+  it('gives up where the checkpoint is locked, and can be closed', async () => {
+    const { position } = await write();
+    const third = await openInstallation(here.config, pino({ level: 'silent' }));
+    const { promise: free, resolve: release } = Promise.withResolvers<void>();
+    const locked = here.sql.begin(async (tx) => {
+      await tx`select from read.checkpoints where name = 'catalog' for update`;
+      await free;
+    });
+    await sleep(50);
+    const answer = third.waiter.waitFor('catalog', position);
+    expect(await answer).toBe(false);
+    release();
+    await locked;
+    await third.close();
+  });
+});
