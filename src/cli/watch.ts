@@ -33,11 +33,12 @@ export async function watch(installation: Installation, accountId: string, id: s
 
 /** Shows a transfer until it has ended or the signal aborts; how it was then. Throws `not_found`. */
 export async function follow(
-  { sql }: Installation,
+  installation: Installation,
   accountId: string,
   id: string,
   { json, signal }: { json?: boolean | undefined; signal: AbortSignal },
 ): Promise<TransferDetail> {
+  const { sql } = installation;
   const bar = json ? null : createProgressBar();
   const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
   const began = Date.now();

@@ -9,5 +9,7 @@ const UPCASTERS: Upcasters = {};
 /** An event in today's shape, however old it is. Nothing past the edge where events are read sees an old one. */
 export function upcast(event: StoredEvent): StoredEvent {
   const upcasters = UPCASTERS[event.type]?.slice(event.schema_version - 1) ?? [];
-  return upcasters.reduce((old, lift) => ({ ...old, data: lift(old.data as never), schema_version: old.schema_version + 1 }), event);
+  if (upcasters.length === 0) return event;
+  const data = upcasters.reduce((old: unknown, lift) => lift(old as never), event.data);
+  return { ...event, data, schema_version: event.schema_version + upcasters.length };
 }
