@@ -1,0 +1,143 @@
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { type RunningRoles, type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { describeTransfers, expireLeases, filesBelow, historyOf, sha256Of, storyOf, until } from '../support/transfers.ts';
+
+const MiB = 1 << 20;
+const BIG = 256 * MiB;
+const MEDIUM = 64 * MiB;
+const TAKEN_OVER = ['created', 'queued: admitted', 'in_progress', 'queued: mover_lost', 'in_progress', 'completed'];
+
+await describeTransfers('movers that vanish', () => {
+  let installation: TestInstallation;
+  let alpha: SftpServer;
+  let beta: SftpServer;
+  let proxy: TcpProxy;
+  let dispatch: RunningRoles;
+  let movers: SpawnedService[] = [];
+
+  beforeAll(async () => {
+    [installation, alpha, beta] = await Promise.all([openTestInstallation(), startSftpServer(), startSftpServer()]);
+    dispatch = startDispatch(installation);
+    proxy = await startTcpProxy(beta);
+    await configureSftp(installation, 'alpha', alpha);
+    await configureSftp(installation, 'beta', { ...beta, port: proxy.port });
+    writeFileSync(join(alpha.root, 'big'), randomBytes(BIG));
+    writeFileSync(join(alpha.root, 'medium'), randomBytes(MEDIUM));
+  });
+
+  beforeEach(() => proxy.throttle(16 * MiB));
+  afterEach(async () => {
+    await Promise.all(movers.map((mover) => mover.kill()));
+    movers = [];
+  });
+  afterAll(async () => {
+    await dispatch?.stop();
+    await proxy?.close();
+    await Promise.all([installation?.close(), alpha?.stop(), beta?.stop()]);
+  });
+
+  async function startMover(): Promise<SpawnedService> {
+    const mover = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+    movers.push(mover);
+    return mover;
+  }
+
+  /** Submits a file and returns when so many bytes of it have gone to the destination. */
+  async function submitAndReach(file: string, folder: string, bytes: number): Promise<string> {
+    const before = proxy.forwarded.up;
+    const id = await submit(installation, `sftp://alpha/${file}`, `sftp://beta/${folder}/`);
+    await until(`${bytes} bytes are on their way`, () => proxy.forwarded.up - before > bytes);
+    expect((await storyOf(installation, id)).at(-1)).toBe('in_progress');
+    return id;
+  }
+
+  async function expectArrived(id: string, file: string, folder: string): Promise<void> {
+    const done = await untilStatus(installation, id, ['completed', 'failed'], 60);
+    const arrived = await sha256Of(join(beta.root, folder, file));
+    expect(done).toMatchObject({ status: 'completed', checksum_sha256: arrived, facts: { retry_count: 0 } });
+    expect(arrived).toBe(await sha256Of(join(alpha.root, file)));
+    await until('the clean-up', async () => (await installation.sql`select from work.cleanups`).length === 0);
+    expect(await filesBelow(join(beta.root, folder))).toEqual([file]);
+  }
+
+  test('killed in the middle: another one goes on where it was', async () => {
+    proxy.throttle(48 * MiB);
+    const first = await startMover();
+    const id = await submitAndReach('big', 'killed', 160 * MiB);
+    await first.kill();
+    expect(await filesBelow(join(beta.root, 'killed'))).toEqual([expect.stringMatching(/^\.big\..*\.part$/)]);
+
+    const sentBefore = proxy.forwarded.up;
+    proxy.throttle(Number.POSITIVE_INFINITY);
+    await Promise.all([startMover(), expireLeases(installation)]);
+    await expectArrived(id, 'big', 'killed');
+    expect(proxy.forwarded.up - sentBefore).toBeLessThan(BIG - 32 * MiB);
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
+    const lost = (await historyOf(installation, id))[3];
+    expect(lost).toMatchObject({ data: { lost_in_a_row: 1, size_bytes: BIG }, metadata: { actor: 'system:admission' } });
+  }, 60_000);
+
+  test('told to stop in the middle: it hands the file back, and the next one goes on at once', async () => {
+    const first = await startMover();
+    proxy.throttle(6 * MiB);
+    const id = await submitAndReach('medium', 'stopped', 20 * MiB);
+    expect(await first.stop()).toBe(0);
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER.slice(0, 4));
+    expect((await historyOf(installation, id)).at(-1)).toMatchObject({
+      data: { lost_in_a_row: 0 },
+      metadata: { actor: expect.stringMatching(/^mover:/) },
+    });
+
+    proxy.throttle(Number.POSITIVE_INFINITY);
+    const sentBefore = proxy.forwarded.up;
+    await startMover();
+    await expectArrived(id, 'medium', 'stopped');
+    expect(proxy.forwarded.up - sentBefore).toBeLessThan(MEDIUM - 8 * MiB);
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
+  }, 60_000);
+
+  test('frozen past its lease: another one takes over, and the first does no harm when it wakes up', async () => {
+    const frozen = await startMover();
+    const id = await submitAndReach('medium', 'frozen', 20 * MiB);
+    frozen.signal('SIGSTOP');
+    await expireLeases(installation);
+    proxy.throttle(24 * MiB);
+    await startMover();
+    await until('the other one has begun', async () => (await storyOf(installation, id)).length === 5);
+    // Both write now: the first wakes up with what it had on its way.
+    frozen.signal('SIGCONT');
+    await expectArrived(id, 'medium', 'frozen');
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
+
+    // It has noticed, and is fit for work again.
+    proxy.throttle(Number.POSITIVE_INFINITY);
+    const [, other] = movers as [SpawnedService, SpawnedService];
+    await other.kill();
+    await expectArrived(await submit(installation, 'sftp://alpha/medium', 'sftp://beta/after/'), 'medium', 'after');
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
+  }, 60_000);
+
+  test('frozen until the other one has finished: the file is not touched any more', async () => {
+    const frozen = await startMover();
+    const id = await submitAndReach('medium', 'late', 20 * MiB);
+    frozen.signal('SIGSTOP');
+    await expireLeases(installation);
+    proxy.throttle(Number.POSITIVE_INFINITY);
+    await startMover();
+    await expectArrived(id, 'medium', 'late');
+    frozen.signal('SIGCONT');
+    await until(
+      'it has noticed',
+      async () => (await installation.sql`select from work.movers where seen_at > now() - interval '1 second'`).length === 2,
+    );
+    expect(await frozen.stop()).toBe(0);
+    await expectArrived(id, 'medium', 'late');
+    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
+  }, 60_000);
+});
