@@ -30,7 +30,7 @@ interface Idle {
 export function createPool(open: () => Promise<Connection>, max: number, timeouts: FtpsTimeouts): Pool {
   const idle: Idle[] = [];
   const used = new Set<Connection>();
-  const waiting = new Set<() => void>();
+  const waiting = new Map<() => void, (error: unknown) => void>();
   let places = max;
   let firstSignIn: Promise<Connection> | null = null;
   let signedIn = false;
@@ -49,7 +49,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
         ),
       timeouts.queueMs,
     );
-    waiting.add(resolve);
+    waiting.set(resolve, reject);
     try {
       await abortable(promise, signal, 'connect');
     } catch (error) {
@@ -63,7 +63,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
   }
 
   function leavePlace(): void {
-    const [next] = waiting;
+    const [next] = waiting.keys();
     if (!next) {
       places++;
       return;
@@ -90,7 +90,10 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     return connection.usable;
   }
 
-  /** Until a sign-in has succeeded there is one at a time, so that a wrong password counts once towards a lock-out. */
+  /**
+   * Until a sign-in has succeeded there is one at a time, and what it fails with all who wait fail with too:
+   * a wrong password counts once towards a lock-out.
+   */
   async function openNext(): Promise<Connection> {
     while (!signedIn) {
       if (firstSignIn !== null) {
@@ -102,6 +105,9 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
         const connection = await firstSignIn;
         signedIn = true;
         return connection;
+      } catch (error) {
+        for (const fail of waiting.values()) fail(error);
+        throw error;
       } finally {
         firstSignIn = null;
       }

@@ -11,8 +11,8 @@ export async function statOf(connection: Connection, path: string): Promise<Stat
   const answer = connection.features.has('MLST') ? await connection.request(`MLST ${path}`).catch(nullIfRefused) : null;
   const { type, size, modify } = answer ? factsOf(answer.message) : {};
   if (type === 'dir' || type === 'cdir') return { type: 'directory', size: 0, version: null };
-  if (type === 'file' && size !== undefined) return { type: 'file', size: Number(size), version: modify ?? null };
-  // A link, of which MLST tells no more, a server without it, or nothing: SIZE has the better words for that.
+  if (type === 'file' && Number(size) > 0) return { type: 'file', size: Number(size), version: modify ?? null };
+  // A link or a pipe (to MLST of proftpd an empty file), a server without it, or nothing: SIZE has the better words for that.
   try {
     return { type: 'file', size: await sizeOf(connection, path), version: await modificationOf(connection, path) };
   } catch (error) {
