@@ -1,0 +1,48 @@
+import { FTPError } from 'basic-ftp';
+import { expect, test } from 'vitest';
+import { fileError } from '../../../../src/adapters/files/ftps/errors.ts';
+
+const reply = (message: string) => new FTPError({ code: Number(message.slice(0, 3)), message });
+const failure = (message: string, code?: string) => Object.assign(new Error(message), { code });
+
+test.each([
+  [reply('550 /a: No such file or directory'), 'source', 'source_not_found'],
+  [reply('550 Could not get file size.'), 'source', 'source_not_found'],
+  [reply('550 /a: not a regular file'), 'source', 'source_not_found'],
+  [reply('550 Failed to open file.'), 'source', 'permission_denied'],
+  [reply('550 /a: No such file or directory'), 'destination', 'permission_denied'],
+  [reply('553 Could not create file.'), 'destination', 'permission_denied'],
+  [reply('452 Insufficient storage'), 'destination', 'disk_full'],
+  [reply('552 Exceeded storage allocation'), 'destination', 'disk_full'],
+  [reply('550 Disk quota exceeded'), 'destination', 'disk_full'],
+  [reply('426 Failure writing to local file.'), 'destination', 'disk_full'],
+  [reply('552 File too large'), 'destination', 'file_too_large'],
+  [reply('426 Transfer aborted'), 'source', 'connection_failed'],
+  [reply('421 Timeout'), 'source', 'connection_failed'],
+  [reply('421 There are too many connected users'), 'source', 'connection_failed'],
+  [reply('522 Session reuse required'), 'source', 'tls_error'],
+  [reply('502 Not implemented'), 'source', 'internal_error'],
+  [failure('read ECONNRESET', 'ECONNRESET'), 'source', 'connection_failed'],
+  [failure('Server sent FIN packet unexpectedly, closing connection.'), 'source', 'connection_failed'],
+  [failure('connect ETIMEDOUT', 'ETIMEDOUT'), 'source', 'timeout'],
+  [failure('wrong version number', 'ERR_SSL_WRONG_VERSION_NUMBER'), 'source', 'tls_error'],
+] as const)('%s on the %s side is %s', (given, side, code) => {
+  expect(fileError(given, 'transfer', '/a', side)).toMatchObject({
+    name: 'FileError',
+    code,
+    step: 'transfer',
+    message: `/a: ${given.message}`,
+  });
+});
+
+test('a refused sign-in has one message, whatever the server says', () => {
+  expect(fileError(reply('530 User nobody is unknown'), 'open', '/a')).toMatchObject({
+    code: 'auth_failed',
+    step: 'sign_in',
+    message: 'Authentication failed',
+  });
+});
+
+test('an answer of several lines becomes one', () => {
+  expect(fileError(reply('550-No\n550 No such file'), 'open', '/a').message).toBe('/a: 550-No 550 No such file');
+});

@@ -1,0 +1,145 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, test } from 'vitest';
+import { createFtpsEndpoint, type FtpsEndpointOptions } from '../../../../src/adapters/files/ftps/endpoint.ts';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import {
+  type Script,
+  type ScriptedFtpsServer,
+  type ScriptedSession,
+  startScriptedFtpsServer,
+} from '../../../support/scripted-ftps-server.ts';
+import { download, options, upload, whole } from '../contract.ts';
+
+const never = new AbortController().signal;
+const content = randomBytes(300_000);
+let server: ScriptedFtpsServer;
+let endpoint: FileEndpoint;
+
+afterEach(async () => {
+  await endpoint?.close();
+  await server?.stop();
+});
+
+async function endpointOn(script: Script, timeouts: FtpsEndpointOptions['timeouts'] = {}): Promise<FileEndpoint> {
+  server = await startScriptedFtpsServer(script);
+  const { host, port, caPem } = server;
+  endpoint = createFtpsEndpoint({
+    settings: { protocol: 'ftps', host, port, base_path: '/', username: 'someone', tls: 'explicit', ca_pem: caPem },
+    credentials: { password: 'a password' },
+    maxConnections: 2,
+    timeouts,
+  });
+  return endpoint;
+}
+
+/** Gives `bytes` of the content, then says `reply`. */
+const giving =
+  (bytes: number, reply: string | null) =>
+  async (_path: string, { data, say }: ScriptedSession) => {
+    say('150 Here it comes');
+    const socket = await data();
+    socket.write(content.subarray(0, bytes));
+    if (reply !== null) socket.end();
+    return reply;
+  };
+
+/** Takes a file to its end, then says `reply`. */
+const taking =
+  (reply: string) =>
+  async (_path: string, { data, say }: ScriptedSession) => {
+    say('150 Go ahead');
+    const socket = await data();
+    for await (const _ of socket);
+    return reply;
+  };
+
+const SIZE = () => `213 ${content.length}`;
+
+test('goes to the server itself where PASV names another address', async () => {
+  const over = await endpointOn({ SIZE, EPSV: () => '500 What?', RETR: giving(content.length, '226 Done') });
+  expect(content.equals(await download(over, '/file'))).toBe(true);
+  expect(server.commands.filter((command) => command === 'EPSV')).toHaveLength(1);
+});
+
+describe('a source is not taken for whole', () => {
+  test.each([
+    ['with all bytes, but no good word of the server', content.length, '451 Disk error', 'connection_failed'],
+    ['with bytes missing', 1000, '226 Done', 'source_changed'],
+    ['that was aborted', 1000, '426 Aborted', 'connection_failed'],
+    ['that stalls', 1000, null, 'stalled'],
+  ])('%s', async (_name, bytes, reply, code) => {
+    const over = await endpointOn({ SIZE, RETR: giving(bytes, reply) }, { stallMs: 300 });
+    await expect(download(over, '/file')).rejects.toMatchObject({ code, step: 'transfer' });
+  });
+
+  test('that is longer than it was', async () => {
+    const over = await endpointOn({ SIZE: () => '213 1000', RETR: giving(1001, '226 Done') });
+    await expect(download(over, '/file')).rejects.toMatchObject({ code: 'source_changed' });
+  });
+});
+
+describe('a destination is not taken for whole', () => {
+  test.each([
+    ['where the disk is full', '452 No space left', content.length, 'disk_full'],
+    ['where the server lost its end', '226 Done', content.length - 1, 'size_mismatch'],
+  ])('%s', async (_name, reply, size, code) => {
+    const over = await endpointOn({ STOR: taking(reply), SIZE: () => `213 ${size}` });
+    const file = await over.openDestination('/file', options(content.length));
+    await file.write(0, content);
+    await expect(file.commit(whole(content))).rejects.toMatchObject({ code, step: 'commit' });
+    await file.close();
+    expect(server.commands.join()).not.toContain('RNTO');
+  });
+});
+
+test('replaces by removing and renaming where the server does not rename over a file, and says that this is not atomic', async () => {
+  let removed = false;
+  const over = await endpointOn({
+    SIZE,
+    STOR: taking('226 Done'),
+    RNTO: () => (removed ? '250 Renamed' : '553 File exists'),
+    DELE: () => {
+      removed = true;
+      return '250 Gone';
+    },
+  });
+  expect(await upload(over, '/file', content)).toMatchObject({ size: content.length, atomicReplace: false });
+});
+
+test('appends where the server can do no more', async () => {
+  const over = await endpointOn({
+    FEAT: () => '211-Features:\r\n SIZE\r\n211 End',
+    SIZE: () => `213 ${4 << 20}`,
+    APPE: taking('226 Done'),
+  });
+  const resume = { bytes: 4 << 20, state: { part: '.file.part' } };
+  const file = await over.openDestination('/file', options(5 << 20, { resume }));
+  expect(file.resumedFrom).toBe(4 << 20);
+  await file.close();
+});
+
+describe('does not go on', () => {
+  test.each([
+    ['without TLS for commands', { AUTH: () => '502 Not here' }, 'tls_error', 'connect', /USER|PASS/],
+    ['without TLS for files', { PROT: () => '536 Not here' }, 'tls_error', 'sign_in', /CWD/],
+    [
+      'where too many are signed in',
+      { PASS: () => '530 Sorry, the maximum number of clients are connected' },
+      'connection_failed',
+      'sign_in',
+      /CWD/,
+    ],
+    ['where the account is refused', { USER: () => '530 Who?' }, 'auth_failed', 'sign_in', /PASS/],
+  ])('%s', async (_name, script: Script, code, step, neverSent) => {
+    const over = await endpointOn(script);
+    await expect(over.list('/', never)).rejects.toMatchObject({ code, step });
+    expect(server.commands.join('\n')).not.toMatch(neverSent);
+    expect(await over.connections()).toBe(0);
+  });
+
+  test('on a connection that the server is about to close', async () => {
+    const over = await endpointOn({ SIZE: () => '421 Going down' });
+    await expect(over.openSource('/file', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'open' });
+    expect(await over.connections()).toBe(0);
+  });
+});
