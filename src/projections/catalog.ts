@@ -60,10 +60,10 @@ export const catalogProjection: Projection = {
   async differences(tx, live, shadow, position, limit) {
     const rows = await tx<{ key: string }[]>`
       select endpoint_id as key from ${tx(live)}.endpoints l full join ${tx(shadow)}.endpoints s using (endpoint_id)
-       where s.endpoint_id is null or (s.position <= ${position} and l is distinct from s)
+       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and l is distinct from s
       union all
       select key_id from ${tx(live)}.keys l full join ${tx(shadow)}.keys s using (key_id)
-       where s.key_id is null or (s.position <= ${position} and l is distinct from s)
+       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and l is distinct from s
       limit ${limit}`;
     return rows.map(({ key }) => key);
   },

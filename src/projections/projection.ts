@@ -15,8 +15,8 @@ export interface Projection {
   /** Folds a batch, oldest first. What was folded before changes nothing. Throws at an event that can't be folded. */
   apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
   /**
-   * Keys of rows that differ between the tables of two schemas, as of the position that `live` has
-   * reached and `shadow` has passed; at most `limit` of them.
+   * Keys of rows that differ between the tables of two schemas, as of a position that both have
+   * reached: rows that have changed since in either are left out. At most `limit` of them.
    */
   differences(tx: Transaction, live: string, shadow: string, position: bigint, limit: number): Promise<string[]>;
 }

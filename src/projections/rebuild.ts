@@ -9,6 +9,7 @@ import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
 
 const BATCH = 2_000;
 const DIFFERENCES_SHOWN = 20;
+const LOCK_NOT_AVAILABLE = '55P03';
 
 export interface RebuildProgress {
   events: number;
@@ -54,8 +55,8 @@ interface Shadow {
   projection: Projection;
   schema: string;
   checkpoint: string;
-  /** Reads to the end of the log as it is now. */
-  catchUp(): Promise<void>;
+  /** Reads to the end of the log as it is now; in transactions of its own, or within one. */
+  catchUp(within?: Transaction): Promise<void>;
 }
 
 async function besideLive(
@@ -86,7 +87,7 @@ async function besideLive(
       projection,
       schema,
       checkpoint,
-      catchUp: () => catchUp(deps, projection, schema, checkpoint, held.signal, meter.read),
+      catchUp: (within?: Transaction) => catchUp(deps, projection, schema, checkpoint, held.signal, meter.read, within),
     };
     await shadow.catchUp();
     const differences = await then(shadow);
@@ -104,14 +105,16 @@ async function catchUp(
   checkpoint: string,
   signal: AbortSignal,
   read: (events: number, position: bigint) => void,
+  within?: Transaction,
 ): Promise<void> {
-  let from = (await loadCheckpoint(sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
+  let from = (await loadCheckpoint(within ?? sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
   for await (const batch of store.subscribe({ from: from === 0n ? null : from, signal, batchSize: BATCH, streams: projection.streams })) {
     if (batch.position > from) {
-      await sql.begin(async (tx) => {
+      const keep = async (tx: Transaction) => {
         await moveCheckpoint(tx, 'read.checkpoints', checkpoint, from, batch.position, batch.events.at(-1) ?? null);
         await projection.apply(tx, schema, batch.events.map(upcast));
-      });
+      };
+      await (within ? keep(within) : sql.begin(keep));
       from = batch.position;
       read(batch.events.length, from);
     }
@@ -120,28 +123,35 @@ async function catchUp(
   throw new DomainError('unavailable', 'The connection to Postgres was lost in the middle of a rebuild; run it again');
 }
 
-/** The live tables as of where they are, held against the new ones, which have come at least as far. */
-function compare(sql: Sql, { projection, schema }: Shadow): Promise<string[]> {
+/** The live tables held against the new ones, as of a position that both have reached: either may have come further. */
+function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<string[]> {
   return sql.begin('isolation level repeatable read', async (tx) => {
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
-    if (!live) return [];
-    return projection.differences(tx, LIVE_SCHEMA, schema, live.position, DIFFERENCES_SHOWN);
+    const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
+    if (!live || !rebuilt) return [];
+    const both = live.position < rebuilt.position ? live.position : rebuilt.position;
+    return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
   }) as Promise<string[]>;
 }
 
-/** Puts the new tables in the place of the live ones; false where those have come further meanwhile. */
-async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint }: Shadow): Promise<boolean> {
-  return (await sql.begin(async (tx) => {
-    // The row lock holds the live consumer; it finds its checkpoint moved, and reads on from the new one.
-    await tx`select from read.checkpoints where name in (${projection.name}, ${checkpoint}) order by name for update`;
-    const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
-    const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
-    if (!rebuilt || (live && live.logId === rebuilt.logId && live.position > rebuilt.position)) return false;
-    await replaceTables(tx, projection, schema);
-    await tx`delete from read.checkpoints where name = ${projection.name}`;
-    await tx`update read.checkpoints set name = ${projection.name} where name = ${checkpoint}`;
+/** Puts the new tables in the place of the live ones; false where queries did not let go of those in time. */
+async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint, catchUp }: Shadow): Promise<boolean> {
+  try {
+    await sql.begin(async (tx) => {
+      // The row lock holds the live consumer; it finds its checkpoint moved, and reads on from the new one.
+      await tx`select from read.checkpoints where name in (${projection.name}, ${checkpoint}) order by name for update`;
+      await catchUp(tx);
+      // A query may have one table and want the next one. It must not be what a deadlock ends, nor wait for long.
+      await tx`set local lock_timeout = '300ms'`;
+      await replaceTables(tx, projection, schema);
+      await tx`delete from read.checkpoints where name = ${projection.name}`;
+      await tx`update read.checkpoints set name = ${projection.name} where name = ${checkpoint}`;
+    });
     return true;
-  })) as boolean;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === LOCK_NOT_AVAILABLE) return false;
+    throw error;
+  }
 }
 
 async function replaceTables(tx: Transaction, { tables }: Projection, schema: string): Promise<void> {

@@ -50,7 +50,7 @@ export const transfersProjection: Projection = {
   async differences(tx, live, shadow, position, limit) {
     const rows = await tx<{ key: string }[]>`
       select transfer_id as key from ${tx(live)}.transfers l full join ${tx(shadow)}.transfers s using (transfer_id)
-       where s.transfer_id is null or (s.position <= ${position} and l is distinct from s)
+       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and l is distinct from s
       union all
       select concat_ws(' ', 'count', account_id, status, hour)
         from (select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
