@@ -19,7 +19,12 @@ export async function runBench(work: (bench: Bench) => Promise<void>, options: O
   await chmod(folder, 0o711);
   const stack = new AsyncDisposableStack();
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const stop = () => void stack.disposeAsync().finally(() => process.exit(130));
+  let closing: Promise<void> | null = null;
+  const close = () => {
+    closing ??= stack.disposeAsync();
+    return closing;
+  };
+  const stop = () => void close().finally(() => process.exit(130));
   process.once('SIGINT', stop).once('SIGTERM', stop);
   try {
     await work({
@@ -31,7 +36,7 @@ export async function runBench(work: (bench: Bench) => Promise<void>, options: O
         }),
     });
   } finally {
-    await stack.disposeAsync();
+    await close();
     process.off('SIGINT', stop).off('SIGTERM', stop);
   }
 }
