@@ -144,26 +144,26 @@ describeWithPostgres('a consumer of the log', () => {
   });
 
   it('catches up by itself where no process runs it, and leaves it to one that does', async () => {
-    const position = await append('idle-a', 2);
+    await append('idle-a', 2);
     const here = openProcess();
-    await catchUpIfIdle(here, consumer('idle'), position);
+    await catchUpIfIdle(here, consumer('idle'));
     expect(await seen('idle')).toBe(2n);
-    await catchUpIfIdle(here, consumer('idle'), position);
+    await catchUpIfIdle(here, consumer('idle'));
 
     const elsewhere = openProcess();
     const held = await elsewhere.locks.acquire('consumer:idle', new AbortController().signal);
-    const next = await append('idle-a');
-    await catchUpIfIdle(here, consumer('idle'), next);
+    await append('idle-a');
+    await catchUpIfIdle(here, consumer('idle'));
     expect(await seen('idle')).toBe(2n);
     await held.release();
-    await catchUpIfIdle(here, consumer('idle'), next);
+    await catchUpIfIdle(here, consumer('idle'));
     expect(await seen('idle')).toBe(3n);
   });
 
   it('refuses another log, and an older state of its own, naming the remedy', async () => {
-    await append('foreign-a');
+    await append('foreign-a', 2);
     const deps = openProcess();
-    await catchUpIfIdle(deps, consumer('foreign'), await append('foreign-a'));
+    await catchUpIfIdle(deps, consumer('foreign'));
 
     const other = start({ ...deps, logId: 'log-2' }, consumer('foreign'));
     await expect(other.done).rejects.toThrow(WrongLog);

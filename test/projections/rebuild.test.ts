@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { endpointRequest } from '../../src/commands/requests.ts';
+import { admitTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { loadCheckpoint, verifyCheckpoint } from '../../src/projections/checkpoint.ts';
+import { catchUpIfIdle, lockOf, runConsumer } from '../../src/projections/consumer.ts';
+import { PROJECTIONS, prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
+import { type RebuildProgress, rebuildProjection, verifyProjection } from '../../src/projections/rebuild.ts';
+import { countOpenTransfers, findTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
+import { CAUSE, openTestInstallation, submit, type TestInstallation } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('rebuilding a projection', () => {
+  let installation: TestInstallation;
+  const ids: string[] = [];
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    const request = endpointRequest.parse({ name: 'files', protocol: 'sftp', host: 'files.example.com', username: 'me', password: 'x' });
+    await saveEndpoint(installation.commands, request, CAUSE);
+    for (let i = 0; i < 30; i++) ids.push(await create());
+    for (const id of ids.slice(0, 10)) await cancelTransfer(installation.commands, id, CAUSE);
+    await catchUp();
+  });
+  afterAll(() => installation?.close());
+
+  const create = () => submit(installation, 'sftp://elsewhere/a', `sftp://files/${randomUUID()}`);
+  const catchUp = () => catchUpIfIdle(installation, projectionConsumer(PROJECTIONS.transfers));
+  const quietly = () => undefined;
+  const verify = () => verifyProjection(installation, 'transfers', quietly);
+  const rebuild = () => rebuildProjection(installation, 'transfers', quietly);
+  const leftovers = async () => {
+    const { sql } = installation;
+    return [
+      ...(await sql`select nspname as name from pg_namespace where nspname like 'rebuild%'`),
+      ...(await sql`select name from read.checkpoints where name like '%:%'`),
+    ];
+  };
+
+  it('finds nothing wrong with tables that are right', async () => {
+    for (const name of ['transfers', 'catalog'] as const) {
+      expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
+      expect((await rebuildProjection(installation, name, quietly)).differences).toEqual([]);
+      expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
+    }
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('tells how far it is', async () => {
+    const told: RebuildProgress[] = [];
+    const { events } = await rebuildProjection(installation, 'transfers', (progress) => told.push(progress));
+    expect(events).toBe(40);
+    expect(told.at(-1)).toMatchObject({ events: 40, share: 1, secondsLeft: 0 });
+  });
+
+  it.each<[string, (id: string) => Promise<unknown>]>([
+    ['a status', (id) => installation.sql`update read.transfers set status = 'failed' where transfer_id = ${id}`],
+    [
+      'a state',
+      (id) => installation.sql`update read.transfers set state = jsonb_set(state, '{facts,file_name}', '"x"') where transfer_id = ${id}`,
+    ],
+    ['a missing row', (id) => installation.sql`delete from read.transfers where transfer_id = ${id}`],
+    [
+      'a row too many',
+      (id) => installation.sql`
+        insert into read.transfers
+        select 'txr_extra', account_id, status, created_at, destination, revision, position, state from read.transfers where transfer_id = ${id}`,
+    ],
+    ['a wrong count', () => installation.sql`update read.transfer_counts set transfers = transfers + 1 where status = 'cancelled'`],
+    ['a missing count', () => installation.sql`delete from read.transfer_counts where status = 'pending'`],
+  ])('finds %s, and mends it', async (_, tamper) => {
+    const id = ids[12]!;
+    await tamper(id);
+    const found = (await verify()).differences;
+    expect(found.join(' ')).toMatch(new RegExp(`^(${id}|txr_extra|count acc_default)`));
+    expect((await rebuild()).differences).toEqual(found);
+    expect((await verify()).differences).toEqual([]);
+    expect((await findTransfer(installation.sql, 'acc_default', id))?.transfer).toMatchObject({
+      status: 'pending',
+      facts: { transfer_id: id },
+    });
+    expect(await countOpenTransfers(installation.sql, 'acc_default')).toBe(20);
+  });
+
+  it('starts anew where another died half-way', async () => {
+    const { sql } = installation;
+    await sql`create schema rebuild_transfers`;
+    await sql`create table rebuild_transfers.transfers (nonsense text)`;
+    await sql`insert into read.checkpoints (name, version, log_id, position) values ('transfers:rebuild', 1, 'x', 20)`;
+    expect((await rebuild()).differences).toEqual([]);
+    expect((await verify()).differences).toEqual([]);
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('is refused while another one runs', async () => {
+    const held = await installation.locks.acquire(lockOf('transfers:rebuild'), new AbortController().signal);
+    await expect(rebuild()).rejects.toMatchObject({ code: 'unavailable' });
+    await held.release();
+    await rebuild();
+  });
+
+  it('loses nothing and fails nobody while others write, fold and read', async () => {
+    const stopping = new AbortController();
+    const { sql } = installation;
+    const projector = runConsumer(installation, projectionConsumer(PROJECTIONS.transfers), stopping.signal, quietly);
+    let written = 0;
+    const writer = async () => {
+      while (!stopping.signal.aborted) {
+        const id = await create();
+        await admitTransfer(installation, id, CAUSE);
+        written++;
+      }
+    };
+    let read = 0;
+    const reader = async () => {
+      for (let i = 0; !stopping.signal.aborted; i++) {
+        const { transfers } = await listTransfers(sql, 'acc_default', i % 2 ? { status: 'pending' } : {}, { limit: 20, offset: i % 10 });
+        expect(transfers.length).toBeGreaterThan(0);
+        expect(await findTransfer(sql, 'acc_default', ids[20]!)).not.toBeNull();
+        read++;
+      }
+    };
+    const busy = Promise.all([writer(), writer(), reader(), reader(), reader()]);
+    busy.catch(() => stopping.abort());
+    while (written < 20 && !stopping.signal.aborted) await sleep(10);
+    for (let i = 0; i < 6 && !stopping.signal.aborted; i++) {
+      const { differences } = i % 2 ? await verify() : await rebuild();
+      expect(differences).toEqual([]);
+    }
+    stopping.abort();
+    await busy;
+    await projector;
+    await catchUp();
+    expect(read).toBeGreaterThan(0);
+    expect((await verify()).differences).toEqual([]);
+    const { total } = await listTransfers(sql, 'acc_default', {}, { limit: 1, offset: 0 });
+    expect(total).toBe(30 + written);
+  });
+
+  it('makes the tables anew where the database belongs to another log', async () => {
+    const { sql } = installation;
+    await sql`update read.checkpoints set log_id = 'another' where name = 'transfers'`;
+    await expect(catchUp()).rejects.toThrow('waybill projections rebuild transfers');
+    await rebuild();
+    await catchUp();
+    expect((await verify()).differences).toEqual([]);
+  });
+
+  it('makes the tables anew where an older copy of the log was restored', async () => {
+    const { sql, store, logId } = installation;
+    const head = (await store.head())!;
+    // As if the log had gone on for a while, and then been put back to where it is.
+    await sql`
+      update read.checkpoints set position = ${head + 1_000n}, event_id = ${newId('evt')}, event_stream = 'transfer-gone', event_revision = 0
+       where name = 'transfers'`;
+    await sql`
+      insert into read.transfers
+      select 'txr_gone', account_id, status, created_at, destination, revision, ${head + 1_000n}, state from read.transfers limit 1`;
+    const checkpoint = (await loadCheckpoint(sql, 'read.checkpoints', 'transfers'))!;
+    await expect(verifyCheckpoint(store, 'transfers', checkpoint, logId)).rejects.toThrow('an older copy of the log was restored');
+    await rebuild();
+    await catchUp();
+    expect((await verify()).differences).toEqual([]);
+    expect(await findTransfer(sql, 'acc_default', 'txr_gone')).toBeNull();
+  });
+
+  it('says which tables an older version made', async () => {
+    await installation.sql`update read.checkpoints set version = 0 where name = 'catalog'`;
+    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(['catalog']);
+    await rebuildProjection(installation, 'catalog', quietly);
+    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
+  });
+});
