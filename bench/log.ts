@@ -16,6 +16,8 @@ import { printTable, ratio } from './support/table.ts';
 
 const CALLERS = [1, 16, 64];
 const PREFIX = 'waybill_';
+/** A rebuild tells of every 2,000 events. */
+const LEAST_EVENTS = 50_000;
 
 /** The Postgres log: appends, reading it all, and making the projection of transfers anew from it. */
 export async function run(bench: Bench): Promise<void> {
@@ -107,6 +109,7 @@ interface Pace {
 }
 
 async function measureReading({ options }: Bench, installation: Installation): Promise<void> {
+  if (options.events < LEAST_EVENTS) throw new RangeError(`a tenth of less than ${LEAST_EVENTS} events is too little to time`);
   const events = await writeHistories(installation.sql, PREFIX, options.events);
   const results = await alternate(options.runs, {
     'read, in batches of 1,000': () => readAll(installation.store, events),
