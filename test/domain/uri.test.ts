@@ -147,8 +147,8 @@ describe('a transfer URI', () => {
 
   it('gives back every path that was percent-encoded into it', () => {
     const segment = fc
-      .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
-      .filter((text) => text.isWellFormed() && !/[/\\]|^\.\.?$|[^\P{C}\p{Co}\p{Cn}]|[\u2028\u2029]/u.test(text));
+      .string({ unit: 'grapheme', minLength: 1, maxLength: 6 })
+      .filter((text) => text.isWellFormed() && !/[/\\]|^\.\.?$|[\p{C}\u2028\u2029]/u.test(text));
     fc.assert(
       fc.property(fc.array(segment, { minLength: 1, maxLength: 5 }), (segments) => {
         const uri = parse(`sftp://host/${segments.map(encodeURIComponent).join('/')}`);
