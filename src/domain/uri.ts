@@ -150,7 +150,10 @@ function matchesServer(uri: TransferUri, settings: { host: string; port: number 
 
 /** A host as it is compared: an IPv6 address stands in brackets in a URI, and without them where it is dialled. */
 function hostName(text: string): string {
-  return text.toLowerCase().replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  return text
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
 }
 
 function underBase(path: string, settings: EndpointSettings): string | null {
