@@ -4,6 +4,7 @@ import { connect, type Sql } from './connect.ts';
 
 const POLL_MS = 500;
 const HEARTBEAT_MS = 5_000;
+const IDLE_MS = 3 * HEARTBEAT_MS;
 
 export interface Held {
   /** Aborts when the lock may be another's: its connection was lost, or the locks were closed. */
@@ -41,8 +42,9 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
       max: 1,
       applicationName: 'waybill locks',
       keepOpen: true,
-      // The server drops the locks of a machine that has vanished within seconds.
-      settings: { tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
+      // The server drops the locks of a machine that has vanished within seconds, and of a process that is
+      // frozen (its kernel still answers for it) when its heartbeat has failed twice.
+      settings: { tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3, idle_session_timeout: IDLE_MS },
       onClose: () => opened === sql && loseAll('the connection that held the lock was lost'),
     });
     return opened;
