@@ -8,7 +8,7 @@ import type { FtpsSettings } from '../../../domain/endpoint.ts';
  * else under the system's. Made once: reading hundreds of authorities takes 40 ms.
  */
 export function tlsOptions({ host, ca_pem }: FtpsSettings): ConnectionOptions {
-  const ca = ca_pem === null ? [...new Set([...getCACertificates('default'), ...getCACertificates('system')])] : ca_pem;
+  const ca = ca_pem ?? [...new Set([...getCACertificates('default'), ...getCACertificates('system')])];
   const name = isIP(host) ? {} : { servername: host };
   return { host, ...name, secureContext: createSecureContext({ ca, minVersion: 'TLSv1.2' }) };
 }

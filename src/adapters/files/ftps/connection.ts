@@ -29,7 +29,7 @@ export interface Target {
   settings: FtpsSettings;
   credentials: FtpsCredentials;
   timeouts: FtpsTimeouts;
-  tls: ConnectionOptions;
+  readonly tls: ConnectionOptions;
 }
 
 /** A file or listing on its way over a data connection. */
@@ -51,15 +51,17 @@ export interface Connection {
   request(command: string): Promise<FTPResponse>;
   /** Opens a data connection and starts a transfer on it by the last of the commands. */
   transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer>;
-  /** The promise's outcome; loses the connection when there is none in time. */
-  within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result>;
+  /** How long nothing may come from the server; for the socket of a transfer, where it is waited for. */
+  readonly stallMs: number;
+  /** The promise's outcome; loses the connection when there is none in time, which is that of a stall where none is given. */
+  inTime<Result>(promise: Promise<Result>, milliseconds?: number): Promise<Result>;
   /** Cuts both connections; what is under way fails with the error. */
   lose(error: Error): void;
   close(): void;
 }
 
 /** How long a server may take to tell why it closed a data connection. */
-export const REASON_MS = 5_000;
+const REASON_MS = 5_000;
 
 /** Connects, checks the certificate and signs in. Throws FileError. */
 export async function openConnection(target: Target): Promise<Connection> {
@@ -70,7 +72,7 @@ export async function openConnection(target: Target): Promise<Connection> {
     if (reason !== null) throw new FileError('tls_error', 'connect', reason);
     return prepare(client, target);
   };
-  const features = await inTime(client, signIn(), 'sign_in', target);
+  const features = await beforeTimeout(client, signIn(), 'sign_in', target);
   return attend(client.ftp, features, target.tls, timeouts);
 }
 
@@ -106,7 +108,7 @@ async function greet(target: Target, signal?: AbortSignal): Promise<{ client: Cl
   });
   const greeting = settings.tls === 'implicit' ? greetUnderTls(client.ftp, plain, tls) : upgradeToTls(client.ftp, plain, tls);
   try {
-    const socket = await inTime(client, signal ? abortable(greeting, signal, 'connect') : greeting, 'connect', target);
+    const socket = await beforeTimeout(client, signal ? abortable(greeting, signal, 'connect') : greeting, 'connect', target);
     return { client, socket };
   } catch (error) {
     plain.destroy();
@@ -137,7 +139,12 @@ function nextReply(ftp: FTPContext): Promise<FTPResponse> {
 }
 
 /** The outcome of a step before the connection stands, or FileError; closes the client then. */
-async function inTime<Result>(client: Client, work: Promise<Result>, step: FileStep, { settings, timeouts }: Target): Promise<Result> {
+async function beforeTimeout<Result>(
+  client: Client,
+  work: Promise<Result>,
+  step: FileStep,
+  { settings, timeouts }: Target,
+): Promise<Result> {
   const { host, port } = settings;
   const { promise: timedOut, reject } = Promise.withResolvers<never>();
   const late = () => reject(new FileError('timeout', step, `${host}:${port}: no answer within ${timeouts.connectMs / 1000} s`));
@@ -174,7 +181,7 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
   const host = tls.servername ? control.remoteAddress : tls.host;
   let extended = true;
 
-  async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
+  async function inTime<Result>(promise: Promise<Result>, milliseconds = stallMs): Promise<Result> {
     const { promise: stalled, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
       const error = stallError(milliseconds);
@@ -194,7 +201,7 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     throw error;
   }
 
-  const request = (command: string) => within(stallMs, ftp.request(command)).catch(leaveAt421);
+  const request = (command: string) => inTime(ftp.request(command)).catch(leaveAt421);
 
   async function passivePort(): Promise<number> {
     const reply = extended ? await request('EPSV').catch(refuseExtended) : await request('PASV');
@@ -238,6 +245,7 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
     let failure: Error;
     broken.catch(() => {});
+    socket.on('timeout', () => ftp.closeWithError(stallError(stallMs)));
     socket.on('secureConnect', secure).on('error', (error) => {
       failure = error;
     });
@@ -252,8 +260,8 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
       });
       const ended: Promise<FTPResponse> = reply.catch(leaveAt421);
       ended.catch(() => socket.destroy());
-      await within(stallMs, Promise.race([started, ended, broken]));
-      await within(stallMs, Promise.race([secured, ended, broken]));
+      await inTime(Promise.race([started, ended, broken]));
+      await inTime(Promise.race([secured, ended, broken]));
       return { socket, ended, broken };
     } catch (error) {
       socket.destroy();
@@ -274,7 +282,8 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     features,
     request,
     transfer,
-    within,
+    stallMs,
+    inTime,
     lose: (error) => ftp.closeWithError(error),
     close: () => ftp.close(),
   };

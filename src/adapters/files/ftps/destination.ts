@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
 import { type PartState, partPath } from '../part-name.ts';
-import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import { type CommitProof, type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
 import type { Lease, Pool } from './pool.ts';
@@ -13,11 +13,11 @@ const CHUNK_SIZE = 4 << 20;
 const CLOSE_MS = 5_000;
 
 /** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
-export async function openDestination(pool: Pool, path: string, options: OpenDestination, stallMs: number): Promise<DestinationFile> {
+export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
   const { signal } = options;
   const lease = await pool.acquire(signal);
   try {
-    return await abortable(openPart(lease, path, options, stallMs), signal, 'open');
+    return await abortable(openPart(lease, path, options), signal, 'open');
   } catch (error) {
     if (signal.aborted) lease.abandon();
     else lease.release();
@@ -25,7 +25,7 @@ export async function openDestination(pool: Pool, path: string, options: OpenDes
   }
 }
 
-async function openPart(lease: Lease, path: string, options: OpenDestination, stallMs: number): Promise<DestinationFile> {
+async function openPart(lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
   const { connection } = lease;
   const { resume, overwrite, transferId, claimId, size } = options;
   const part = partPath(path, transferId, claimId);
@@ -36,10 +36,10 @@ async function openPart(lease: Lease, path: string, options: OpenDestination, st
     const held = await takeOver(connection, join(dirname(path), (resume.state as PartState).part), part);
     const from = safelyHeld(held, resume.bytes, size);
     if (from === size && from > 0) return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
-    const upload = from > 0 ? await resumeUpload(connection, part, from, held, stallMs) : null;
+    const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
     if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
   }
-  const upload = await createPart(connection, part, stallMs);
+  const upload = await createPart(connection, part);
   return destinationFile(lease, { path, part, upload, resumedFrom: 0, options });
 }
 
@@ -56,16 +56,16 @@ function safelyHeld(held: number, claimed: number, size: number): number {
 }
 
 /** null where the server does not let us. */
-async function resumeUpload(connection: Connection, part: string, from: number, held: number, stallMs: number): Promise<Upload | null> {
+async function resumeUpload(connection: Connection, part: string, from: number, held: number): Promise<Upload | null> {
   if (connection.features.has('REST')) {
-    return startUpload(connection, [`REST ${from}`, `STOR ${part}`], stallMs).catch(nullIfRefused);
+    return startUpload(connection, [`REST ${from}`, `STOR ${part}`]).catch(nullIfRefused);
   }
-  return held === from ? startUpload(connection, [`APPE ${part}`], stallMs).catch(nullIfRefused) : null;
+  return held === from ? startUpload(connection, [`APPE ${part}`]).catch(nullIfRefused) : null;
 }
 
 /** Creates the part, with the folders that are missing. One under this name is our own from an earlier try. */
-async function createPart(connection: Connection, part: string, stallMs: number): Promise<Upload> {
-  const create = () => startUpload(connection, [`STOR ${part}`], stallMs);
+async function createPart(connection: Connection, part: string): Promise<Upload> {
+  const create = () => startUpload(connection, [`STOR ${part}`]);
   try {
     return await create();
   } catch (error) {
@@ -98,7 +98,7 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
   const { signal, size, overwrite } = options;
   let position = resumedFrom;
   let unfinished = upload;
-  let writing: Promise<void> | null = null;
+  let underWay: Promise<unknown> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => lease.abandon();
   signal.addEventListener('abort', abandon, { once: true });
@@ -125,11 +125,33 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
     await upload?.finish();
   }
 
+  async function commit(sent: number): Promise<CommitProof> {
+    try {
+      await finish();
+      const held = await sizeOf(connection, part);
+      if (held !== sent || size !== sent) {
+        throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${held} bytes, sent were ${sent}`);
+      }
+      const { atomicReplace } = await publish(connection, part, path, overwrite);
+      return { size: held, destinationChecksum: 'none', atomicReplace };
+    } catch (error) {
+      throw fail(error, 'commit');
+    }
+  }
+
+  function track<Result>(work: Promise<Result>): Promise<Result> {
+    const tracked = work.finally(() => {
+      underWay = null;
+    });
+    underWay = tracked;
+    return tracked;
+  }
+
   async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
-    if (writing !== null) lease.abandon();
-    await writing?.catch(() => {});
-    if (connection.usable) await connection.within(CLOSE_MS, finish()).catch(() => lease.abandon());
+    if (underWay !== null) lease.abandon();
+    await underWay?.catch(() => {});
+    if (connection.usable) await connection.inTime(finish(), CLOSE_MS).catch(() => lease.abandon());
     lease.release();
   }
 
@@ -137,26 +159,9 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
     parallelWrites: 1,
     chunkSize: CHUNK_SIZE,
     resumedFrom,
-    write(offset, data) {
-      writing = append(offset, data).finally(() => {
-        writing = null;
-      });
-      return writing;
-    },
+    write: (offset, data) => track(append(offset, data)),
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
-    async commit(whole) {
-      try {
-        await finish();
-        const held = await sizeOf(connection, part);
-        if (held !== whole.size || size !== whole.size) {
-          throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${held} bytes, sent were ${whole.size}`);
-        }
-        const { atomicReplace } = await publish(connection, part, path, overwrite);
-        return { size: held, destinationChecksum: 'none', atomicReplace };
-      } catch (error) {
-        throw fail(error, 'commit');
-      }
-    },
+    commit: (whole) => track(commit(whole.size)),
     close() {
       closing ??= end();
       return closing;

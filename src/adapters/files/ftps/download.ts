@@ -1,6 +1,6 @@
 import { FileError } from '../port.ts';
 import type { Connection, Transfer } from './connection.ts';
-import { isRefusal, stallError } from './errors.ts';
+import { isRefusal } from './errors.ts';
 import { createIncoming, type Incoming } from './incoming.ts';
 
 /** A file on its way from the server. */
@@ -18,38 +18,30 @@ export interface Download {
 const CANCEL_MS = 5_000;
 
 /** Starts a file from an offset on: where the server can't, from its start, and what comes before the offset is dropped. */
-export async function startDownload(connection: Connection, path: string, offset: number, stallMs: number): Promise<Download> {
-  if (offset === 0) return begin(connection, path, 0, stallMs);
+export async function startDownload(connection: Connection, path: string, offset: number): Promise<Download> {
+  if (offset === 0) return begin(connection, path, 0);
   try {
-    return await begin(connection, path, offset, stallMs);
+    return await begin(connection, path, offset);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const download = await begin(connection, path, 0, stallMs);
+    const download = await begin(connection, path, 0);
     const dropped = new Uint8Array(1 << 20);
     while (download.position < offset) await download.read(dropped.subarray(0, offset - download.position));
     return download;
   }
 }
 
-async function begin(connection: Connection, path: string, offset: number, stallMs: number): Promise<Download> {
+async function begin(connection: Connection, path: string, offset: number): Promise<Download> {
   const incoming = createIncoming();
   const commands = offset > 0 ? [`REST ${offset}`, `RETR ${path}`] : [`RETR ${path}`];
-  return download(connection, await connection.transfer(commands, incoming.onread), incoming, path, offset, stallMs);
+  return download(connection, await connection.transfer(commands, incoming.onread), incoming, path, offset);
 }
 
-function download(
-  connection: Connection,
-  { socket, ended, broken }: Transfer,
-  incoming: Incoming,
-  path: string,
-  offset: number,
-  stallMs: number,
-): Download {
+function download(connection: Connection, { socket, ended, broken }: Transfer, incoming: Incoming, path: string, offset: number): Download {
   let position = offset;
-  socket.on('timeout', () => connection.lose(stallError(stallMs)));
 
   async function take(target: Uint8Array): Promise<number> {
-    socket.setTimeout(stallMs);
+    socket.setTimeout(connection.stallMs);
     const bytes = await incoming.read(socket, target);
     socket.setTimeout(0);
     position += bytes;
@@ -63,16 +55,16 @@ function download(
     async read(target) {
       if ((await take(target)) === target.length) return;
       // The end of the data alone may as well be that of the connection.
-      await connection.within(stallMs, Promise.race([ended, broken]));
+      await connection.inTime(Promise.race([ended, broken]));
       throw new FileError('source_changed', 'transfer', `${path} ended after ${position} bytes`);
     },
     async finish() {
       if ((await take(new Uint8Array(1))) > 0) throw new FileError('source_changed', 'transfer', `${path} is longer than it was`);
-      await connection.within(stallMs, Promise.race([ended, broken]));
+      await connection.inTime(Promise.race([ended, broken]));
     },
     async cancel() {
       socket.destroy();
-      await connection.within(CANCEL_MS, ended).catch(() => {});
+      await connection.inTime(ended, CANCEL_MS).catch(() => {});
     },
   };
 }

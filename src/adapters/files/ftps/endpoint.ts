@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'node:tls';
 import type { FtpsSettings } from '../../../domain/endpoint.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
@@ -20,14 +21,22 @@ const TIMEOUTS: FtpsTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_
 /** One FTPS server as a FileEndpoint, with its connections kept warm for a minute. A file takes a connection of its own. */
 export function createFtpsEndpoint({ settings, credentials, maxConnections, timeouts: given }: FtpsEndpointOptions): FileEndpoint {
   const timeouts = { ...TIMEOUTS, ...given };
-  const { stallMs } = timeouts;
-  const target = { settings, credentials, timeouts, tls: tlsOptions(settings) };
+  let tls: ConnectionOptions | null = null;
+  const target = {
+    settings,
+    credentials,
+    timeouts,
+    get tls() {
+      tls ??= tlsOptions(settings);
+      return tls;
+    },
+  };
   const pool = createPool(() => openConnection(target), maxConnections, timeouts);
   return {
     connections: async () => pool.size,
-    openSource: async (path, signal) => openSource(pool, sendable(path), signal, stallMs),
-    openDestination: async (path, options) => openDestination(pool, sendable(path), options, stallMs),
-    probe: (signal) => presentedCertificate(target, signal),
+    openSource: async (path, signal) => openSource(pool, sendable(path), signal),
+    openDestination: async (path, options) => openDestination(pool, sendable(path), options),
+    probe: async (signal) => presentedCertificate(target, signal),
     list: async (path, signal) => list(pool, sendable(path), signal),
     removeLeftovers: async (path, leftovers) => removeLeftovers(pool, sendable(path), leftovers),
     remove: async (path, signal) => remove(pool, sendable(path), signal),

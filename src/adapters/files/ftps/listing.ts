@@ -30,16 +30,21 @@ export async function entriesOf(connection: Connection, path: string): Promise<F
 }
 
 async function textOf(connection: Connection, command: string): Promise<string> {
-  const { socket, ended } = await connection.transfer([command]);
+  const { socket, ended, broken } = await connection.transfer([command]);
   const pieces: Buffer[] = [];
   let bytes = 0;
-  socket.on('data', (piece: Buffer) => {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes > MAX_LISTING_BYTES) connection.lose(new Error('the listing is too long'));
-  });
-  const read = new Promise((resolve) => socket.on('close', resolve));
-  await ended;
-  await read;
+  socket.setTimeout(connection.stallMs);
+  try {
+    for await (const piece of socket as AsyncIterable<Buffer>) {
+      pieces.push(piece);
+      bytes += piece.length;
+      if (bytes > MAX_LISTING_BYTES) connection.lose(new Error('the listing is too long'));
+    }
+  } catch (error) {
+    // Why the data connection broke is the server's to tell.
+    await connection.inTime(Promise.race([ended, broken]));
+    throw error;
+  }
+  await connection.inTime(ended);
   return Buffer.concat(pieces).toString();
 }

@@ -85,7 +85,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
 
   async function isAlive({ connection, since }: Idle): Promise<boolean> {
     if (connection.usable && performance.now() - since > timeouts.trustMs) {
-      await connection.within(timeouts.connectMs, connection.request('NOOP')).catch((error) => connection.lose(error));
+      await connection.inTime(connection.request('NOOP'), timeouts.connectMs).catch((error) => connection.lose(error));
     }
     return connection.usable;
   }

@@ -6,9 +6,9 @@ import type { Lease, Pool } from './pool.ts';
 import { statOf } from './stat.ts';
 
 /** Opens a file for reading. Its size and time of modification, taken before, are its identity. */
-export async function openSource(pool: Pool, path: string, signal: AbortSignal, stallMs: number): Promise<SourceFile> {
+export async function openSource(pool: Pool, path: string, signal: AbortSignal): Promise<SourceFile> {
   try {
-    return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal, stallMs });
+    return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal });
   } catch (error) {
     throw fileError(error, 'open', path);
   }
@@ -24,11 +24,10 @@ interface Opened {
   path: string;
   identity: FileIdentity;
   signal: AbortSignal;
-  stallMs: number;
 }
 
 /** Holds a connection from its first byte to its last only. */
-function sourceFile(pool: Pool, { path, identity, signal, stallMs }: Opened): SourceFile {
+function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile {
   let lease: Lease | null = null;
   let download: Download | null = null;
   let reading: Promise<void> | null = null;
@@ -55,7 +54,7 @@ function sourceFile(pool: Pool, { path, identity, signal, stallMs }: Opened): So
   async function start(offset: number): Promise<void> {
     lease = await pool.acquire(signal);
     try {
-      download = await startDownload(lease.connection, path, offset, stallMs);
+      download = await startDownload(lease.connection, path, offset);
     } catch (error) {
       release();
       throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path);

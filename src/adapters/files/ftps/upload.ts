@@ -1,5 +1,4 @@
 import type { Connection } from './connection.ts';
-import { stallError } from './errors.ts';
 
 /** A file on its way to the server. */
 export interface Upload {
@@ -15,9 +14,9 @@ const SLICE = 256 << 10;
 const STALLS_TO_FINISH = 5;
 
 /** Starts an upload by STOR or APPE, which a REST may precede. */
-export async function startUpload(connection: Connection, commands: string[], stallMs: number): Promise<Upload> {
+export async function startUpload(connection: Connection, commands: string[]): Promise<Upload> {
   const { socket, ended, broken } = await connection.transfer(commands);
-  socket.on('timeout', () => connection.lose(stallError(stallMs))).resume();
+  socket.resume();
 
   function send(slice: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -27,12 +26,12 @@ export async function startUpload(connection: Connection, commands: string[], st
 
   return {
     async write(data) {
-      socket.setTimeout(stallMs);
+      socket.setTimeout(connection.stallMs);
       try {
         for (let start = 0; start < data.length; start += SLICE) await send(data.subarray(start, start + SLICE));
       } catch {
         // Why the data connection broke is the server's to tell.
-        await connection.within(stallMs, Promise.race([ended, broken]));
+        await connection.inTime(Promise.race([ended, broken]));
         throw new Error('the server ended the file before it had all of it');
       } finally {
         socket.setTimeout(0);
@@ -40,7 +39,7 @@ export async function startUpload(connection: Connection, commands: string[], st
     },
     async finish() {
       socket.end();
-      await connection.within(STALLS_TO_FINISH * stallMs, ended);
+      await connection.inTime(ended, STALLS_TO_FINISH * connection.stallMs);
     },
   };
 }

@@ -92,6 +92,19 @@ describe('a destination is not taken for whole', () => {
   });
 });
 
+test('a destination that takes nothing more is a stall', async () => {
+  const over = await endpointOn({ STOR: () => '150 Go ahead' }, { stallMs: 300 });
+  const size = 64 << 20;
+  const file = await over.openDestination('/file', options(size));
+  await expect(file.write(0, Buffer.alloc(size))).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+  await file.close();
+});
+
+test('a listing that breaks off is not taken for whole', async () => {
+  const over = await endpointOn({ LIST: giving(0, '426 Aborted') });
+  await expect(over.list('/', never)).rejects.toMatchObject({ code: 'connection_failed' });
+});
+
 test('replaces by removing and renaming where the server does not rename over a file, and says that this is not atomic', async () => {
   let removed = false;
   const over = await endpointOn({
