@@ -1,0 +1,153 @@
+import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
+import { isForbidden, serverAnswer } from './errors.ts';
+import type { Store } from './store.ts';
+
+/** What stands in a resume point of staged blocks. */
+export interface BlocksState {
+  transfer_id: string;
+  block_size: number;
+  /** Which claims have written the blocks, from the first on, and how many each. */
+  written_by: [claimId: string, blocks: number][];
+  /** Whether the service has told the checksum of every one of them. */
+  compared: boolean;
+}
+
+export interface BlocksOptions {
+  name: string;
+  transferId: string;
+  claimId: string;
+  size: number;
+  blockSize: number;
+  signal: AbortSignal;
+}
+
+export interface BlockContent {
+  /** A function where it can be sent only once. */
+  body: Buffer | (() => NodeJS.ReadableStream);
+  /** For the service to check, where it is known beforehand. */
+  declared?: Buffer;
+  /** Is asked when all was sent. */
+  crc64(): Buffer;
+}
+
+/** The blocks of a blob that is not committed yet: nobody sees them but by their ids. */
+export interface Blocks {
+  /** Bytes from the start that the service had already. */
+  readonly resumedFrom: number;
+  /** Stages a block, numbered from 0. Throws where the service has got something else. */
+  stage(number: number, content: BlockContent): Promise<void>;
+  resumePoint(bytes: number): ResumePoint;
+  commit(overwrite: boolean): Promise<CommitProof>;
+}
+
+/**
+ * Blocks staged by this claim, after those of its predecessors that the service still lists as they were sent. A resume
+ * point of another transfer is of no use: its blocks are not ours to commit.
+ */
+export async function openBlocks(store: Store, options: BlocksOptions, resume: ResumePoint | null): Promise<Blocks> {
+  const state = resume?.state as BlocksState | null | undefined;
+  const usable = state && state.transfer_id === options.transferId && state.block_size === options.blockSize;
+  const taken = usable ? await stillStaged(store, options, state) : [];
+  return stagedBlocks(store, options, taken, usable ? state.compared : true);
+}
+
+/** The claims that wrote the first blocks, up to one that the service doesn't list with its size. */
+async function stillStaged(store: Store, options: BlocksOptions, state: BlocksState): Promise<string[]> {
+  const listed = await sizesOfStaged(store, options);
+  const claims = state.written_by.flatMap(([claimId, blocks]) => Array<string>(blocks).fill(claimId));
+  const gap = claims.findIndex((claimId, number) => listed.get(blockId(claimId, number)) !== bytesOfBlock(number, options));
+  return gap < 0 ? claims : claims.slice(0, gap);
+}
+
+async function sizesOfStaged(store: Store, { name, signal }: BlocksOptions): Promise<Map<string, number>> {
+  try {
+    const { uncommittedBlocks = [] } = await store.blob(name).getBlockList('uncommitted', { abortSignal: signal });
+    return new Map(uncommittedBlocks.map(({ name: id, size }) => [id, size]));
+  } catch (error) {
+    // A SAS may be for writing only.
+    if (serverAnswer(error) === 'BlobNotFound' || isForbidden(error)) return new Map();
+    throw error;
+  }
+}
+
+function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], comparedBefore: boolean): Blocks {
+  const { name, transferId, claimId, size, blockSize, signal } = options;
+  const count = Math.ceil(size / blockSize);
+  /** The claim that wrote a block, by its number. */
+  const writers = new Map(taken.entries());
+  let compared = comparedBefore;
+
+  /** Of the first blocks, at most so many, up to where one is missing. */
+  function first(wanted: number): string[] {
+    const found: string[] = [];
+    for (let claim = writers.get(0); claim !== undefined && found.length < wanted; claim = writers.get(found.length)) found.push(claim);
+    return found;
+  }
+
+  /** What the service says it holds; what it has acknowledged where the credentials are for writing only. */
+  async function committedSize(): Promise<number> {
+    try {
+      const { contentLength = 0 } = await store.blob(name).getProperties({ abortSignal: signal });
+      return contentLength;
+    } catch (error) {
+      if (isForbidden(error)) return size;
+      throw error;
+    }
+  }
+
+  return {
+    resumedFrom: Math.min(size, taken.length * blockSize),
+    async stage(number, { body, declared, crc64 }) {
+      const blob = typeof body === 'function' ? store.blobOnce(name) : store.blob(name);
+      const { xMsContentCrc64 } = await blob.stageBlock(blockId(claimId, number), body, bytesOfBlock(number, options), {
+        abortSignal: signal,
+        ...(declared ? { transactionalContentCrc64: declared } : {}),
+      });
+      if (xMsContentCrc64 === undefined) compared = false;
+      else if (!crc64().equals(xMsContentCrc64)) {
+        throw new FileError(
+          'checksum_mismatch',
+          'transfer',
+          `${name}: block ${number} arrived with another checksum than it was sent with`,
+        );
+      }
+      writers.set(number, claimId);
+    },
+    resumePoint(bytes) {
+      const kept = first(bytes >= size ? count : Math.floor(bytes / blockSize));
+      const state = { transfer_id: transferId, block_size: blockSize, written_by: runs(kept), compared };
+      return { bytes: Math.min(bytes, kept.length * blockSize), state: state satisfies BlocksState };
+    },
+    async commit(overwrite) {
+      const claims = first(count);
+      if (claims.length !== count) {
+        throw new FileError('size_mismatch', 'commit', `${name}: ${writers.size} of ${count} blocks were written`);
+      }
+      const blob = overwrite ? store.blob(name) : store.blobOnce(name);
+      const conditions = overwrite ? {} : { ifNoneMatch: '*' };
+      await blob.commitBlockList(claims.map(blockId), { abortSignal: signal, conditions });
+      const held = await committedSize();
+      if (held !== size) throw new FileError('size_mismatch', 'commit', `${name}: the server holds ${held} bytes, sent were ${size}`);
+      return { size: held, destinationChecksum: compared ? 'crc64' : 'none', atomicReplace: true };
+    },
+  };
+}
+
+/** All ids of a blob must have the same length, of at most 64 bytes before they are encoded ("Put Block"). */
+function blockId(claimId: string, number: number): string {
+  return Buffer.from(`${claimId}.${String(number).padStart(5, '0')}`).toString('base64');
+}
+
+export function bytesOfBlock(number: number, { size, blockSize }: Pick<BlocksOptions, 'size' | 'blockSize'>): number {
+  return Math.min(blockSize, size - number * blockSize);
+}
+
+function runs(claims: readonly string[]): [string, number][] {
+  const found: [string, number][] = [];
+  for (const claimId of claims) {
+    const last = found.at(-1);
+    if (last?.[0] === claimId) last[1]++;
+    else found.push([claimId, 1]);
+  }
+  return found;
+}

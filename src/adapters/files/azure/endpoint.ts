@@ -1,0 +1,73 @@
+import type { AzureSettings } from '../../../domain/endpoint.ts';
+import { abortError } from '../abort.ts';
+import type { FileEndpoint, FileEntry } from '../port.ts';
+import { probe } from '../s3/probe.ts';
+import { openDestination } from './destination.ts';
+import { fileError } from './errors.ts';
+import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
+import { openSource } from './source.ts';
+import { type AzureCredentials, type AzureTimeouts, containerUrl, createStore, type Store } from './store.ts';
+
+export interface AzureEndpointOptions {
+  settings: AzureSettings;
+  credentials: AzureCredentials;
+  maxConnections: number;
+  timeouts?: Partial<AzureTimeouts>;
+  /** Other ones than those of the service, for tests of huge blobs. */
+  blockLimits?: BlockLimits;
+}
+
+const TIMEOUTS: AzureTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
+
+/** One container of Azure Blob Storage as a FileEndpoint. Paths are names of blobs, taken as they are. */
+export function createAzureEndpoint({
+  settings,
+  credentials,
+  maxConnections,
+  timeouts: given,
+  blockLimits = BLOCK_LIMITS,
+}: AzureEndpointOptions): FileEndpoint {
+  const timeouts = { ...TIMEOUTS, ...given };
+  const store = createStore({ settings, credentials, maxConnections, timeouts });
+
+  async function guarded<Result>(path: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path, 'source');
+    }
+  }
+
+  return {
+    connections: async () => store.connections,
+    openSource: (name, signal) => openSource(store, name, signal),
+    openDestination: (name, options) => openDestination(store, blockLimits, name, options),
+    probe: (signal) => probe(containerUrl(settings), settings.ca_pem, timeouts.connectMs, signal),
+    list: (path, signal) => guarded(path, signal, () => listFolder(store, path, signal)),
+    remove: (name, signal) => guarded(name, signal, async () => void (await store.blob(name).delete({ abortSignal: signal }))),
+    /**
+     * Nothing: the service has no request that discards staged blocks. They are invisible, vanish when a blob is put or
+     * committed under the name, and after a week by themselves ("Put Block"). Whatever would discard them sooner writes to
+     * the destination's own name, and takes the blocks of other transfers to it along.
+     */
+    async removeLeftovers() {},
+    async close() {
+      store.close();
+    },
+  };
+}
+
+async function listFolder({ container }: Store, path: string, abortSignal: AbortSignal): Promise<FileEntry[]> {
+  const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
+  const entries: FileEntry[] = [];
+  for await (const item of container.listBlobsByHierarchy('/', { prefix, abortSignal })) {
+    const name = item.name.slice(prefix.length).replace(/\/$/, '');
+    if (item.kind === 'prefix') entries.push({ name, type: 'directory', size: null, modified_at: null });
+    // Some tools keep a folder as an empty blob of its own name.
+    else if (name !== '') {
+      const { contentLength = null, lastModified } = item.properties;
+      entries.push({ name, type: 'file', size: contentLength, modified_at: lastModified.toISOString() });
+    }
+  }
+  return entries;
+}

@@ -1,0 +1,82 @@
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { type HttpHeaders, type HttpOperationResponse, type IHttpClient, RestError, type WebResource } from '@azure/storage-blob';
+import { FileError } from '../port.ts';
+import type { Http, Target } from '../s3/http.ts';
+import { fileError } from './errors.ts';
+
+/** What the SDK sends its requests by, over connections of ours: of its own it knows no limit of them and no stall. */
+export interface SdkClient extends IHttpClient {
+  /**
+   * Lets the answer to the request that is sent with `signal` go to `target`: past the SDK's streams, which hide what
+   * became of a connection, and with all that is tried again when it breaks.
+   */
+  fill(target: Uint8Array, signal: AbortSignal): void;
+}
+
+export function createSdkClient(http: Http): SdkClient {
+  const targets = new WeakMap<object, Uint8Array>();
+
+  async function send(request: WebResource): Promise<HttpOperationResponse> {
+    const url = new URL(request.url);
+    const abortSignal = request.abortSignal as AbortSignal | undefined;
+    const bytes = abortSignal && targets.get(abortSignal);
+    const into: Target | undefined = bytes && { bytes, filled: false };
+    const { response } = await http.handle(
+      {
+        method: request.method,
+        hostname: url.hostname.replace(/^\[|\]$/g, ''),
+        ...(url.port === '' ? {} : { port: Number(url.port) }),
+        path: `${url.pathname}${url.search}`,
+        headers: { ...request.headers.toJson({ preserveCase: true }), host: url.host },
+        body: typeof request.body === 'function' ? request.body() : request.body,
+      },
+      { ...(abortSignal ? { abortSignal } : {}), ...(into ? { target: into } : {}) },
+    );
+    const { statusCode: status, body } = response;
+    const answer = { request, status, headers: sdkHeaders(request.headers, response.headers) };
+    if (into && status < 300) {
+      if (!into.filled) await readInto(body, into.bytes, abortSignal as AbortSignal);
+      // Never read: the SDK would hold an end against the length that it was told.
+      return { ...answer, readableStreamBody: new Readable({ read() {} }) };
+    }
+    return { ...answer, bodyAsText: await text(body) };
+  }
+
+  return {
+    async sendRequest(request) {
+      try {
+        return await send(request);
+      } catch (error) {
+        if (error instanceof FileError || request.abortSignal?.aborted) throw error;
+        const failed = fileError(error, 'transfer', new URL(request.url).host, 'source');
+        if (failed.step === 'connect') throw failed;
+        const { message, code = 'REQUEST_SEND_ERROR' } = error as NodeJS.ErrnoException;
+        throw new RestError(message, { code });
+      }
+    },
+    fill(target, signal) {
+      targets.set(signal, target);
+    },
+  };
+}
+
+/** Counts what comes: a connection that ends early must not pass for the end of the content. */
+async function readInto(body: Readable, target: Uint8Array, signal: AbortSignal): Promise<void> {
+  let filled = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    if (signal.aborted) break;
+    if (filled + chunk.length > target.length) throw new Error('the server sent more than it was asked for');
+    target.set(chunk, filled);
+    filled += chunk.length;
+  }
+  if (filled < target.length) throw new Error(`the server sent ${filled} of ${target.length} bytes`);
+}
+
+/** The SDK exports the type of headers, and no way to make some. */
+function sdkHeaders(like: HttpHeaders, received: Record<string, string>): HttpHeaders {
+  const headers = like.clone();
+  for (const name of headers.headerNames()) headers.remove(name);
+  for (const [name, value] of Object.entries(received)) headers.set(name, value);
+  return headers;
+}

@@ -1,0 +1,64 @@
+import { type BlockBlobClient, ContainerClient, newPipeline, StorageSharedKeyCredential } from '@azure/storage-blob';
+import type { AzureSettings, EndpointCredentials } from '../../../domain/endpoint.ts';
+import { createHttp } from '../s3/http.ts';
+import type { S3Timeouts } from '../s3/timeouts.ts';
+import { createSdkClient } from './http.ts';
+
+export type AzureTimeouts = S3Timeouts;
+
+export type AzureCredentials = Extract<EndpointCredentials, { account_key: string } | { sas_token: string }>;
+
+export interface StoreOptions {
+  settings: AzureSettings;
+  credentials: AzureCredentials;
+  maxConnections: number;
+  timeouts: AzureTimeouts;
+}
+
+/** The container of an endpoint. All requests share the endpoint's connections. */
+export interface Store {
+  readonly container: ContainerClient;
+  readonly connections: number;
+  /** A blob whose requests are tried again where the service is busy or a connection breaks. */
+  blob(name: string): BlockBlobClient;
+  /** One for requests that can't be sent twice: their body is gone, or having been carried out makes them fail. */
+  blobOnce(name: string): BlockBlobClient;
+  /** Lets the answer to the one request that is sent with `signal` go straight to `target`. */
+  fill(target: Uint8Array, signal: AbortSignal): void;
+  close(): void;
+}
+
+const TRIES = 4;
+const RETRY_MS = 500;
+
+export function createStore({ settings, credentials, maxConnections, timeouts }: StoreOptions): Store {
+  const url = containerUrl(settings);
+  const http = createHttp({ secure: url.protocol === 'https:', caPem: settings.ca_pem, maxConnections, timeouts });
+  const httpClient = createSdkClient(http);
+  if ('sas_token' in credentials) url.search = credentials.sas_token;
+
+  function containerOf(maxTries: number): ContainerClient {
+    const key = 'account_key' in credentials ? new StorageSharedKeyCredential(settings.account, credentials.account_key) : undefined;
+    const pipeline = newPipeline(key, { httpClient, retryOptions: { maxTries, retryDelayInMs: RETRY_MS } });
+    return new ContainerClient(url.href, pipeline);
+  }
+
+  const container = containerOf(TRIES);
+  const once = containerOf(1);
+  return {
+    container,
+    get connections() {
+      return http.connections;
+    },
+    blob: (name) => container.getBlockBlobClient(name),
+    blobOnce: (name) => once.getBlockBlobClient(name),
+    fill: httpClient.fill,
+    close: () => http.close(),
+  };
+}
+
+/** Without a SAS. */
+export function containerUrl({ account, container, endpoint_url }: AzureSettings): URL {
+  const service = (endpoint_url ?? `https://${account}.blob.core.windows.net`).replace(/\/+$/, '');
+  return new URL(`${service}/${encodeURIComponent(container)}`);
+}
