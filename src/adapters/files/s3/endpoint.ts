@@ -4,11 +4,11 @@ import { abortError } from '../abort.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { fileError } from './errors.ts';
-import type { S3Timeouts } from './http.ts';
 import { PART_LIMITS, type PartLimits } from './limits.ts';
 import { probe } from './probe.ts';
 import { openSource } from './source.ts';
 import { createStore, type S3Credentials, type Store } from './store.ts';
+import { type S3Timeouts, TIMEOUTS } from './timeouts.ts';
 import { createUploads, removeLeftovers } from './uploads.ts';
 
 export interface S3EndpointOptions {
@@ -19,8 +19,6 @@ export interface S3EndpointOptions {
   /** Other ones than those of S3, for tests of huge objects. */
   partLimits?: PartLimits;
 }
-
-const TIMEOUTS: S3Timeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
 
 /** One bucket as a FileEndpoint. Keys are taken as they are. */
 export function createS3Endpoint({

@@ -4,15 +4,9 @@ import type { Socket } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
-
-export interface S3Timeouts {
-  /** Until a connection stands, TLS included. */
-  connectMs: number;
-  /** Without a byte in either direction while a request is under way. */
-  stallMs: number;
-  /** How long a connection that nobody uses is kept. */
-  idleMs: number;
-}
+import { openRangeConnection, type RangeConnection } from './range-connection.ts';
+import type { S3Timeouts } from './timeouts.ts';
+import { createTurnstile } from './turnstile.ts';
 
 /** A signed request as the SDK hands it over. */
 export interface SdkRequest {
@@ -26,12 +20,24 @@ export interface SdkRequest {
 }
 
 export interface SdkResponse {
-  response: { statusCode: number; headers: Record<string, string>; body: IncomingMessage };
+  response: { statusCode: number; headers: Record<string, string>; body: Readable };
+}
+
+/** Where the content of an answer should go. */
+export interface Target {
+  bytes: Uint8Array;
+  /** Set where it has gone there already; else it is in the body. */
+  filled: boolean;
+}
+
+export interface SendOptions {
+  abortSignal?: AbortSignal;
+  target?: Target;
 }
 
 /** What the SDK sends its requests by. Errors are Node's own, which the SDK tries again, or FileErrors, which it doesn't. */
 export interface Http {
-  handle(request: SdkRequest, options?: { abortSignal?: AbortSignal }): Promise<SdkResponse>;
+  handle(request: SdkRequest, options?: SendOptions): Promise<SdkResponse>;
   updateHttpClientConfig(): void;
   httpHandlerConfigs(): object;
   /** Connections that stand now, in use or idle. */
@@ -51,35 +57,72 @@ export interface HttpOptions {
 export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOptions): Http {
   const send = secure ? https.request : http.request;
   // Proxies of the environment are only for agents that are told so.
-  const kept = { keepAlive: true, maxSockets: maxConnections, maxTotalSockets: maxConnections, timeout: timeouts.idleMs };
+  const kept = { keepAlive: true, timeout: timeouts.idleMs };
   const agent = secure ? new https.Agent({ ...kept, ...(caPem === null ? {} : { ca: caPem }) }) : new http.Agent(kept);
+  const turnstile = createTurnstile(maxConnections);
   const sockets = new Set<Socket>();
+  const idleRanges = new Set<RangeConnection>();
   let closed = false;
 
   const connect = agent.createConnection.bind(agent);
   agent.createConnection = (options, done) => {
     const socket = connect(options, done) as Socket;
     const timer = setTimeout(() => socket.destroy(timedOut()), timeouts.connectMs);
-    sockets.add(socket);
     socket.once(secure ? 'secureConnect' : 'connect', () => clearTimeout(timer));
-    socket.once('close', () => {
-      clearTimeout(timer);
-      sockets.delete(socket);
-    });
-    return socket;
+    socket.once('close', () => clearTimeout(timer));
+    return count(socket);
 
     function timedOut(): FileError {
       return new FileError('timeout', 'connect', `${options.host}:${options.port}: no connection within ${timeouts.connectMs / 1000} s`);
     }
   };
 
-  function handle(request: SdkRequest, { abortSignal }: { abortSignal?: AbortSignal } = {}): Promise<SdkResponse> {
+  /** Counts a new connection in, for which an idle one may have to go. */
+  function count(socket: Socket): Socket {
+    const alive = [...sockets].filter(({ destroyed }) => !destroyed);
+    if (alive.length >= maxConnections) idleSocket()?.destroy();
+    sockets.add(socket);
+    return socket.once('close', () => sockets.delete(socket));
+  }
+
+  function idleSocket(): Socket | undefined {
+    const range = takeIdleRange();
+    return range
+      ? range.socket
+      : Object.values(agent.freeSockets)
+          .flatMap((free) => free ?? [])
+          .find(({ destroyed }) => !destroyed);
+  }
+
+  function takeIdleRange(): RangeConnection | undefined {
+    for (const range of idleRanges) {
+      idleRanges.delete(range);
+      if (!range.socket.destroyed) return range;
+    }
+  }
+
+  async function handle(request: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
+    const { abortSignal, target } = options;
+    if (abortSignal?.aborted) throw abortError(abortSignal, 'transfer');
+    const leave = await turnstile.enter(abortSignal);
+    if (closed) {
+      leave();
+      throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
+    }
+    const path = pathOf(request);
+    if (target && !secure) {
+      const filled = await fill(request, path, target, abortSignal).finally(leave);
+      if (filled) return filled;
+      return handle(request, { ...options, target: undefined });
+    }
+    return ask(request, path, abortSignal, leave);
+  }
+
+  function ask(request: SdkRequest, path: string, abortSignal: AbortSignal | undefined, leave: () => void): Promise<SdkResponse> {
     return new Promise((resolve, reject) => {
-      if (closed) return reject(new FileError('connection_failed', 'connect', 'The endpoint is closed'));
-      if (abortSignal?.aborted) return reject(abortError(abortSignal, 'transfer'));
       const { method, hostname: host, port, headers } = request;
       let incoming: IncomingMessage | null = null;
-      const outgoing = send({ agent, method, host, port, path: pathOf(request), headers, timeout: timeouts.stallMs });
+      const outgoing = send({ agent, method, host, port, path, headers, timeout: timeouts.stallMs });
       const fail = (error: Error) => {
         reject(error);
         (incoming ?? outgoing).destroy(error);
@@ -87,7 +130,10 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       const abort = () => fail(abortError(abortSignal as AbortSignal, 'transfer'));
       abortSignal?.addEventListener('abort', abort, { once: true });
       outgoing.on('error', reject);
-      outgoing.on('close', () => abortSignal?.removeEventListener('abort', abort));
+      outgoing.on('close', () => {
+        abortSignal?.removeEventListener('abort', abort);
+        leave();
+      });
       outgoing.on('timeout', () =>
         fail(new FileError('stalled', 'transfer', `${host}: no byte went in or out for ${timeouts.stallMs / 1000} s`)),
       );
@@ -99,16 +145,35 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
     });
   }
 
+  /** The answer to a GET with its content where it should go; null for an answer that is better read in the ordinary way. */
+  async function fill(request: SdkRequest, path: string, target: Target, signal: AbortSignal | undefined): Promise<SdkResponse | null> {
+    const lines = [`GET ${path} HTTP/1.1`, ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`)];
+    if (lines.some((line) => /[^\x20-\x7e]/.test(line))) return null;
+    const connection = takeIdleRange() ?? openRange(request.hostname, request.port ?? 80);
+    const headers = await connection.fetch(`${lines.join('\r\n')}\r\n\r\n`, target.bytes, signal);
+    if (headers === null) return null;
+    if (!connection.socket.destroyed) idleRanges.add(connection);
+    target.filled = true;
+    return { response: { statusCode: 206, headers, body: Readable.from([]) } };
+  }
+
+  function openRange(host: string, port: number): RangeConnection {
+    const connection = openRangeConnection(host, port, timeouts);
+    count(connection.socket).once('close', () => idleRanges.delete(connection));
+    return connection;
+  }
+
   return {
     handle,
     updateHttpClientConfig() {},
     httpHandlerConfigs: () => ({}),
     get connections() {
-      return [...sockets].filter((socket) => !socket.connecting).length;
+      return [...sockets].filter((socket) => !socket.connecting && !socket.destroyed).length;
     },
     close() {
       closed = true;
       agent.destroy();
+      for (const socket of sockets) socket.destroy();
     },
   };
 }

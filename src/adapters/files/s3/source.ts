@@ -3,6 +3,7 @@ import { GetObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client-
 import { abortError } from '../abort.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
+import type { SendOptions, Target } from './http.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object for reading. Its size and ETag are its identity, and the condition of every further read. */
@@ -40,6 +41,8 @@ function sourceFile({ s3, settings, head }: Store, { key, identity, signal }: Op
     const last = offset + target.length - 1;
     if (last >= identity.size) throw new FileError('source_changed', 'transfer', `${key} has ${identity.size} bytes`);
     const range = `bytes ${offset}-${last}/${identity.size}`;
+    const into: Target = { bytes: target, filled: false };
+    const options: SendOptions = { abortSignal: ended, target: into };
     const { Body, ContentLength, ContentRange } = await s3.send(
       new GetObjectCommand({
         Bucket: settings.bucket,
@@ -47,14 +50,14 @@ function sourceFile({ s3, settings, head }: Store, { key, identity, signal }: Op
         Range: `bytes=${offset}-${last}`,
         ...(identity.version?.startsWith('"') ? { IfMatch: identity.version } : {}),
       }),
-      { abortSignal: ended },
+      options,
     );
     const body = Body as Readable;
     if (ContentRange !== range || ContentLength !== target.length) {
       body.destroy();
       throw new FileError('source_changed', 'transfer', `${key}: asked for ${range}, the server sends ${ContentRange ?? 'no range'}`);
     }
-    let filled = 0;
+    let filled = into.filled ? target.length : 0;
     for await (const chunk of body as AsyncIterable<Buffer>) {
       if (ended.aborted) break;
       target.set(chunk, filled);

@@ -9,7 +9,8 @@ import {
 } from '@aws-sdk/client-s3';
 import type { EndpointCredentials, S3Settings } from '../../../domain/endpoint.ts';
 import { serverAnswer } from './errors.ts';
-import { createHttp, type S3Timeouts } from './http.ts';
+import { createHttp } from './http.ts';
+import type { S3Timeouts } from './timeouts.ts';
 
 export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
 

@@ -1,43 +1,10 @@
 import { GetObjectCommand, ListMultipartUploadsCommand, PutObjectCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
-import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
-import { createS3Endpoint, type S3EndpointOptions } from '../../../src/adapters/files/s3/endpoint.ts';
-import type { S3Settings } from '../../../src/domain/endpoint.ts';
-import { startRadosgw, whyNoRadosgw } from '../../support/s3-radosgw.ts';
-import { startS3Server } from '../../support/s3-server/server.ts';
-import { describeFileEndpoint, type EndpointFixture } from './contract.ts';
+import { startRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
+import { startS3Server } from '../../../support/s3-server/server.ts';
+import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
+import { endpointOn, type Server } from './endpoint-on.ts';
 
-interface Server {
-  endpointUrl: string;
-  accessKeyId: string;
-  secretAccessKey: string;
-  region: string;
-  stop(): Promise<void>;
-}
-
-type Given = Partial<Omit<S3EndpointOptions, 'settings'>> & { settings?: Partial<S3Settings> };
-
-function endpointOn(server: Server, { settings, ...given }: Given = {}): FileEndpoint {
-  return createS3Endpoint({
-    settings: {
-      protocol: 's3',
-      bucket: 'bucket',
-      prefix: '',
-      region: server.region,
-      endpoint_url: server.endpointUrl,
-      force_path_style: true,
-      ca_pem: null,
-      storage_class: null,
-      sse: null,
-      sse_kms_key_id: null,
-      ...settings,
-    },
-    credentials: { access_key_id: server.accessKeyId, secret_access_key: server.secretAccessKey },
-    maxConnections: 8,
-    ...given,
-  });
-}
-
-function fixtureOn(server: Server): EndpointFixture {
+function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture {
   const { endpointUrl: endpoint, region, accessKeyId, secretAccessKey } = server;
   const client = new S3Client({ endpoint, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
   const bucket = { Bucket: 'bucket' };

@@ -1,0 +1,34 @@
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { createS3Endpoint, type S3EndpointOptions } from '../../../../src/adapters/files/s3/endpoint.ts';
+import type { S3Settings } from '../../../../src/domain/endpoint.ts';
+
+export interface Server {
+  endpointUrl: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  region: string;
+}
+
+export type Given = Partial<Omit<S3EndpointOptions, 'settings'>> & { settings?: Partial<S3Settings> };
+
+/** An endpoint on the bucket "bucket" of a server. */
+export function endpointOn(server: Server, { settings, ...given }: Given = {}): FileEndpoint {
+  return createS3Endpoint({
+    settings: {
+      protocol: 's3',
+      bucket: 'bucket',
+      prefix: '',
+      region: server.region,
+      endpoint_url: server.endpointUrl,
+      force_path_style: true,
+      ca_pem: null,
+      storage_class: null,
+      sse: null,
+      sse_kms_key_id: null,
+      ...settings,
+    },
+    credentials: { access_key_id: server.accessKeyId, secret_access_key: server.secretAccessKey },
+    maxConnections: 8,
+    ...given,
+  });
+}

@@ -1,0 +1,101 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { type FileEndpoint, FileError } from '../../../../src/adapters/files/port.ts';
+import { endpointOn } from './endpoint-on.ts';
+
+/** Servers that answer to a range as no good server does. */
+
+const never = new AbortController().signal;
+const CONTENT = Buffer.from('0123456789');
+
+let server: Server | undefined;
+let endpoint: FileEndpoint | undefined;
+afterEach(async () => {
+  await endpoint?.close();
+  server?.close();
+  server?.closeAllConnections();
+});
+
+async function read(answer: (response: ServerResponse) => void): Promise<string | FileError> {
+  server = createServer((request, response) => {
+    if (request.method === 'HEAD') response.writeHead(200, { etag: '"v1"', 'content-length': CONTENT.length }).end();
+    else answer(response);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  endpoint = endpointOn({ endpointUrl, accessKeyId: 'id', secretAccessKey: 'secret', region: 'us-east-1' }, { timeouts: { stallMs: 500 } });
+  const source = await endpoint.openSource('key', never);
+  const target = Buffer.alloc(4);
+  try {
+    await source.read(3, target);
+    return target.toString();
+  } catch (error) {
+    if (error instanceof FileError) return error;
+    throw error;
+  } finally {
+    await source.close();
+  }
+}
+
+const range = { 'content-range': 'bytes 3-6/10' };
+
+test('a good answer', async () => {
+  expect(await read((response) => response.writeHead(206, { ...range, 'content-length': 4 }).end('3456'))).toBe('3456');
+});
+
+test('a good answer in small pieces, of a server that then hangs up', async () => {
+  const answer = (response: ServerResponse) => {
+    response.writeHead(206, { ...range, 'content-length': 4, connection: 'close' }).write('3');
+    setImmediate(() => response.end('456'));
+  };
+  expect(await read(answer)).toBe('3456');
+});
+
+test('the range in the encoding of streams', async () => {
+  const answer = (response: ServerResponse) => response.writeHead(206, { ...range, 'transfer-encoding': 'chunked' }).end('3456');
+  // Without a length it can't be told from one that was cut.
+  expect(await read(answer)).toMatchObject({ code: 'source_changed' });
+});
+
+test('the whole in place of the range', async () => {
+  const answer = (response: ServerResponse) => response.writeHead(200, { 'content-length': 10 }).end(CONTENT);
+  expect(await read(answer)).toMatchObject({ code: 'source_changed', message: expect.stringContaining('no range') });
+});
+
+test('another range', async () => {
+  const answer = (response: ServerResponse) =>
+    response.writeHead(206, { 'content-range': 'bytes 0-3/10', 'content-length': 4 }).end('0123');
+  expect(await read(answer)).toMatchObject({ code: 'source_changed' });
+});
+
+test('a part of the range', async () => {
+  const answer = (response: ServerResponse) => {
+    response.writeHead(206, { ...range, 'content-length': 4 }).write('345');
+    setImmediate(() => response.destroy());
+  };
+  expect(await read(answer)).toMatchObject({ code: 'connection_failed' });
+});
+
+test('a part of the range, and silence', async () => {
+  const answer = (response: ServerResponse) => void response.writeHead(206, { ...range, 'content-length': 4 }).write('345');
+  expect(await read(answer)).toMatchObject({ code: 'stalled' });
+});
+
+test('a head without an end', async () => {
+  const answer = (response: ServerResponse) => {
+    const { socket } = response;
+    socket?.write(`HTTP/1.1 206 Partial Content\r\nx-filler: ${'x'.repeat(200_000)}`);
+  };
+  expect(await read(answer)).toBeInstanceOf(FileError);
+});
+
+test('what is no HTTP', async () => {
+  expect(await read((response) => void response.socket?.end('SSH-2.0-OpenSSH_9.2\r\n\r\n'))).toMatchObject({ code: 'connection_failed' });
+});
+
+test('a page of a proxy', async () => {
+  const answer = (response: ServerResponse) => response.writeHead(407, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
+  expect(await read(answer)).toMatchObject({ message: expect.stringContaining('407') });
+});

@@ -1,0 +1,517 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { CreateMultipartUploadCommand, GetObjectCommand, PutObjectCommand, S3Client, UploadPartCommand } from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { DestinationFile, FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { freePort } from '../../../support/free-port.ts';
+import { type Operation, type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+import { abandon, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
+import { endpointOn, type Given } from './endpoint-on.ts';
+
+const never = new AbortController().signal;
+const MiB = 1 << 20;
+const BIG = 20 * MiB + 5;
+
+let server: S3Server;
+let client: S3Client;
+const open: FileEndpoint[] = [];
+const proxies: TcpProxy[] = [];
+
+beforeAll(async () => {
+  server = await startS3Server();
+  server.createBucket('bucket');
+  const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
+  client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+});
+afterEach(async () => {
+  server.clearFaults();
+  vi.unstubAllEnvs();
+  for (const endpoint of open.splice(0)) await endpoint.close();
+  for (const proxy of proxies.splice(0)) await proxy.close();
+});
+afterAll(async () => {
+  client?.destroy();
+  await server?.stop();
+});
+
+function endpoint(given: Given = {}, on: S3Server = server): FileEndpoint {
+  const made = endpointOn(on, given);
+  open.push(made);
+  return made;
+}
+
+async function proxied(given: Given = {}): Promise<{ proxy: TcpProxy; over: FileEndpoint }> {
+  const { hostname: host, port } = new URL(server.endpointUrl);
+  const proxy = await startTcpProxy({ host, port: Number(port) });
+  proxies.push(proxy);
+  const over = endpoint({ ...given, settings: { endpoint_url: `http://127.0.0.1:${proxy.port}`, ...given.settings } });
+  return { proxy, over };
+}
+
+async function get(key: string): Promise<Buffer> {
+  const { Body } = await client.send(new GetObjectCommand({ Bucket: 'bucket', Key: key }));
+  return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
+}
+
+async function put(key: string, content: Buffer): Promise<void> {
+  await client.send(new PutObjectCommand({ Bucket: 'bucket', Key: key, Body: content }));
+}
+
+const requestsOf = (operation: Operation) => server.requests.filter((request) => request.operation === operation);
+
+const errorOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail('nothing was thrown'),
+    (thrown: Error) => thrown,
+  );
+
+/** Memory as a mover gives it. */
+function shared(content: Buffer): Uint8Array {
+  const bytes = new Uint8Array(new SharedArrayBuffer(content.length));
+  bytes.set(content);
+  return bytes;
+}
+
+describe('signs in', () => {
+  test.each([
+    ['secret', { secret_access_key: 'canary-secret' }],
+    ['key id', { access_key_id: 'canary-key-id' }],
+  ])('not with a wrong %s, and tells nothing of it', async (_name, wrong) => {
+    const credentials = { access_key_id: server.accessKeyId, secret_access_key: server.secretAccessKey, ...wrong };
+    const refused = endpoint({ credentials });
+    const asked = [
+      refused.list('', never),
+      refused.openSource('x', never),
+      refused.remove('x', never),
+      upload(refused, 'x', Buffer.from('small')),
+      refused.openDestination('x', options(BIG)),
+    ];
+    for (const error of await Promise.all(asked.map(errorOf))) {
+      expect(error).toMatchObject({ name: 'FileError', code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
+      expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toMatch(/canary|Signature=/);
+    }
+  });
+
+  test('with what the settings say, whatever the environment says', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'waybill-home-'));
+    writeFileSync(join(home, 'config'), '[default]\nregion = eu-west-9\nendpoint_url = http://127.0.0.1:9\nuse_fips_endpoint = true\n');
+    vi.stubEnv('AWS_CONFIG_FILE', join(home, 'config'));
+    vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(home, 'config'));
+    for (const [name, value] of Object.entries({
+      AWS_REGION: 'eu-west-9',
+      AWS_ACCESS_KEY_ID: 'other',
+      AWS_SECRET_ACCESS_KEY: 'other',
+      AWS_SESSION_TOKEN: 'other',
+      AWS_ENDPOINT_URL: 'http://127.0.0.1:9',
+      AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:9',
+      AWS_USE_DUALSTACK_ENDPOINT: 'true',
+      AWS_MAX_ATTEMPTS: 'nonsense',
+      AWS_RETRY_MODE: 'nonsense',
+      AWS_DEFAULTS_MODE: 'nonsense',
+      AWS_REQUEST_CHECKSUM_CALCULATION: 'nonsense',
+      AWS_CA_BUNDLE: join(home, 'missing'),
+      HTTP_PROXY: 'http://127.0.0.1:9',
+      http_proxy: 'http://127.0.0.1:9',
+      NODE_USE_ENV_PROXY: '1',
+    })) {
+      vi.stubEnv(name, value);
+    }
+    const content = randomBytes(BIG);
+    const stubbed = endpoint();
+    await upload(stubbed, 'environment', content);
+    expect(content.equals(await download(stubbed, 'environment'))).toBe(true);
+    rmSync(home, { recursive: true });
+  });
+});
+
+describe('finds', () => {
+  test('no bucket of another name', async () => {
+    const wrong = endpoint({ settings: { bucket: 'no-such-bucket' } });
+    await expect(wrong.openSource('x', never)).rejects.toMatchObject({
+      code: 'source_not_found',
+      message: expect.stringContaining('bucket'),
+    });
+    await expect(wrong.list('', never)).rejects.toMatchObject({ code: 'source_not_found' });
+    await expect(upload(wrong, 'x', Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_not_found', step: 'commit' });
+    await expect(wrong.openDestination('x', options(BIG))).rejects.toMatchObject({ code: 'destination_not_found', step: 'open' });
+    await expect(wrong.openDestination('x', options(1, { overwrite: false }))).rejects.toMatchObject({ code: 'destination_not_found' });
+  });
+
+  test('out that the region is another', async () => {
+    const wrong = endpoint({ settings: { region: 'eu-west-9' } });
+    const error = await errorOf(wrong.openSource('x', never));
+    expect(error).toMatchObject({ code: 'source_not_found', message: expect.stringMatching(/another region.*eu-central-1/) });
+  });
+
+  test.each(['.', '..', 'a/./b', 'a/../b', 'a//b', 'trailing...', 'plus+sign', '%2F', '100% #1?&=', `'"<>&`, '~!*()', 'ü 文件 🚚'])(
+    'the key %j as it is',
+    async (odd) => {
+      const content = Buffer.from(odd);
+      const odds = endpoint();
+      await upload(odds, `odd/${odd}`, content);
+      expect(server.object('bucket', `odd/${odd}`)?.body.size).toBe(content.length);
+      expect(await download(odds, `odd/${odd}`)).toEqual(content);
+      await odds.remove(`odd/${odd}`, never);
+      expect(server.object('bucket', `odd/${odd}`)).toBeUndefined();
+    },
+  );
+
+  test('nothing to remove where there is nothing', async () => {
+    await expect(endpoint().remove('no-such-key', never)).rejects.toMatchObject({ code: 'source_not_found' });
+  });
+
+  test('more entries of a folder than one answer holds', async () => {
+    const many = endpoint();
+    await Promise.all(Array.from({ length: 1_005 }, (_, index) => put(`many/${index}`, Buffer.from('1'))));
+    expect(await many.list('many', never)).toHaveLength(1_005);
+  });
+});
+
+describe('cannot reach the server', () => {
+  test('where nobody listens', async () => {
+    const nobody = endpoint({ settings: { endpoint_url: `http://127.0.0.1:${await freePort()}` } });
+    await expect(nobody.openSource('x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+    await expect(nobody.probe(never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+  });
+
+  test('where the name means nothing', async () => {
+    const nowhere = endpoint({ settings: { endpoint_url: 'http://no-such-host.invalid' } });
+    await expect(nowhere.openSource('x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+  });
+
+  test('that says nothing any more', async () => {
+    await put('silent', randomBytes(BIG));
+    const { proxy, over } = await proxied({ timeouts: { stallMs: 300 } });
+    const source = await over.openSource('silent', never);
+    const given = options(BIG);
+    const file = await over.openDestination('silent-up', given);
+    proxy.stall(true);
+    const stalled = [source.read(0, new Uint8Array(MiB)), source.stat(), file.write(0, randomBytes(8 * MiB))];
+    for (const error of await Promise.all(stalled.map(errorOf))) expect(error).toMatchObject({ code: 'stalled' });
+    await source.close();
+    proxy.stall(false);
+    await abandon(over, file, 'silent-up', given);
+  });
+});
+
+describe('compares', () => {
+  test.each([['a part', BIG] as const, ['a small file', MiB] as const])('%s: what changes on its way is not taken', async (_name, size) => {
+    const content = randomBytes(size);
+    const over = endpoint();
+    const given = options(size);
+    const file = await over.openDestination('corrupt', given);
+    if (size === BIG) {
+      const chunk = shared(content.subarray(0, 8 * MiB));
+      const writing = file.write(0, chunk);
+      chunk[5]! ^= 1;
+      await expect(writing).rejects.toMatchObject({ code: 'checksum_mismatch' });
+    } else {
+      server.fault({ operation: 'PutObject', kind: 'error', code: 'BadDigest' });
+      await file.write(0, content);
+      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'checksum_mismatch', step: 'commit' });
+    }
+    await abandon(over, file, 'corrupt', given);
+    expect(server.object('bucket', 'corrupt')).toBeUndefined();
+  });
+
+  test('and says by what', async () => {
+    const over = endpoint();
+    expect(await upload(over, 'small', randomBytes(1000))).toEqual({ size: 1000, destinationChecksum: 'md5', atomicReplace: true });
+    expect(await upload(over, 'big', randomBytes(BIG))).toEqual({ size: BIG, destinationChecksum: 'crc32', atomicReplace: true });
+  });
+
+  test('under a key of KMS, where an ETag is no MD5', async () => {
+    const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key', storage_class: 'STANDARD_IA' } });
+    expect(await upload(over, 'kms-small', randomBytes(1000))).toMatchObject({ size: 1000, destinationChecksum: 'md5' });
+    expect(await upload(over, 'kms-big', randomBytes(BIG))).toMatchObject({ size: BIG, destinationChecksum: 'crc32' });
+    for (const key of ['kms-small', 'kms-big']) {
+      expect(server.object('bucket', key)?.headers).toMatchObject({
+        'x-amz-server-side-encryption': 'aws:kms',
+        'x-amz-server-side-encryption-aws-kms-key-id': 'a-key',
+        'x-amz-storage-class': 'STANDARD_IA',
+      });
+    }
+  });
+
+  test('and signs what it sends in the clear to another host', async () => {
+    // Another name of this host.
+    const url = server.endpointUrl.replace('127.0.0.1', '0.0.0.0');
+    const hashOf = (key: string) => requestsOf('PutObject').find((request) => request.key === key)?.headers['x-amz-content-sha256'];
+    await upload(endpoint({ settings: { endpoint_url: url } }), 'signed', Buffer.from('signed'));
+    await upload(endpoint(), 'unsigned', Buffer.from('unsigned'));
+    expect(hashOf('signed')).toBe(whole(Buffer.from('signed')).sha256);
+    expect(hashOf('unsigned')).toBe('UNSIGNED-PAYLOAD');
+  });
+});
+
+describe('survives', () => {
+  test('a server that is busy for a moment', async () => {
+    const content = randomBytes(BIG);
+    for (const operation of ['CreateMultipartUpload', 'UploadPart', 'CompleteMultipartUpload', 'HeadObject', 'GetObject'] as const) {
+      server.fault({ operation, kind: 'error', code: 'SlowDown' });
+    }
+    const over = endpoint();
+    await upload(over, 'busy', content);
+    expect(content.equals(await download(over, 'busy'))).toBe(true);
+  });
+
+  test('but not for ever', async () => {
+    server.fault({ operation: 'UploadPart', kind: 'error', code: 'SlowDown', times: 100 });
+    server.fault({ operation: 'PutObject', kind: 'error', code: 'InternalError', times: 100 });
+    const over = endpoint();
+    await expect(upload(over, 'x', randomBytes(BIG))).rejects.toMatchObject({
+      code: 'timeout',
+      message: expect.stringContaining('SlowDown'),
+    });
+    await expect(upload(over, 'x', randomBytes(5))).rejects.toMatchObject({ code: 'connection_failed' });
+  });
+
+  test('a connection that breaks in the middle', async () => {
+    const content = randomBytes(BIG);
+    const over = endpoint();
+    server.fault({ operation: 'UploadPart', kind: 'cut', afterBytes: MiB });
+    await upload(over, 'cut', content);
+    server.fault({ operation: 'GetObject', kind: 'cut', afterBytes: MiB });
+    expect(content.equals(await download(over, 'cut'))).toBe(true);
+  });
+
+  test('only a few times', async () => {
+    await put('cut-often', randomBytes(BIG));
+    const over = endpoint();
+    server.fault({ operation: 'UploadPart', kind: 'cut', afterBytes: MiB, times: 100 });
+    server.fault({ operation: 'GetObject', kind: 'cut', afterBytes: MiB, times: 100 });
+    await expect(upload(over, 'x', randomBytes(BIG))).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
+    await expect(download(over, 'cut-often')).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
+  });
+
+  test.each([true, false])('the loss of the answer to a commit (overwrite: %s)', async (overwrite) => {
+    const over = endpoint();
+    for (const [operation, size] of [
+      ['CompleteMultipartUpload', BIG],
+      ['PutObject', 1000],
+    ] as const) {
+      const key = `lost-${operation}-${overwrite}`;
+      const content = randomBytes(size);
+      server.fault({ operation, kind: 'lose-answer' });
+      expect(await upload(over, key, content, { overwrite })).toMatchObject({ size });
+      expect(content.equals(await get(key))).toBe(true);
+    }
+  });
+
+  test('an error that comes as a success', async () => {
+    const content = randomBytes(BIG);
+    const over = endpoint();
+    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error-in-success', code: 'InternalError' });
+    await upload(over, 'in-success', content);
+    expect(content.equals(await get('in-success'))).toBe(true);
+    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error-in-success', code: 'InternalError', times: 100 });
+    await expect(upload(over, 'never', content)).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    expect(server.object('bucket', 'never')).toBeUndefined();
+  });
+});
+
+test('an object that appears between the look and the commit stays', async () => {
+  const content = randomBytes(BIG);
+  const over = endpoint();
+  const given = options(BIG, { overwrite: false });
+  const file = await over.openDestination('raced', given);
+  await writeFrom(file, content);
+  server.fault({ operation: 'CompleteMultipartUpload', kind: 'slow', delayMs: 500 });
+  const committing = errorOf(file.commit(whole(content)));
+  await vi.waitUntil(() => requestsOf('CompleteMultipartUpload').some(({ key, status }) => key === 'raced' && status === null));
+  await put('raced', Buffer.from('other'));
+  expect(await committing).toMatchObject({ code: 'destination_exists', step: 'commit' });
+  await abandon(over, file, 'raced', given);
+  expect(await get('raced')).toEqual(Buffer.from('other'));
+});
+
+describe('goes on', () => {
+  const chunk = 8 * MiB;
+  const content = randomBytes(3 * chunk + 1);
+
+  async function interrupted(key: string): Promise<{ file: DestinationFile; transferId: string; over: FileEndpoint }> {
+    const over = endpoint();
+    const transferId = newId('txr');
+    const file = await over.openDestination(key, options(content.length, { transferId }));
+    for (let at = 0; at < 3 * chunk; at += chunk) await file.write(at, content.subarray(at, at + chunk));
+    return { file, transferId, over };
+  }
+
+  async function finish(key: string, file: DestinationFile): Promise<void> {
+    await writeFrom(file, content);
+    await file.commit(whole(content));
+    await file.close();
+    expect(content.equals(await get(key))).toBe(true);
+    expect(server.uploads('bucket')).toEqual([]);
+  }
+
+  test('up to a part that is another one now', async () => {
+    const { file, transferId, over } = await interrupted('another-part');
+    const resume = await file.resumePoint(3 * chunk);
+    await file.close();
+    const { upload_id: UploadId } = resume.state as { upload_id: string };
+    const part = {
+      Bucket: 'bucket',
+      Key: 'another-part',
+      UploadId,
+      PartNumber: 2,
+      Body: randomBytes(chunk),
+      ChecksumAlgorithm: 'CRC32' as const,
+    };
+    await client.send(new UploadPartCommand(part));
+    const successor = await over.openDestination('another-part', options(content.length, { transferId, resume }));
+    expect(successor.resumedFrom).toBe(chunk);
+    await finish('another-part', successor);
+  });
+
+  test('up to a part that is missing', async () => {
+    const over = endpoint();
+    const transferId = newId('txr');
+    const file = await over.openDestination('missing-part', options(content.length, { transferId }));
+    for (const at of [0, 2 * chunk]) await file.write(at, content.subarray(at, at + chunk));
+    const honest = await file.resumePoint(3 * chunk);
+    expect(honest.bytes).toBe(chunk);
+    await file.close();
+    const digests = Buffer.alloc(12);
+    for (const at of [0, 1, 2]) digests.writeUInt32BE(crc32(content.subarray(at * chunk, (at + 1) * chunk)), at * 4);
+    const resume = { bytes: 3 * chunk, state: { ...(honest.state as object), digests: digests.toString('base64') } };
+    const successor = await over.openDestination('missing-part', options(content.length, { transferId, resume }));
+    expect(successor.resumedFrom).toBe(chunk);
+    await finish('missing-part', successor);
+  });
+
+  test('with all the parts of more than one page', async () => {
+    const size = 1_010_000;
+    const over = endpoint({ partLimits: { chunkSize: 1_000, maxParts: 10_000 } });
+    const transferId = newId('txr');
+    const file = await over.openDestination('paged', options(size, { transferId }));
+    for (let part = 0; part < 1_005; part++) await file.write(part * 1_000, randomBytes(1_000));
+    const resume = await file.resumePoint(1_005_000);
+    await file.close();
+    const successor = await over.openDestination('paged', options(size, { transferId, resume }));
+    expect(successor.resumedFrom).toBe(1_005_000);
+    await abandon(over, successor, 'paged', options(size, { transferId }));
+  });
+
+  test('in another process, whose clean-up leaves the uploads of others alone', async () => {
+    const { file, transferId } = await interrupted('elsewhere');
+    const resume = await file.resumePoint(2 * chunk);
+    await file.close();
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket: 'bucket', Key: 'elsewhere' }));
+    const other = endpoint();
+    await other.removeLeftovers('elsewhere', { transferId, resume, signal: never });
+    await other.removeLeftovers('elsewhere', { transferId, resume, signal: never });
+    expect(server.uploads('bucket')).toEqual([UploadId]);
+    await other.removeLeftovers('elsewhere', { transferId, resume: { bytes: 0, state: { upload_id: UploadId } }, signal: never });
+  });
+});
+
+describe('parts larger than a chunk', () => {
+  const limits = { chunkSize: 2 * MiB, maxParts: 4 };
+  const content = randomBytes(BIG);
+  const part = 6 * MiB;
+
+  test('are sent while their chunks come', async () => {
+    const over = endpoint({ partLimits: limits });
+    const file = await over.openDestination('streamed', options(BIG));
+    expect(file).toMatchObject({ chunkSize: 2 * MiB, parallelWrites: 1 });
+    await writeFrom(file, content);
+    expect(await file.commit(whole(content))).toEqual({ size: BIG, destinationChecksum: 'crc32', atomicReplace: true });
+    await file.close();
+    expect(content.equals(await get('streamed'))).toBe(true);
+  });
+
+  test('count only when they are answered, and go on from there', async () => {
+    const over = endpoint({ partLimits: limits });
+    const transferId = newId('txr');
+    const file = await over.openDestination('streamed-on', options(BIG, { transferId }));
+    for (let at = 0; at < part + 4 * MiB; at += 2 * MiB) await file.write(at, content.subarray(at, at + 2 * MiB));
+    await file.close();
+    const resume = await file.resumePoint(part + 4 * MiB);
+    expect(resume.bytes).toBe(part);
+    const successor = await over.openDestination('streamed-on', options(BIG, { transferId, resume }));
+    expect(successor.resumedFrom).toBe(part);
+    await writeFrom(successor, content);
+    await successor.commit(whole(content));
+    await successor.close();
+    expect(content.equals(await get('streamed-on'))).toBe(true);
+  });
+
+  test.each([
+    { operation: 'UploadPart', kind: 'cut', afterBytes: 3 * MiB, code: 'connection_failed' },
+    { operation: 'UploadPart', kind: 'error', error: 'SlowDown', code: 'timeout' },
+  ] as const)('fail where the server does: $kind', async (fault) => {
+    server.fault(
+      fault.kind === 'cut'
+        ? { operation: 'UploadPart', kind: 'cut', afterBytes: fault.afterBytes }
+        : { operation: 'UploadPart', kind: 'error', code: fault.error },
+    );
+    await expect(upload(endpoint({ partLimits: limits }), 'x', content)).rejects.toMatchObject({ name: 'FileError', code: fault.code });
+  });
+});
+
+describe('connections', () => {
+  test('are never more than so many, and are kept', async () => {
+    const { proxy, over } = await proxied({ maxConnections: 3 });
+    const content = randomBytes(BIG);
+    const most = { uploading: 0, downloading: 0 };
+    const watch = (what: keyof typeof most, count: () => Promise<number>) =>
+      setInterval(async () => {
+        most[what] = Math.max(most[what], await count());
+      }, 1);
+    const uploading = watch('uploading', async () => proxy.connections);
+    await Promise.all(Array.from({ length: 4 }, (_, index) => upload(over, `pooled-${index}`, content)));
+    clearInterval(uploading);
+    // A connection that had to go for another may still be on its way out at the server's end.
+    const downloading = watch('downloading', over.connections);
+    await Promise.all(Array.from({ length: 4 }, (_, index) => download(over, `pooled-${index}`)));
+    clearInterval(downloading);
+    expect(most).toEqual({ uploading: 3, downloading: 3 });
+    expect(await over.connections()).toBeGreaterThan(0);
+    await over.close();
+    await vi.waitUntil(() => proxy.connections === 0);
+    expect(await over.connections()).toBe(0);
+    await expect(over.list('', never)).rejects.toMatchObject({ code: 'connection_failed' });
+  });
+
+  test('that the server has ended are made anew', async () => {
+    const { proxy, over } = await proxied();
+    const content = randomBytes(BIG);
+    await upload(over, 'anew', content);
+    await download(over, 'anew');
+    proxy.cut();
+    expect(content.equals(await download(over, 'anew'))).toBe(true);
+  });
+
+  test('are not waited for by what was aborted', async () => {
+    const { proxy, over } = await proxied({ maxConnections: 1 });
+    proxy.stall(true);
+    const held = new AbortController();
+    const waiting = new AbortController();
+    const first = errorOf(over.list('', held.signal));
+    const second = errorOf(over.list('', waiting.signal));
+    await vi.waitUntil(() => proxy.connections === 1);
+    waiting.abort();
+    expect(await second).toMatchObject({ name: 'FileError' });
+    held.abort();
+    expect(await first).toMatchObject({ name: 'FileError' });
+  });
+});
+
+test('memory that threads share is read and filled', async () => {
+  const content = randomBytes(BIG);
+  const over = endpoint();
+  const file = await over.openDestination('shared', options(BIG));
+  await writeFrom(file, Buffer.from(shared(content).buffer));
+  await file.commit(whole(content));
+  const source = await over.openSource('shared', never);
+  const target = Buffer.from(new SharedArrayBuffer(BIG));
+  await readAll(source, target);
+  await source.close();
+  expect(content.equals(target)).toBe(true);
+});
