@@ -34,7 +34,7 @@ export async function openDestination(
       options.size <= limits.chunkSize
         ? openSingleObject(store, key, options, ended)
         : await openMultipart(store, uploads, limits, key, options, ended);
-    return guarded(file, fail, closed, ended);
+    return guarded(file, closed, ended, fail);
   } catch (error) {
     throw fail(error, 'open');
   }
@@ -43,9 +43,9 @@ export async function openDestination(
 /** Turns all errors into FileErrors, and ends with `closed` what is under way. */
 function guarded(
   file: DestinationFile,
-  fail: (error: unknown, step: FileStep) => FileError,
   closed: AbortController,
   ended: AbortSignal,
+  fail: (error: unknown, step: FileStep) => FileError,
 ): DestinationFile {
   const writes = new Set<Promise<void>>();
   return {

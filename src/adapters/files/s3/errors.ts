@@ -71,10 +71,12 @@ const BY_STATUS: Record<number, keyof typeof BY_NAME> = {
   507: 'InsufficientStorage',
 };
 
-const WHERE_THE_BUCKET_IS = /^(PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/;
+const ELSEWHERE = /^(PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/;
 
 const TLS_ERROR = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
 const CONNECTING = new Set(['connect', 'getaddrinfo']);
+/** Names of system errors, and what Node's parser says of an answer that is no HTTP. */
+const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/;
 
 /** The name of the error that a server has answered with; null where it is not an answer. */
 export function serverAnswer(error: unknown): string | null {
@@ -110,6 +112,7 @@ function ofConnection(error: SdkError & NodeJS.ErrnoException, step: FileStep, s
   const { code = '', syscall = '', message } = error;
   const words = `${subject}: ${message || code}`;
   if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
+  if (!OF_THE_NETWORK.test(code)) return new FileError('internal_error', step, words, { cause: error });
   const at = CONNECTING.has(syscall) || error instanceof AggregateError ? 'connect' : step;
   return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, { cause: error });
 }
@@ -123,12 +126,11 @@ function codeOf({ name, $metadata }: SdkError, side: Side): TransferErrorCode {
 
 function wordsOf({ name, message, $metadata, $response }: SdkError): string {
   const status = $metadata?.httpStatusCode;
-  if (WHERE_THE_BUCKET_IS.test(name) || status === 301 || status === 307) {
-    const region = $response?.headers?.['x-amz-bucket-region'];
-    return `the bucket is in another region or at another address than configured${region ? `: its region is ${region}` : ''} (${message})`;
-  }
-  // An answer without a document, or one that is not of S3.
-  const said = /^Unknown|Deserialization error/.test(message) ? '' : message;
-  if (!(name in BY_NAME) && (said === '' || /^(Unknown|SyntaxError|\d+$)/.test(name))) return `HTTP status ${status}`;
-  return said === '' || said === name ? name : `${said} (${name})`;
+  // An answer without a document, or with one that is not of S3.
+  const said = name === 'SyntaxError' || message === name || /^Unknown|Deserialization error/.test(message) ? '' : message;
+  const known = name in BY_NAME ? name : `HTTP status ${status}`;
+  const words = said === '' ? known : `${said} (${known})`;
+  if (!ELSEWHERE.test(name) && status !== 301 && status !== 307) return words;
+  const region = $response?.headers?.['x-amz-bucket-region'];
+  return `the bucket is in another region or at another address than configured${region ? `: its region is ${region}` : ''}; ${words}`;
 }

@@ -8,7 +8,7 @@ export interface PartStream {
   readonly headers: Record<string, string>;
   /** Resolves when `chunk` is of no more use. Throws when nobody reads the body any more. */
   push(chunk: Uint8Array): Promise<void>;
-  /** Of all that was pushed. */
+  /** Of the whole part, when it has been pushed. */
   digest(): Buffer;
 }
 
@@ -24,7 +24,8 @@ export function createPartStream(bytes: number, chunkSize: number, checksum: Che
   const framed = checksum.name === 'crc32';
   const running = checksum.start();
   let left = bytes;
-  let wanted = Promise.withResolvers<void>();
+  let digest: Buffer | null = null;
+  let wanted = awaitable();
   const body = new Readable({ highWaterMark: 1, read: () => wanted.resolve() });
   body.on('close', () => wanted.reject(new Error('the connection ended within a part')));
   body.on('error', () => {});
@@ -34,17 +35,28 @@ export function createPartStream(bytes: number, chunkSize: number, checksum: Che
     headers: framed ? framedHeaders(bytes, chunkSize) : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
     async push(chunk) {
       await wanted.promise;
-      wanted = Promise.withResolvers();
-      wanted.promise.catch(() => {});
+      wanted = awaitable();
       running.update(chunk);
       left -= chunk.length;
-      const end = left > 0 ? '' : `0\r\n${CRC32_TRAILER}:${running.digest().toString('base64')}\r\n\r\n`;
+      if (left === 0) digest = running.digest();
       // Copied: the chunk's memory is another's as soon as this resolves.
-      body.push(framed ? Buffer.concat([Buffer.from(frameStart(chunk.length)), chunk, Buffer.from(`\r\n${end}`)]) : Buffer.from(chunk));
+      body.push(framed ? frame(chunk, digest) : Buffer.from(chunk));
       if (left === 0) body.push(null);
     },
-    digest: () => running.digest(),
+    digest: () => digest as Buffer,
   };
+}
+
+function frame(chunk: Uint8Array, digest: Buffer | null): Buffer {
+  const end = digest === null ? '' : `0\r\n${CRC32_TRAILER}:${digest.toString('base64')}\r\n\r\n`;
+  return Buffer.concat([Buffer.from(frameStart(chunk.length)), chunk, Buffer.from(`\r\n${end}`)]);
+}
+
+/** A promise whose rejection nobody has to be waiting for. */
+function awaitable(): PromiseWithResolvers<void> {
+  const made = Promise.withResolvers<void>();
+  made.promise.catch(() => {});
+  return made;
 }
 
 function frameStart(length: number): string {

@@ -22,10 +22,8 @@ async function read(answer: (response: ServerResponse) => void): Promise<string 
   server = createServer((request, response) => {
     if (request.method === 'HEAD') response.writeHead(200, { etag: '"v1"', 'content-length': CONTENT.length }).end();
     else answer(response);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  endpoint = endpointOn({ endpointUrl, accessKeyId: 'id', secretAccessKey: 'secret', region: 'us-east-1' }, { timeouts: { stallMs: 500 } });
+  });
+  endpoint = endpointOn(await listening(server), { timeouts: { stallMs: 500 } });
   const source = await endpoint.openSource('key', never);
   const target = Buffer.alloc(4);
   try {
@@ -37,6 +35,12 @@ async function read(answer: (response: ServerResponse) => void): Promise<string 
   } finally {
     await source.close();
   }
+}
+
+async function listening(on: Server) {
+  await once(on.listen(0, '127.0.0.1'), 'listening');
+  const endpointUrl = `http://127.0.0.1:${(on.address() as AddressInfo).port}`;
+  return { endpointUrl, accessKeyId: 'id', secretAccessKey: 'secret', region: 'us-east-1' };
 }
 
 const range = { 'content-range': 'bytes 3-6/10' };
@@ -98,4 +102,12 @@ test('what is no HTTP', async () => {
 test('a page of a proxy', async () => {
   const answer = (response: ServerResponse) => response.writeHead(407, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
   expect(await read(answer)).toMatchObject({ message: expect.stringContaining('407') });
+});
+
+test('a page of a proxy in place of a listing', async () => {
+  server = createServer((_request, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html><p>Sign in</html>'));
+  const error = await endpointOn(await listening(server))
+    .list('', never)
+    .catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(FileError);
 });

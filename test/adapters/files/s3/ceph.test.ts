@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto';
+import { AbortMultipartUploadCommand, GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { type Radosgw, startRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
+import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
+import { endpointOn } from './endpoint-on.ts';
+
+const whyNot = await whyNoRadosgw();
+const MiB = 1 << 20;
+const content = randomBytes(20 * MiB + 5);
+
+/** A server that knows no CRC, so that MD5 is what is compared. */
+describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNot})`, () => {
+  let server: Radosgw;
+  let client: S3Client;
+  let endpoint: FileEndpoint;
+  beforeAll(async () => {
+    server = await startRadosgw();
+    await server.createBucket('bucket');
+    const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
+    client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+    endpoint = endpointOn(server);
+  });
+  afterAll(async () => {
+    client?.destroy();
+    await endpoint?.close();
+    await server?.stop();
+  });
+
+  async function get(key: string): Promise<Buffer> {
+    const { Body } = await client.send(new GetObjectCommand({ Bucket: 'bucket', Key: key }));
+    return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
+  }
+
+  test.each([
+    ['a part each', {}],
+    ['several a part', { partLimits: { chunkSize: 2 * MiB, maxParts: 4 } }],
+  ])('chunks are sent, %s, and compared by their MD5', async (_name, given) => {
+    const other = endpointOn(server, given);
+    expect(await upload(other, 'compared', content)).toEqual({ size: content.length, destinationChecksum: 'md5', atomicReplace: true });
+    expect(content.equals(await get('compared'))).toBe(true);
+    await other.close();
+  });
+
+  test('a part that changes on its way is not taken', async () => {
+    const given = options(content.length);
+    const file = await endpoint.openDestination('corrupt', given);
+    const chunk = Buffer.from(content.subarray(0, file.chunkSize));
+    const writing = file.write(0, chunk);
+    chunk[5]! ^= 1;
+    await expect(writing).rejects.toMatchObject({ code: 'checksum_mismatch' });
+    await abandon(endpoint, file, 'corrupt', given);
+  });
+
+  test('a wrong secret is refused', async () => {
+    const credentials = { access_key_id: server.accessKeyId, secret_access_key: 'wrong' };
+    const refused = endpointOn(server, { credentials });
+    await expect(upload(refused, 'x', content)).rejects.toMatchObject({ code: 'auth_failed', message: 'Authentication failed' });
+    await refused.close();
+  });
+
+  test('an upload that somebody has aborted is begun anew', async () => {
+    const transferId = newId('txr');
+    const first = await endpoint.openDestination('aborted', options(content.length, { transferId }));
+    await writeFrom(first, content);
+    const resume = await first.resumePoint(content.length);
+    const { upload_id: UploadId } = resume.state as { upload_id: string };
+    await client.send(new AbortMultipartUploadCommand({ Bucket: 'bucket', Key: 'aborted', UploadId }));
+    await expect(first.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    await first.close();
+    const second = await endpoint.openDestination('aborted', options(content.length, { transferId, resume }));
+    expect(second.resumedFrom).toBe(0);
+    await writeFrom(second, content);
+    await second.commit(whole(content));
+    await second.close();
+    expect(content.equals(await get('aborted'))).toBe(true);
+  });
+});

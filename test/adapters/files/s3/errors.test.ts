@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { FileError } from '../../../../src/adapters/files/port.ts';
+import { fileError } from '../../../../src/adapters/files/s3/errors.ts';
+
+/** As the SDK makes it of an answer. */
+const answer = (name: string, httpStatusCode: number, message = 'in the words of the server', headers = {}) =>
+  Object.assign(new Error(message), { name, $metadata: { httpStatusCode }, $response: { headers } });
+const system = (code: string, given: object = {}) => Object.assign(new Error(`failed ${code}`), { code, ...given });
+
+test.each([
+  [answer('NoSuchKey', 404), 'source', 'source_not_found'],
+  [answer('NoSuchBucket', 404), 'source', 'source_not_found'],
+  [answer('NoSuchBucket', 404), 'destination', 'destination_not_found'],
+  [answer('AccessDenied', 403), 'destination', 'permission_denied'],
+  [answer('403', 403), 'source', 'permission_denied'],
+  [answer('KMS.DisabledException', 400), 'destination', 'permission_denied'],
+  [answer('EntityTooLarge', 400), 'destination', 'file_too_large'],
+  [answer('QuotaExceeded', 403), 'destination', 'disk_full'],
+  [answer('XMinioStorageFull', 507), 'destination', 'disk_full'],
+  [answer('BadDigest', 400), 'destination', 'checksum_mismatch'],
+  [answer('XAmzContentChecksumMismatch', 400), 'destination', 'checksum_mismatch'],
+  [answer('PreconditionFailed', 412), 'source', 'source_changed'],
+  [answer('PreconditionFailed', 412), 'destination', 'destination_exists'],
+  [answer('InvalidRange', 416), 'source', 'source_changed'],
+  [answer('NoSuchUpload', 404), 'destination', 'connection_failed'],
+  [answer('SlowDown', 503), 'destination', 'timeout'],
+  [answer('ServiceUnavailable', 503), 'source', 'connection_failed'],
+  [answer('InternalError', 500), 'source', 'connection_failed'],
+  [answer('NewInvention', 400), 'source', 'internal_error'],
+] as const)('%s on the %s side is %s', (given, side, code) => {
+  const error = fileError(given, 'transfer', 'a/key', side);
+  expect(error).toMatchObject({ name: 'FileError', code, step: 'transfer' });
+  expect(error.message).toContain('a/key: in the words of the server');
+});
+
+test.each([
+  ['ECONNREFUSED', { syscall: 'connect' }, 'connection_failed', 'connect'],
+  ['ENOTFOUND', { syscall: 'getaddrinfo' }, 'connection_failed', 'connect'],
+  ['ECONNRESET', { syscall: 'read' }, 'connection_failed', 'transfer'],
+  ['ETIMEDOUT', { syscall: 'connect' }, 'timeout', 'connect'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', {}, 'tls_error', 'connect'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', {}, 'tls_error', 'connect'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', {}, 'tls_error', 'connect'],
+  ['CERT_HAS_EXPIRED', {}, 'tls_error', 'connect'],
+  ['HPE_INVALID_CONSTANT', {}, 'connection_failed', 'transfer'],
+  ['ERR_INVALID_ARG_TYPE', {}, 'internal_error', 'transfer'],
+] as const)('%s is %j', (name, given, code, step) => {
+  expect(fileError(system(name, given), 'transfer', 'a/key', 'source')).toMatchObject({ code, step, message: `a/key: failed ${name}` });
+});
+
+test('all addresses of a host that refuse are a connection that failed', () => {
+  const all = Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' });
+  expect(fileError(all, 'open', 'a/key', 'source')).toMatchObject({
+    code: 'connection_failed',
+    step: 'connect',
+    message: 'a/key: ECONNREFUSED',
+  });
+});
+
+test.each(['InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken'])('%s has one message, without what was signed', (name) => {
+  const error = fileError(Object.assign(answer(name, 403), { StringToSign: 'canary' }), 'open', 'a/key', 'source');
+  expect(error).toMatchObject({ code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
+  expect(error.cause).toBeUndefined();
+});
+
+test.each([
+  [answer('PermanentRedirect', 301, 'moved', { 'x-amz-bucket-region': 'eu-west-1' }), 'destination_not_found'],
+  [answer('301', 301, 'UnknownError', { 'x-amz-bucket-region': 'eu-west-1' }), 'destination_not_found'],
+  [answer('AuthorizationHeaderMalformed', 400, "expecting 'eu-west-1'"), 'destination_not_found'],
+])('%s says in which region the bucket is', (given, code) => {
+  const error = fileError(given, 'open', 'a/key', 'destination');
+  expect(error).toMatchObject({ code, message: expect.stringMatching(/another region.*eu-west-1/) });
+});
+
+test.each([
+  [answer('Unknown', 404, 'UnknownError'), 'a/key: HTTP status 404'],
+  [answer('NoSuchKey', 404, 'UnknownError'), 'a/key: NoSuchKey'],
+  [answer('SyntaxError', 502, "char 'h' is not expected.:1:1\n  Deserialization error: to see the raw response"), 'a/key: HTTP status 502'],
+])('%s without words is told by what is known', (given, message) => {
+  expect(fileError(given, 'open', 'a/key', 'source')).toMatchObject({ message });
+});
+
+test('a FileError stays what it is', () => {
+  const given = new FileError('source_changed', 'verify', 'changed');
+  expect(fileError(given, 'transfer', 'a/key', 'source')).toBe(given);
+});
