@@ -21,7 +21,10 @@ import { createProjectionWaiter, type ProjectionWaiter } from './projections/wai
 export interface Installation {
   config: Config;
   logger: Logger;
+  /** Every commit is on disk before it is answered. */
   sql: Sql;
+  /** Commits are on disk a moment later: for tables that follow the log, together with how far they have come. */
+  derived: Sql;
   store: EventStore;
   /** Tells this log from every other one. */
   logId: string;
@@ -48,6 +51,8 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20 });
     closers.push(() => sql.end({ timeout: 5 }));
+    const derived = connect(url, { max: 20, settings: { synchronous_commit: 'off' } });
+    closers.push(() => derived.end({ timeout: 5 }));
     await migrate(sql);
     const keys = await loadMasterKeys({ setting: config.masterKey, dataDir: config.databaseUrl === null ? config.dataDir : null });
     await verifyMasterKey({ sql, keys });
@@ -59,7 +64,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const locks = createLocks(url);
     closers.push(() => locks.close());
     const outdated = await prepareReadModels(sql, logId);
-    const following = { store, sql, locks, logId, logger };
+    const following = { store, sql: derived, locks, logId, logger };
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
 
@@ -77,7 +82,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       exclusively: (name, work) => exclusively(locks, name, work),
       maxOpenTransfers: config.maxOpenTransfers,
     };
-    return { config, logger, sql, store, logId, locks, vault, commands, waiter, outdated, close };
+    return { config, logger, sql, derived, store, logId, locks, vault, commands, waiter, outdated, close };
   } catch (error) {
     await close();
     throw error;

@@ -40,7 +40,9 @@ export async function startService(installation: Installation, roles: readonly R
   failed.catch(() => undefined);
 
   const run = (work: Promise<void>) => running.push(work.catch(fail));
-  const consume = (consumer: Consumer) => run(runConsumer(installation, consumer, signal, health.report(consumer.name)));
+  // A crash of Postgres may take the last moments of derived tables, and takes their checkpoints with them.
+  const following = { ...installation, sql: installation.derived };
+  const consume = (consumer: Consumer) => run(runConsumer(following, consumer, signal, health.report(consumer.name)));
 
   if (roles.includes('projector')) {
     for (const name of installation.outdated) {
@@ -51,12 +53,20 @@ export async function startService(installation: Installation, roles: readonly R
   }
   if (roles.includes('mover')) {
     const { movers, transferRetryDelays } = installation.config;
-    const record = createJobRecorder(installation.sql);
+    const record = createJobRecorder(following.sql);
     consume(dispatchConsumer);
-    run(runAdmission({ ...installation, record }, signal));
+    run(runAdmission({ ...following, record }, signal));
     run(
       runMover(
-        { ...installation, record, metrics: metrics.mover, slots: movers, retryDelays: [...transferRetryDelays], graceMs: GRACE_MS },
+        {
+          ...following,
+          durable: installation.sql,
+          record,
+          metrics: metrics.mover,
+          slots: movers,
+          retryDelays: [...transferRetryDelays],
+          graceMs: GRACE_MS,
+        },
         signal,
       ),
     );

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
+import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
 import { nextEventId } from '../domain/ids.ts';
 import { upcast } from '../domain/upcast.ts';
 import { eventHash } from './event-hash.ts';
@@ -32,13 +32,15 @@ export interface Handled<State> {
   revision: number;
   /** Position of the stream's last event: wait for it to read one's own write. null where there is none. */
   position: bigint | null;
+  /** The stream's last event; null where there is none. */
+  last: NewEvent | null;
 }
 
-export interface HandleOptions {
+export interface HandleOptions<State> {
   /** Ids and time reserved for the events beforehand, so that a repeated append is recognised as the same. */
   reserved?: { eventId: string; now: string };
-  /** The stream is known not to exist yet: append without looking. */
-  fresh?: boolean;
+  /** How the stream was when the caller last wrote to it: append without looking. */
+  known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
 }
 
 /**
@@ -52,18 +54,16 @@ export async function handle<State, Command, E extends Event>(
   stream: string,
   command: Command,
   cause: Cause,
-  options: HandleOptions = {},
+  options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
   for (let attempt = 1; ; attempt++) {
-    const stored = options.fresh && attempt === 1 ? [] : await store.read(stream);
-    const state = stored.map(upcast).reduce(decider.evolve, decider.initialState());
-    const last = stored.at(-1) ?? null;
-    const decided = decider.decide(command, state);
-    if (decided.length === 0) return { state, events: [], revision: last?.revision ?? -1, position: last?.position ?? null };
-    const events = chain(decided, last, cause, options.reserved);
+    const before = options.known && attempt === 1 ? options.known : await load(store, decider, stream);
+    const decided = decider.decide(command, before.state);
+    if (decided.length === 0) return { ...before, events: [] };
+    const events = chain(decided, before.last, cause, options.reserved);
     try {
-      const { revision, position } = await store.append(stream, last?.revision ?? 'no_stream', events);
-      return { state: events.reduce(decider.evolve, state), events, revision, position };
+      const { revision, position } = await store.append(stream, before.revision < 0 ? 'no_stream' : before.revision, events);
+      return { state: events.reduce(decider.evolve, before.state), events, revision, position, last: events.at(-1) ?? null };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
       if (attempt === ATTEMPTS) throw new DomainError('unavailable', 'Others keep changing the same thing; try again in a moment');
@@ -72,8 +72,24 @@ export async function handle<State, Command, E extends Event>(
   }
 }
 
+async function load<State>(
+  store: EventStore,
+  { initialState, evolve }: Pick<Decider<State, never, never>, 'initialState' | 'evolve'>,
+  stream: string,
+) {
+  const stored = await store.read(stream);
+  const last = stored.at(-1) ?? null;
+  const state = stored.map(upcast).reduce(evolve, initialState());
+  return { state, revision: last?.revision ?? -1, position: last?.position ?? null, last };
+}
+
+/** What there is to know of a stream that nobody has written to. */
+export function untouched<State>(initialState: () => State): NonNullable<HandleOptions<State>['known']> {
+  return { state: initialState(), revision: -1, position: null, last: null };
+}
+
 /** Gives decided events their ids, times and place in the stream's hash chain. */
-function chain(decided: Event[], last: StoredEvent | null, cause: Cause, reserved: HandleOptions['reserved']): NewEvent[] {
+function chain(decided: Event[], last: NewEvent | null, cause: Cause, reserved: HandleOptions<never>['reserved']): NewEvent[] {
   const events: NewEvent[] = [];
   let previous: NewEvent | null = last;
   for (const { type, data } of decided) {

@@ -4,7 +4,7 @@ import { newId } from '../domain/ids.ts';
 import * as key from '../domain/key.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, handle } from './handle.ts';
+import { type Cause, handle, untouched } from './handle.ts';
 import type { KeyRequest } from './requests.ts';
 
 const LONGEST_MS = 365 * 24 * 3_600_000;
@@ -37,7 +37,9 @@ export async function createKey(
     expires_at,
     created_at: new Date(now).toISOString(),
   };
-  const { position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, { fresh: true });
+  const { position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, {
+    known: untouched(key.initialState),
+  });
   await deps.waitFor('catalog', position);
   return { id, key: secret, expires_at };
 }

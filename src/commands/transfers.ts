@@ -5,7 +5,7 @@ import * as transfer from '../domain/transfer.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, handle } from './handle.ts';
+import { type Cause, type Handled, type HandleOptions, handle, untouched } from './handle.ts';
 import type { TransferRequest } from './requests.ts';
 
 /** Identities that a creation settles on before it appends, so that it can be repeated after a crash. */
@@ -50,7 +50,7 @@ export async function createTransfer(
     created_at: reserved.now,
     estimated_start: estimatedStart,
   };
-  const options = { reserved: { eventId: reserved.eventId, now: reserved.now }, fresh: true };
+  const options = { reserved: { eventId: reserved.eventId, now: reserved.now }, known: untouched(transfer.initialState) };
   return exists(await handle(deps.store, transfer, streamOf(reserved.transferId), { type: 'create', data }, cause, options));
 }
 
@@ -124,15 +124,16 @@ export type Outcome =
   /** The claim's lease ran out. */
   | { type: 'mover_lost'; figures: AttemptFigures };
 
-/** Ends an attempt. Changes nothing where the claim no longer holds. */
+/** Ends an attempt. Changes nothing where the claim no longer holds. `started`: as the stream was when the attempt began. */
 export function endAttempt(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
   claimId: string,
   outcome: Outcome,
   cause: Cause,
+  started?: Handled<Transfer>,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, toCommand(claimId, outcome), cause);
+  return command(deps, transferId, toCommand(claimId, outcome), cause, started && { known: started });
 }
 
 function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand {
@@ -163,8 +164,9 @@ async function command(
   transferId: string,
   request: transfer.TransferCommand,
   cause: Cause,
+  options: HandleOptions<TransferState> = {},
 ): Promise<Handled<Transfer>> {
-  return exists(await handle(deps.store, transfer, streamOf(transferId), request, cause));
+  return exists(await handle(deps.store, transfer, streamOf(transferId), request, cause, options));
 }
 
 function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {

@@ -6,7 +6,19 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 export type IdPrefix = 'txr' | 'evt' | 'whk' | 'dlv' | 'key' | 'end' | 'req' | 'clm' | 'vlt';
 
 export function newId(prefix: IdPrefix, now: number = Date.now()): string {
-  return `${prefix}_${ulid(now)}`;
+  return `${prefix}_${ulid(now, random)}`;
+}
+
+const randomBytes = new Uint8Array(4_096);
+let used = randomBytes.length;
+
+/** From 0 up to 1, from the system's own randomness, of which it takes a page at a time: one byte a character is all that an id asks for. */
+function random(): number {
+  if (used === randomBytes.length) {
+    crypto.getRandomValues(randomBytes);
+    used = 0;
+  }
+  return (randomBytes[used++] as number) / 256;
 }
 
 /** True for a well-formed id of this kind; anything else can't exist and is answered as not found. */

@@ -150,7 +150,7 @@ export function decide(command: TransferCommand, state: TransferState): Transfer
     case 'admit':
       return state.status === 'pending' ? [{ type: 'transfer.queued', data: { reason: 'admitted' } }] : [];
     case 'start':
-      return state.status === 'queued' ? [{ type: 'transfer.in_progress', data: command.data }] : [];
+      return start(command.data, state);
     case 'complete':
       return holds(state, command.claim_id) ? [completed(command.data, state)] : [];
     case 'fail_attempt':
@@ -164,6 +164,13 @@ export function decide(command: TransferCommand, state: TransferState): Transfer
     case 'abort':
       return abort(command.now, state);
   }
+}
+
+/** A mover that is free takes a pending transfer through the queue in one step. */
+function start(data: TransferStarted, state: TransferState): TransferEvent[] {
+  const admitted: TransferEvent[] = state.status === 'pending' ? [{ type: 'transfer.queued', data: { reason: 'admitted' } }] : [];
+  if (state.status !== 'pending' && state.status !== 'queued') return [];
+  return [...admitted, { type: 'transfer.in_progress', data }];
 }
 
 type InProgress = Extract<TransferState, { status: 'in_progress' }>;

@@ -62,10 +62,10 @@ async function roomAtEndpoints(tx: Transaction): Promise<Map<string, number>> {
 function nextCandidates(tx: Transaction, limit: number, full: string[], chosen: Candidate[]): Promise<Candidate[]> {
   return tx<Candidate[]>`
     with recursive accounts as (
-      (select account_id from work.transfer_jobs where status = 'queued' and claim_id is null order by account_id limit 1)
+      (select account_id from work.transfer_jobs where status <> 'in_progress' and claim_id is null order by account_id limit 1)
       union all
       select (select j.account_id from work.transfer_jobs j
-               where j.status = 'queued' and j.claim_id is null and j.account_id > a.account_id order by j.account_id limit 1)
+               where j.status <> 'in_progress' and j.claim_id is null and j.account_id > a.account_id order by j.account_id limit 1)
         from accounts a where a.account_id is not null
     ),
     due as (
@@ -75,7 +75,7 @@ function nextCandidates(tx: Transaction, limit: number, full: string[], chosen: 
           select transfer_id, account_id, source, destination, source_endpoint_id, destination_endpoint_id, resume_record, rank,
                  extract(epoch from now() - due_at)::float8 as waited_seconds
             from work.transfer_jobs
-           where account_id = a.account_id and status = 'queued' and claim_id is null and due_at <= now()
+           where account_id = a.account_id and status <> 'in_progress' and claim_id is null and due_at <= now()
              and destination_endpoint_id <> all(${full}) and coalesce(source_endpoint_id, '') <> all(${full})
              and transfer_id <> all(${chosen.map(({ transfer_id }) => transfer_id)})
            order by rank limit ${limit}) j
@@ -106,7 +106,7 @@ async function save(tx: Transaction, processId: string, chosen: Candidate[]): Pr
   const taken = await tx<{ claim_id: string }[]>`
     with found as (
       select transfer_id from work.transfer_jobs
-       where transfer_id = any(${claims.map(({ transferId }) => transferId)}::text[]) and status = 'queued' and claim_id is null
+       where transfer_id = any(${claims.map(({ transferId }) => transferId)}::text[]) and status <> 'in_progress' and claim_id is null
        order by transfer_id for update
     )
     update work.transfer_jobs j
@@ -151,6 +151,8 @@ export async function renewLeases(sql: Queryable, renewals: Renewal[]): Promise<
 export interface ResumeSave {
   claim: Claim;
   record: unknown;
+  /** It must not be lost in a crash of Postgres. */
+  durable: boolean;
 }
 
 /** Keeps what successors need to go on, and renews the leases; for each, false where the claim is lost. */
@@ -211,5 +213,5 @@ export async function expiredClaims(sql: Sql, limit: number): Promise<ExpiredCla
 export async function dropClaim(sql: Sql, { transferId, claimId }: { transferId: string; claimId: string }): Promise<void> {
   await sql`
     update work.transfer_jobs set claim_id = null, claimed_by = null, lease_until = null
-     where transfer_id = ${transferId} and claim_id = ${claimId} and status = 'queued'`;
+     where transfer_id = ${transferId} and claim_id = ${claimId} and status <> 'in_progress'`;
 }

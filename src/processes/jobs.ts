@@ -51,15 +51,16 @@ type PlacedEvent = NewEvent & { stream: string; revision: number };
  * Lets whoever appended to a transfer bring its row up to date without waiting for the subscription.
  * What a row has seen already changes nothing, and one that is gone stays gone.
  */
-export type JobRecorder = (handled: Handled<Transfer>) => Promise<void>;
+export type JobRecorder = (...handled: Handled<Transfer>[]) => Promise<void>;
 
 export function createJobRecorder(sql: Sql): JobRecorder {
   const record = createBatcher(async (batches: PlacedEvent[][]) => {
     await sql.begin((tx) => recordInJobs(tx, batches.flat()));
     return batches.map(() => undefined);
   });
-  return async (handled) => {
-    if (handled.events.length > 0) await record(placed(handled));
+  return async (...handled) => {
+    const events = handled.flatMap(placed);
+    if (events.length > 0) await record(events);
   };
 }
 
@@ -107,9 +108,10 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
   if (job === null) return null;
   switch (event.type) {
     case 'transfer.queued': {
+      // A mover may have claimed it while it was pending; the other reasons end a claim.
+      if (event.data.reason === 'admitted') return { ...job, status: 'queued', revision };
       const due_at = event.data.reason === 'retry' ? event.data.not_before : job.due_at;
-      const figures = event.data.reason === 'admitted' ? null : event.data;
-      return { ...job, status: 'queued', revision, claim_id: null, due_at, figures };
+      return { ...job, status: 'queued', revision, claim_id: null, due_at, figures: event.data };
     }
     case 'transfer.in_progress':
       return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id, attempts: job.attempts + 1 };

@@ -124,11 +124,3 @@ export async function findTransfer(sql: Sql, accountId: string, transferId: stri
   };
   return { transfer: row.state, moving: row.moving ? moving : null };
 }
-
-/** How many transfers of an account have not ended. */
-export async function countOpenTransfers(sql: Sql, accountId: string): Promise<number> {
-  const [row] = await sql<{ open: bigint }[]>`
-    select coalesce(sum(transfers), 0)::bigint as open from read.transfer_counts
-     where account_id = ${accountId} and status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
-  return Number(row?.open ?? 0n);
-}

@@ -3,8 +3,8 @@ import canonicalize from 'canonicalize';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
-import { type Cause, handle } from '../../src/commands/handle.ts';
-import type { EndpointCommand } from '../../src/domain/endpoint.ts';
+import { type Cause, type HandleOptions, handle, untouched } from '../../src/commands/handle.ts';
+import type { EndpointCommand, EndpointState } from '../../src/domain/endpoint.ts';
 import * as endpoint from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
@@ -30,7 +30,7 @@ describeWithPostgres('handle', () => {
   });
 
   const newStream = () => `endpoint-${newId('end')}`;
-  const run = (stream: string, command: EndpointCommand, through: EventStore = store, options = {}) =>
+  const run = (stream: string, command: EndpointCommand, through: EventStore = store, options: HandleOptions<EndpointState> = {}) =>
     handle(through, endpoint, stream, command, CAUSE, options);
   const pauses = (events: StoredEvent[]) => events.filter(({ type }) => type === 'endpoint.paused').length;
 
@@ -136,16 +136,33 @@ describeWithPostgres('handle', () => {
     expect(pauses(await store.read(stream))).toBe(1);
   });
 
-  it('looks after all where a stream that should be fresh is not', async () => {
+  it('looks after all where a stream that nobody should have written to was', async () => {
     const stream = newStream();
-    const first = await run(stream, CONFIGURE, store, { fresh: true });
-    expect(await run(stream, CONFIGURE, store, { fresh: true })).toMatchObject({ events: [], revision: 0, position: first.position });
+    const first = await run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState) });
+    expect(await run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState) })).toMatchObject({
+      events: [],
+      revision: 0,
+      position: first.position,
+    });
+  });
+
+  it('goes on from what it knows without looking, and looks where that is too old', async () => {
+    const stream = newStream();
+    const known = await run(stream, CONFIGURE);
+    const unread: EventStore = { ...store, read: () => Promise.reject(new Error('nothing was to be read')) };
+    await run(stream, { type: 'pause' }, unread, { known });
+    await run(stream, { type: 'remove' }, store, { known });
+    const events = await store.read(stream);
+    expect(events.map(({ type }) => type)).toEqual(['endpoint.configured', 'endpoint.paused', 'endpoint.removed']);
+    expect(events.map(({ metadata }) => metadata.prev_hash)).toEqual([null, ...events.slice(0, -1).map(hashOf)]);
   });
 
   it('repeats an append with what was reserved for it as the same one', async () => {
     const stream = newStream();
     const reserved = { eventId: newId('evt'), now: '2026-03-01T10:00:00.000Z' };
-    const [first, second] = await Promise.all([0, 1].map(() => run(stream, CONFIGURE, store, { fresh: true, reserved })));
+    const [first, second] = await Promise.all(
+      [0, 1].map(() => run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState), reserved })),
+    );
     expect(second!.position).toBe(first!.position);
     expect(await store.read(stream)).toMatchObject([{ id: reserved.eventId, metadata: { occurred_at: reserved.now } }]);
   });

@@ -9,7 +9,7 @@ import { loadCheckpoint, verifyCheckpoint } from '../../src/projections/checkpoi
 import { catchUpIfIdle, lockOf, runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
 import { type RebuildProgress, rebuildProjection, verifyProjection } from '../../src/projections/rebuild.ts';
-import { countOpenTransfers, findTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
+import { findTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
 import { CAUSE, openTestInstallation, submit, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -81,7 +81,7 @@ describeWithPostgres('rebuilding a projection', () => {
       status: 'pending',
       facts: { transfer_id: id },
     });
-    expect(await countOpenTransfers(installation.sql, 'acc_default')).toBe(20);
+    expect((await installation.commands.outlook('acc_default', 'normal')).openTransfers).toBe(20);
   });
 
   it('starts anew where another died half-way', async () => {

@@ -5,7 +5,7 @@ import { endAttempt, type Outcome, startTransfer } from '../../commands/transfer
 import type { AttemptFigures } from '../../domain/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
-import type { Claim } from '../claims.ts';
+import type { Claim, ResumeSave } from '../claims.ts';
 import type { JobRecorder } from '../jobs.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { AttemptError, LeaseLost, toFailure } from './failure.ts';
@@ -27,7 +27,7 @@ export interface AttemptDeps {
   createHasher(size: number): Hasher;
   record: JobRecorder;
   /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
-  saveRecord(save: { claim: Claim; record: ResumeRecord }): Promise<boolean>;
+  saveRecord(save: ResumeSave): Promise<boolean>;
   slots: SlotPool;
   /** Told of bytes that a destination has acknowledged. */
   moved(bytes: number): void;
@@ -94,13 +94,13 @@ async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
   const cause = { actor: deps.actor, accountId, correlationId: claimId };
   const versions = { source: version(source), destination: version(destination) };
   const started = await startTransfer(deps, transferId, { claimId, ...versions }, cause);
-  await deps.record(started);
   if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return 'not_begun';
 
   const outcome = await attempt(deps, errand);
   if (outcome === 'lease_lost') return outcome;
-  const ended = await endAttempt(deps, transferId, claimId, outcome, cause);
-  await deps.record(ended);
+  const ended = await endAttempt(deps, transferId, claimId, outcome, cause, started);
+  // The row may not have heard of the beginning yet.
+  await deps.record(started, ended);
   // Nothing was appended: somebody else has decided meanwhile what comes of this transfer.
   if (ended.events.length === 0) return 'lease_lost';
   if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
@@ -163,7 +163,8 @@ async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand
         figures,
         slots: deps.slots,
         createHasher: deps.createHasher,
-        save: (record) => deps.saveRecord({ claim, record }),
+        // Where nothing may be overwritten, only this record tells our own file from that of another.
+        save: (record) => deps.saveRecord({ claim, record, durable: record.committing !== null && !destination.configured.overwrite }),
         moved: deps.moved,
         signal,
       });

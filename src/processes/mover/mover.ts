@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { createBatcher } from '../../batcher.ts';
 import { createBell } from '../../bell.ts';
@@ -9,7 +10,7 @@ import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { claimTransfers, type ResumeSave, renewLeases, saveResumeRecords } from '../claims.ts';
 import { JOBS_CHANNEL, type JobRecorder } from '../jobs.ts';
-import { type Attempt, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
 import { createEndpointPool, type EndpointPool } from './endpoint-pool.ts';
 import { createHashThread } from './hash-thread.ts';
@@ -43,6 +44,8 @@ export interface MoverMetrics {
 export interface MoverDeps extends ConsumerDeps {
   vault: Vault;
   record: JobRecorder;
+  /** For what must outlive a crash of Postgres; `sql` is for what the log can give again. */
+  durable: Sql;
   metrics: MoverMetrics;
   /** Transfers that move at once. */
   slots: number;
@@ -62,7 +65,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const hashThread = createHashThread();
   const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
   const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
-  const saveRecord = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
+  const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
+  const saveDurably = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.durable, saves));
   const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
   const slots = createSlotPool(SLOTS, SLOT_BYTES);
   const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
@@ -71,13 +75,13 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
 
-  const attemptDeps = {
+  const attemptDeps: AttemptDeps = {
     ...deps,
     actor: `mover:${processId}`,
     sources,
     destinations,
     createHasher,
-    saveRecord,
+    saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     slots,
     moved: deps.metrics.moved,
   };

@@ -37,7 +37,7 @@ create table work.transfer_jobs (
   resume_record jsonb
 );
 create index transfer_jobs_pending on work.transfer_jobs (rank) where status = 'pending';
-create index transfer_jobs_claimable on work.transfer_jobs (account_id, rank) where status = 'queued' and claim_id is null;
+create index transfer_jobs_claimable on work.transfer_jobs (account_id, rank) where status <> 'in_progress' and claim_id is null;
 create index transfer_jobs_leases on work.transfer_jobs (lease_until) where claim_id is not null;
 create index transfer_jobs_source on work.transfer_jobs (source_endpoint_id);
 create index transfer_jobs_destination on work.transfer_jobs (destination_endpoint_id);
