@@ -174,6 +174,14 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         await expect(endpoint().openSource(at('pipe'), never)).rejects.toMatchObject({ code: 'source_not_found' });
       });
 
+      test('a file that the user may not read', async (ctx) => {
+        if (asRoot) return ctx.skip('the account of these servers is root under another name, and may read all');
+        await writeFile(at('private'), 'x', { mode: 0 });
+        const file = await endpoint().openSource(at('private'), never);
+        await expect(file.read(0, new Uint8Array(1))).rejects.toMatchObject({ code: 'permission_denied', step: 'open' });
+        await file.close();
+      });
+
       test('what is there no more when it is read', async () => {
         await writeFile(at('fleeting'), 'x');
         const file = await endpoint().openSource(at('fleeting'), never);
