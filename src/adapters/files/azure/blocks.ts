@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
@@ -8,7 +10,7 @@ export interface BlocksState {
   block_size: number;
   /** Which claims have written the blocks, from the first on, and how many each. */
   written_by: [claimId: string, blocks: number][];
-  /** Whether the service has told the checksum of every one of them. */
+  /** Whether the checksum of every one of them was compared. */
   compared: boolean;
 }
 
@@ -18,17 +20,13 @@ export interface BlocksOptions {
   claimId: string;
   size: number;
   blockSize: number;
+  /** What the blocks are compared by: as they are at hand, or streamed. */
+  checksum: 'md5' | 'crc64';
   signal: AbortSignal;
 }
 
-export interface BlockContent {
-  /** A function where it can be sent only once. */
-  body: Buffer | (() => NodeJS.ReadableStream);
-  /** For the service to check, where it is known beforehand. */
-  declared?: Buffer;
-  /** Is asked when all was sent. */
-  crc64(): Buffer;
-}
+/** Bytes that are at hand, or those of a block too large for that, with the CRC-64 of what was sent of it. */
+export type BlockContent = Buffer | { body: Readable; crc64(): Buffer };
 
 /** The blocks of a blob that is not committed yet: nobody sees them but by their ids. */
 export interface Blocks {
@@ -71,7 +69,7 @@ async function sizesOfStaged(store: Store, { name, signal }: BlocksOptions): Pro
 }
 
 function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], comparedBefore: boolean): Blocks {
-  const { name, transferId, claimId, size, blockSize, signal } = options;
+  const { name, transferId, claimId, size, blockSize, checksum, signal } = options;
   const count = Math.ceil(size / blockSize);
   /** The claim that wrote a block, by its number. */
   const writers = new Map(taken.entries());
@@ -97,19 +95,23 @@ function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], com
 
   return {
     resumedFrom: Math.min(size, taken.length * blockSize),
-    async stage(number, { body, declared, crc64 }) {
-      const blob = typeof body === 'function' ? store.blobOnce(name) : store.blob(name);
-      const { xMsContentCrc64 } = await blob.stageBlock(blockId(claimId, number), body, bytesOfBlock(number, options), {
-        abortSignal: signal,
-        ...(declared ? { transactionalContentCrc64: declared } : {}),
-      });
-      if (xMsContentCrc64 === undefined) compared = false;
-      else if (!crc64().equals(xMsContentCrc64)) {
-        throw new FileError(
-          'checksum_mismatch',
-          'transfer',
-          `${name}: block ${number} arrived with another checksum than it was sent with`,
-        );
+    async stage(number, content) {
+      const id = blockId(claimId, number);
+      const bytes = bytesOfBlock(number, options);
+      if (Buffer.isBuffer(content)) {
+        // The service checks it before it takes the block.
+        const transactionalContentMD5 = createHash('md5').update(content).digest();
+        await store.blob(name).stageBlock(id, content, bytes, { abortSignal: signal, transactionalContentMD5 });
+      } else {
+        const { xMsContentCrc64 } = await store.blobOnce(name).stageBlock(id, () => content.body, bytes, { abortSignal: signal });
+        if (xMsContentCrc64 === undefined) compared = false;
+        else if (!content.crc64().equals(xMsContentCrc64)) {
+          throw new FileError(
+            'checksum_mismatch',
+            'transfer',
+            `${name}: block ${number} arrived with another checksum than it was sent with`,
+          );
+        }
       }
       writers.set(number, claimId);
     },
@@ -128,7 +130,7 @@ function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], com
       await blob.commitBlockList(claims.map(blockId), { abortSignal: signal, conditions });
       const held = await committedSize();
       if (held !== size) throw new FileError('size_mismatch', 'commit', `${name}: the server holds ${held} bytes, sent were ${size}`);
-      return { size: held, destinationChecksum: compared ? 'crc64' : 'none', atomicReplace: true };
+      return { size: held, destinationChecksum: compared ? checksum : 'none', atomicReplace: true };
     },
   };
 }

@@ -47,12 +47,6 @@ export function startCrc64(): RunningCrc64 {
   };
 }
 
-export function crc64(data: Uint8Array): Buffer {
-  const running = startCrc64();
-  running.update(data);
-  return running.digest();
-}
-
 function carryOn(low: number, high: number, data: Uint8Array): [number, number] {
   const byte = (at: number) => data[at] as number;
   const end = data.length - (data.length % STRIDE);

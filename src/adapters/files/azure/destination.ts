@@ -2,7 +2,6 @@ import { abortError } from '../abort.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { createBlockStream } from './block-stream.ts';
 import { type Blocks, bytesOfBlock, openBlocks } from './blocks.ts';
-import { crc64 } from './crc64.ts';
 import { fileError, isForbidden, serverAnswer } from './errors.ts';
 import { type BlockLimits, blockSizeOf } from './limits.ts';
 import { openSingleBlob } from './single-blob.ts';
@@ -85,12 +84,14 @@ async function openBlockBlob(
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
   if (blockSize === null) throw new FileError('file_too_large', 'open', `${name}: no blob takes ${size} bytes`);
-  const blocks = await openBlocks(store, { name, transferId, claimId, size, blockSize, signal }, resume);
+  const isWhole = blockSize === chunkSize;
+  const checksum = isWhole ? 'md5' : 'crc64';
+  const blocks = await openBlocks(store, { name, transferId, claimId, size, blockSize, checksum, signal }, resume);
   return {
-    parallelWrites: blockSize === chunkSize ? 4 : 1,
+    parallelWrites: isWhole ? 4 : 1,
     chunkSize,
     resumedFrom: blocks.resumedFrom,
-    write: blockSize === chunkSize ? wholeBlocks(blocks, blockSize) : streamedBlocks(blocks, size, blockSize),
+    write: isWhole ? wholeBlocks(blocks, blockSize) : streamedBlocks(blocks, size, blockSize),
     resumePoint: async (bytes) => blocks.resumePoint(bytes),
     async commit(whole) {
       if (whole.size !== size) throw new FileError('size_mismatch', 'commit', `${name}: ${whole.size} bytes in place of ${size}`);
@@ -102,13 +103,9 @@ async function openBlockBlob(
 
 type Write = DestinationFile['write'];
 
-/** Each chunk is a block, with a checksum that the service checks before it takes it. */
+/** Each chunk is a block. */
 function wholeBlocks(blocks: Blocks, blockSize: number): Write {
-  return async (offset, data) => {
-    const body = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-    const declared = crc64(body);
-    await blocks.stage(offset / blockSize, { body, declared, crc64: () => declared });
-  };
+  return (offset, data) => blocks.stage(offset / blockSize, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
 }
 
 /**
@@ -120,7 +117,7 @@ function streamedBlocks(blocks: Blocks, size: number, blockSize: number): Write 
 
   function begin(number: number) {
     const stream = createBlockStream(bytesOfBlock(number, { size, blockSize }));
-    const sent = blocks.stage(number, { body: () => stream.body, crc64: stream.crc64 });
+    const sent = blocks.stage(number, stream);
     sent.catch(() => stream.body.destroy());
     return { stream, sent };
   }

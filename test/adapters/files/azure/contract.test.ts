@@ -1,5 +1,5 @@
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
-import { type Azurite, startAzurite } from '../../../support/azurite.ts';
+import { type Azurite, startAzurite, whyNoAzurite } from '../../../support/azurite.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
@@ -28,8 +28,8 @@ async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<End
   };
 }
 
-describeFileEndpoint('Azure by account key', null, () => fixture(async () => ({})));
+describeFileEndpoint('Azure by account key', await whyNoAzurite(), () => fixture(async () => ({})));
 
-describeFileEndpoint('Azure by SAS', null, () =>
+describeFileEndpoint('Azure by SAS', await whyNoAzurite(), () =>
   fixture(async (azurite) => ({ credentials: { sas_token: await azurite.sasToken('container', 'rcwdl') } })),
 );
