@@ -10,12 +10,15 @@ import { migrate } from './adapters/postgres/migrate.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import type { CommandDeps, ProjectionName } from './commands/deps.ts';
 import type { Config } from './config.ts';
+import { DomainError } from './domain/errors.ts';
 import { dispatchConsumer, openTransfersOf } from './processes/jobs.ts';
 import { queueOutlook } from './processes/outlook.ts';
 import { listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
+
+const LOCK_WITHIN_MS = 10_000;
 
 /** One installation, opened: what the service and the operator's commands share. */
 export interface Installation {
@@ -104,7 +107,9 @@ async function openStore(config: Config, sql: Sql): Promise<EventStore> {
 }
 
 async function exclusively<T>(locks: Locks, name: string, work: () => Promise<T>): Promise<T> {
-  const held = await locks.acquire(name, AbortSignal.timeout(10_000));
+  const held = await locks.acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS)).catch((error: unknown) => {
+    throw new DomainError('unavailable', 'Somebody else is changing the same thing; try again in a moment', {}, { cause: error });
+  });
   try {
     return await work();
   } finally {

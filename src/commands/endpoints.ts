@@ -31,7 +31,12 @@ export function saveEndpoint(deps: CommandDeps, request: EndpointRequest, cause:
         };
     const { position } = await handle(deps.store, endpoint, streamOf(endpointId), command, cause);
     // Within the lock: the next one who saves this name has to find it.
-    await deps.waitFor('catalog', position);
+    if (!(await deps.waitFor('catalog', position))) {
+      throw new DomainError(
+        'unavailable',
+        'The endpoint is saved in the log, but the catalog projection does not keep up: look again before you save it once more',
+      );
+    }
     return { endpointId, created: !existing, position };
   });
 }

@@ -46,8 +46,8 @@ export class DomainError extends Error {
   readonly code: DomainErrorCode;
   readonly details: DomainErrorDetails;
 
-  constructor(code: DomainErrorCode, message: string, details: DomainErrorDetails = {}) {
-    super(message);
+  constructor(code: DomainErrorCode, message: string, details: DomainErrorDetails = {}, options?: ErrorOptions) {
+    super(message, options);
     this.code = code;
     this.details = details;
   }

@@ -60,6 +60,7 @@ function parseAuthority(text: string, protocol: Protocol, field: string): Pick<T
 }
 
 function parsePath(text: string, field: string): string {
+  if (/%2f/i.test(text)) throw fieldError(field, 'must not contain an encoded slash (%2F): it would end a name that it seems to belong to');
   const path = decode(text, field);
   if (UNSAFE.test(path)) throw fieldError(field, 'must not contain control characters, encoded or not');
   if (path.includes('\\')) throw fieldError(field, 'must not contain a backslash');

@@ -74,13 +74,15 @@ export async function verifyCheckpoint(store: EventStore, name: string, checkpoi
   if (checkpoint.logId !== logId) {
     throw new WrongLog(`The checkpoint of ${name} belongs to log ${checkpoint.logId}, and this is log ${logId}. ${remedy}`);
   }
+  const restored = `an older copy of the log was restored. ${remedy}`;
+  if (checkpoint.position > ((await store.head()) ?? 0n)) {
+    throw new WrongLog(`${name} has come to position ${checkpoint.position}, where this log has not been: ${restored}`);
+  }
   const { event } = checkpoint;
   if (event === null) return;
   const [found] = await store.read(event.stream, event.revision);
   if (found?.id !== event.id) {
-    throw new WrongLog(
-      `${name} has seen event ${event.id}, which this log does not hold: an older copy of the log was restored. ${remedy}`,
-    );
+    throw new WrongLog(`${name} has seen event ${event.id}, which this log does not hold: ${restored}`);
   }
 }
 

@@ -67,7 +67,7 @@ describeWithPostgres('transfers', () => {
       [{ source_uri: 'sftp://files/d/a', destination_uri: 'sftp://files/d/' }, 'validation_failed'],
       [{ source_uri: 'sftp://files/a', destination_uri: 'sftp://files.example.com:22/in/a' }, 'validation_failed'],
       [{ source_uri: 'sftp://files/%61', destination_uri: 'sftp://me@files/a' }, 'validation_failed'],
-      [{ destination_uri: 'sftp://files/x%2F' }, 'validation_failed'],
+      [{ destination_uri: 'sftp://files' }, 'validation_failed'],
     ])('%j is refused: %s', async (changes, code) => {
       const reserved = reserveTransfer();
       await expect(create(changes, reserved)).rejects.toMatchObject({
