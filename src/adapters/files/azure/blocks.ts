@@ -85,7 +85,7 @@ function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], com
   /** What the service says it holds; what it has acknowledged where the credentials are for writing only. */
   async function committedSize(): Promise<number> {
     try {
-      const { contentLength = 0 } = await store.blob(name).getProperties({ abortSignal: signal });
+      const { contentLength = 0 } = await store.properties(name, signal);
       return contentLength;
     } catch (error) {
       if (isForbidden(error)) return size;

@@ -30,9 +30,9 @@ export async function openDestination(store: Store, limits: BlockLimits, name: s
 }
 
 /** Early, to save the work: what decides is the condition of the commit. */
-async function refuseExisting(store: Store, name: string, abortSignal: AbortSignal): Promise<void> {
+async function refuseExisting(store: Store, name: string, signal: AbortSignal): Promise<void> {
   try {
-    await store.blob(name).getProperties({ abortSignal });
+    await store.properties(name, signal);
   } catch (error) {
     // A SAS may be for writing only.
     if (serverAnswer(error) === 'BlobNotFound' || isForbidden(error)) return;

@@ -59,9 +59,14 @@ export function serverAnswer(error: unknown): string | null {
   return error.response?.headers.get('x-ms-error-code') ?? error.code ?? '';
 }
 
+/** Whether the service knows the credentials not, or not for this. */
+export function isRefused(error: unknown): error is RestError {
+  return error instanceof RestError && error.statusCode === 403;
+}
+
 /** Whether the credentials are good and only don't permit this. */
 export function isForbidden(error: unknown): boolean {
-  return error instanceof RestError && error.statusCode === 403 && codeOf(error, 'destination') === 'permission_denied';
+  return isRefused(error) && codeOf(error, 'destination') === 'permission_denied';
 }
 
 /**
@@ -78,6 +83,8 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
 
 function codeOf(error: RestError, side: Side): TransferErrorCode {
   const status = error.statusCode ?? 0;
+  // Azurite has one code for what the service says by two.
+  if (status === 403 && /failed to authenticate/i.test(error.message)) return 'auth_failed';
   const byStatus = BY_STATUS[status] ?? (status >= 500 ? 'connection_failed' : 'internal_error');
   const code = BY_CODE[serverAnswer(error) ?? ''] ?? BY_CODE[byStatus] ?? (byStatus as TransferErrorCode);
   return typeof code === 'string' ? code : code[side];

@@ -13,7 +13,7 @@ export async function openSource(store: Store, name: string, signal: AbortSignal
 }
 
 async function identityOf(store: Store, name: string, abortSignal: AbortSignal): Promise<FileIdentity> {
-  const { contentLength, etag, metadata } = await store.blob(name).getProperties({ abortSignal });
+  const { contentLength, etag, metadata } = await store.properties(name, abortSignal);
   // How an account with a hierarchical namespace shows a folder.
   if (metadata?.hdi_isfolder === 'true') throw new FileError('source_not_found', 'open', `${name} is a directory`);
   return { size: contentLength ?? 0, version: etag ?? null };

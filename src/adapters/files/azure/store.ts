@@ -1,7 +1,14 @@
-import { type BlockBlobClient, ContainerClient, newPipeline, StorageSharedKeyCredential } from '@azure/storage-blob';
+import {
+  type BlobGetPropertiesResponse,
+  type BlockBlobClient,
+  ContainerClient,
+  newPipeline,
+  StorageSharedKeyCredential,
+} from '@azure/storage-blob';
 import type { AzureSettings, EndpointCredentials } from '../../../domain/endpoint.ts';
 import { createHttp } from '../s3/http.ts';
 import type { S3Timeouts } from '../s3/timeouts.ts';
+import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
 export type AzureTimeouts = S3Timeouts;
@@ -23,6 +30,8 @@ export interface Store {
   blob(name: string): BlockBlobClient;
   /** One for requests that can't be sent twice: their body is gone, or having been carried out makes them fail. */
   blobOnce(name: string): BlockBlobClient;
+  /** What the service says of a blob, with its own words where it refuses. */
+  properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse>;
   /** Lets the answer to the one request that is sent with `signal` go straight to `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   close(): void;
@@ -45,6 +54,21 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
 
   const container = containerOf(TRIES);
   const once = containerOf(1);
+
+  async function properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse> {
+    const blob = container.getBlockBlobClient(name);
+    try {
+      return await blob.getProperties({ abortSignal });
+    } catch (error) {
+      if (!isRefused(error)) throw error;
+      // An answer to HEAD has no body for words.
+      const signal = AbortSignal.any([abortSignal]);
+      httpClient.fill(Buffer.alloc(1), signal);
+      await blob.download(0, 1, { abortSignal: signal });
+      throw error;
+    }
+  }
+
   return {
     container,
     get connections() {
@@ -52,6 +76,7 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
     },
     blob: (name) => container.getBlockBlobClient(name),
     blobOnce: (name) => once.getBlockBlobClient(name),
+    properties,
     fill: httpClient.fill,
     close: () => http.close(),
   };
