@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { removeEndpoint } from '../../src/commands/endpoints.ts';
+import { pauseEndpoint, removeEndpoint } from '../../src/commands/endpoints.ts';
 import type { Transfer } from '../../src/domain/transfer.ts';
 import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
@@ -188,13 +188,11 @@ await describeTransfers('transfers that fail', () => {
     await failsForGood('sftp://theirs/file', 'sftp://beta/x', { code: 'source_endpoint_not_configured', phase: 'prepare' });
   });
 
-  test('a destination whose endpoint was removed meanwhile', async () => {
+  test('a destination whose endpoint was removed in the moment of the creation', async () => {
     const endpointId = await configureSftp(installation, 'doomed', beta);
-    await roles.stop();
+    await pauseEndpoint(installation.commands, endpointId, CAUSE);
     const id = await submit(installation, 'sftp://alpha/file', 'sftp://doomed/x');
-    // Nothing has told of the transfer yet: no role runs.
-    await removeEndpoint(installation.commands, endpointId, CAUSE);
-    roles = await startRoles(installation);
+    await removeEndpoint({ ...installation.commands, openTransfersOf: async () => [] }, endpointId, CAUSE);
     const { facts } = await untilStatus(installation, id, 'failed');
     expect(facts.error).toMatchObject({ code: 'endpoint_removed', phase: 'prepare', retryable: false, attempts: 1 });
   });
