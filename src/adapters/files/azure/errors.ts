@@ -56,7 +56,7 @@ const BY_STATUS: Record<number, keyof typeof BY_CODE | TransferErrorCode> = {
 /** The code of the service's answer, empty where it gave none; null where it is not an answer. */
 export function serverAnswer(error: unknown): string | null {
   if (!(error instanceof RestError) || error.statusCode === undefined) return null;
-  return error.response?.headers.get('x-ms-error-code') ?? error.code ?? '';
+  return error.response?.headers.get('x-ms-error-code') ?? '';
 }
 
 /** Whether the service knows the credentials not, or not for this. */

@@ -50,9 +50,9 @@ export function createSdkClient(http: Http): SdkClient {
       } catch (error) {
         if (error instanceof FileError || request.abortSignal?.aborted) throw error;
         const failed = fileError(error, 'transfer', new URL(request.url).host, 'source');
-        if (failed.step === 'connect') throw failed;
-        const { message, code = 'REQUEST_SEND_ERROR' } = error as NodeJS.ErrnoException;
-        throw new RestError(message, { code });
+        // Only what broke on its way is worth another try within the request.
+        if (failed.step === 'connect' || failed.code !== 'connection_failed') throw failed;
+        throw new RestError((error as Error).message, { code: 'ECONNRESET' });
       }
     },
     fill(target, signal) {
@@ -70,7 +70,8 @@ async function readInto(body: Readable, target: Uint8Array, signal: AbortSignal)
     target.set(chunk, filled);
     filled += chunk.length;
   }
-  if (filled < target.length) throw new Error(`the server sent ${filled} of ${target.length} bytes`);
+  if (filled === target.length) return;
+  throw Object.assign(new Error(`the server sent ${filled} of ${target.length} bytes`), { code: 'ECONNRESET' });
 }
 
 /** The SDK exports the type of headers, and no way to make some. */
