@@ -8,7 +8,7 @@ import { refuseExisting } from './new-object.ts';
 import { createPartStream, type PartStream } from './part-stream.ts';
 import { openSingleObject } from './single-object.ts';
 import type { Store } from './store.ts';
-import type { Uploads } from './uploads.ts';
+import { removeLeftovers, type Uploads } from './uploads.ts';
 
 /** Opens a new object, or goes on with the upload that a predecessor has begun. Nothing stands under its key before the commit. */
 export async function openDestination(
@@ -85,7 +85,10 @@ async function openMultipart(
   const partSize = partSizeOf(size, limits);
   if (partSize === null) throw new FileError('file_too_large', 'open', `${key}: no upload takes ${size} bytes`);
   const cut: UploadOptions = { key, size, partSize, signal };
-  const upload = (resume && (await resumeUpload(store, cut, resume))) ?? (await beginUpload(store, cut));
+  const resumed = resume && (await resumeUpload(store, cut, resume));
+  // What this transfer has begun before is of no use then. Where it may not be aborted, the bucket's lifecycle rule ends it.
+  if (!resumed) await removeLeftovers(store, uploads, key, { transferId, resume, signal }).catch(() => {});
+  const upload = resumed ?? (await beginUpload(store, cut));
   uploads.add(transferId, upload.id);
   const write = partSize === chunkSize ? wholeParts(upload) : streamedParts(upload, cut, chunkSize);
 

@@ -31,7 +31,8 @@ export function createUploads(): Uploads {
   const byTransfer = new Map<string, string[]>();
   return {
     add(transferId, uploadId) {
-      byTransfer.set(transferId, [...(byTransfer.get(transferId) ?? []), uploadId]);
+      const known = byTransfer.get(transferId) ?? [];
+      if (!known.includes(uploadId)) byTransfer.set(transferId, [...known, uploadId]);
       const [oldest] = byTransfer.keys();
       if (byTransfer.size > MAX_TRANSFERS) byTransfer.delete(oldest as string);
     },

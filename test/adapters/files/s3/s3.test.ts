@@ -167,7 +167,8 @@ describe('finds', () => {
 
   test('more entries of a folder than one answer holds', async () => {
     const many = endpoint();
-    await Promise.all(Array.from({ length: 1_005 }, (_, index) => put(`many/${index}`, Buffer.from('1'))));
+    const names = Array.from({ length: 1_005 }, (_, index) => `many/${index}`);
+    while (names.length > 0) await Promise.all(names.splice(0, 40).map((name) => put(name, Buffer.from('1'))));
     expect(await many.list('many', never)).toHaveLength(1_005);
   });
 });
@@ -396,6 +397,15 @@ describe('goes on', () => {
     const successor = await over.openDestination('paged', options(size, { transferId, resume }));
     expect(successor.resumedFrom).toBe(1_005_000);
     await abandon(over, successor, 'paged', options(size, { transferId }));
+  });
+
+  test('with nothing where the source is another one now, and ends what was begun', async () => {
+    const { file, transferId, over } = await interrupted('begun-twice');
+    await file.close();
+    const anew = await over.openDestination('begun-twice', options(content.length, { transferId }));
+    expect(anew.resumedFrom).toBe(0);
+    expect(server.uploads('bucket')).toHaveLength(1);
+    await finish('begun-twice', anew);
   });
 
   test('in another process, whose clean-up leaves the uploads of others alone', async () => {
