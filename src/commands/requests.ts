@@ -40,7 +40,8 @@ const metadata = z.preprocess(
       text.min(1).max(METADATA_VALUE_CHARACTERS),
       text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`),
     )
-    .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`),
+    .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`)
+    .meta({ maxProperties: METADATA_KEYS }),
 );
 
 /** Body of POST /v1/transfers. */

@@ -5,6 +5,7 @@ import { type FastifyPluginAsyncZod, jsonSchemaTransform, jsonSchemaTransformObj
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
 import { OPEN, responses } from './documentation.ts';
+import { transferBody } from './transfers/schemas.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events; what the API shows is a view of it.
@@ -115,6 +116,8 @@ function tidy(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
     }
   }
   dropUnused(document);
+  // Zod leaves the examples of a request out where reading it changes anything, such as by a default.
+  Object.assign(document.components?.schemas?.TransferRequestInput ?? {}, { examples: transferBody.meta()?.examples });
   return JSON.parse(JSON.stringify(document), (key, value) => (isSafeIntegerLimit(key, value) ? undefined : value));
 }
 
