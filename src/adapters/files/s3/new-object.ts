@@ -5,7 +5,7 @@ import type { Store } from './store.ts';
 
 /**
  * Throws `destination_exists` where an object has the key. Not every server knows `If-None-Match` of a write, above
- * all when completing an upload (Ceph up to 18, Swift), so that a look comes before the condition, never in place of it.
+ * all when completing an upload (Ceph 16, Swift), so that a look comes before the condition, never in place of it.
  */
 export async function refuseExisting(store: Store, key: string, step: FileStep, signal: AbortSignal): Promise<void> {
   try {
