@@ -1,6 +1,6 @@
 import { FileError } from '../../adapters/files/port.ts';
 import { onSide } from './failure.ts';
-import type { Move, Moved } from './move.ts';
+import type { Move, Moved } from './move-state.ts';
 
 /**
  * Whether a predecessor that was about to commit has done so: the destination is read back, and is what

@@ -1,5 +1,38 @@
-import type { FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
+import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
+import type { AttemptFigures, Verification } from '../../domain/transfer.ts';
 import type { Hasher } from './hasher.ts';
+import type { SlotPool } from './slots.ts';
+
+export interface Place {
+  endpoint: FileEndpoint;
+  path: string;
+}
+
+export interface Move {
+  transferId: string;
+  claimId: string;
+  source: Place;
+  destination: Place;
+  overwrite: boolean;
+  /** What the claim before this one saved; null at the first. */
+  record: ResumeRecord | null;
+  /** Live, for whoever watches. */
+  figures: AttemptFigures;
+  slots: SlotPool;
+  /** A hasher for a file of so many bytes. */
+  createHasher(size: number): Hasher;
+  /** Keeps the record for a successor and renews the lease; false where the claim is lost. */
+  save(record: ResumeRecord): Promise<boolean>;
+  /** Told of bytes that the destination has acknowledged. */
+  moved(bytes: number): void;
+  signal: AbortSignal;
+}
+
+export interface Moved {
+  bytes: number;
+  sha256: string;
+  verification: Verification;
+}
 
 /** What a successor needs to go on, or to find out that all was done: kept in the to-do row while the file moves. */
 export interface ResumeRecord {

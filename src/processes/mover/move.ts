@@ -1,48 +1,24 @@
 import pRetry from 'p-retry';
-import type { CommitProof, DestinationFile, FileEndpoint, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
+import type { CommitProof, DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
 import type { AttemptFigures, Verification } from '../../domain/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
-import type { Hasher } from './hasher.ts';
-import { chunkCount, decodeCrcs, deliveredBytes, encodeCrcs, type MoveState, type ResumeRecord } from './move-state.ts';
+import {
+  chunkCount,
+  decodeCrcs,
+  deliveredBytes,
+  encodeCrcs,
+  type Move,
+  type Moved,
+  type MoveState,
+  type ResumeRecord,
+} from './move-state.ts';
 import { pump } from './pump.ts';
-import type { SlotPool } from './slots.ts';
 
 /** A connection that breaks in the middle is made anew this often before the attempt fails. */
 const RECONNECTS = 3;
 const RECONNECT_MS = 500;
 const SAVE_EVERY_MS = 2_000;
-
-export interface Place {
-  endpoint: FileEndpoint;
-  path: string;
-}
-
-export interface Move {
-  transferId: string;
-  claimId: string;
-  source: Place;
-  destination: Place;
-  overwrite: boolean;
-  /** What the claim before this one saved; null at the first. */
-  record: ResumeRecord | null;
-  /** Live, for whoever watches. */
-  figures: AttemptFigures;
-  slots: SlotPool;
-  /** A hasher for a file of so many bytes. */
-  createHasher(size: number): Hasher;
-  /** Keeps the record for a successor and renews the lease; false where the claim is lost. */
-  save(record: ResumeRecord): Promise<boolean>;
-  /** Told of bytes that the destination has acknowledged. */
-  moved(bytes: number): void;
-  signal: AbortSignal;
-}
-
-export interface Moved {
-  bytes: number;
-  sha256: string;
-  verification: Verification;
-}
 
 /**
  * Moves one file, verified, from where the record says that a predecessor was. A connection that breaks
@@ -89,7 +65,7 @@ async function connectAndMove(move: Move, progress: Progress, speed: Speedometer
   if (done) return done;
   const source = await onSide('source', () => move.source.endpoint.openSource(move.source.path, move.signal));
   try {
-    startAnewIfChanged(progress, source);
+    await startAnewIfChanged(move, progress, source);
     const destination = await openDestination(move, progress, source);
     try {
       return await moveOpened(move, progress, source, destination, speed);
@@ -101,12 +77,18 @@ async function connectAndMove(move: Move, progress: Progress, speed: Speedometer
   }
 }
 
-/** What a predecessor had is of use only while the source is the same. */
-function startAnewIfChanged(progress: Progress, source: SourceFile): void {
+/** What a predecessor had is of use only while the source is the same; else it is removed. */
+async function startAnewIfChanged(move: Move, progress: Progress, source: SourceFile): Promise<void> {
   const { state } = progress;
   const { size, version } = source.identity;
   if (state && state.source.size === size && state.source.version === version) return;
   state?.hasher.close();
+  if (progress.destination) {
+    const { endpoint, path } = move.destination;
+    const leftovers = { transferId: move.transferId, resume: progress.destination, signal: move.signal };
+    // What can't be removed now is removed when the transfer has ended.
+    await endpoint.removeLeftovers(path, leftovers).catch(() => undefined);
+  }
   Object.assign(progress, { state: null, destination: null, committing: null });
 }
 
