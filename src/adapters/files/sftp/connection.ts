@@ -1,11 +1,13 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { connectionError, fileError, type SshError } from './errors.ts';
+import { takeFastPath } from './fast-path/fast-path.ts';
+import { connectReceiving } from './fast-path/receive.ts';
 import { distrust, fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 
@@ -26,6 +28,8 @@ export interface Target {
   settings: SftpSettings;
   credentials: SftpCredentials;
   timeouts: SftpTimeouts;
+  /** Moves bytes around ssh2 where it can: see `takeFastPath`. */
+  fastPath: boolean;
 }
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
@@ -66,18 +70,21 @@ interface Session {
 }
 
 /** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */
-export async function openConnection({ settings, credentials, timeouts }: Target): Promise<Connection> {
-  const socket = await dial(settings, timeouts.connectMs);
-  const session = await handshake(socket, settings, timeouts.connectMs, signIn(credentials), (fingerprint) => {
+export async function openConnection({ settings, credentials, timeouts, fastPath }: Target): Promise<Connection> {
+  const receiving = connectReceiving(tcpOptions(settings));
+  await connected(receiving.socket, settings, timeouts.connectMs);
+  const session = await handshake(receiving.socket, settings, timeouts.connectMs, signIn(credentials), (fingerprint) => {
     const reason = distrust(fingerprint, settings.host_key_sha256);
     return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
   });
+  if (fastPath) takeFastPath(session.ssh, session.sftp, receiving);
   return attend(session, timeouts.stallMs);
 }
 
 /** The fingerprint of the host key that a server presents, without any attempt to sign in. Throws FileError. */
 export async function presentedHostKey(settings: SftpSettings, timeoutMs: number, signal: AbortSignal): Promise<string> {
-  const socket = await dial(settings, timeoutMs, signal);
+  const socket = connect(tcpOptions(settings));
+  await connected(socket, settings, timeoutMs, signal);
   const seen = new FileError('host_key_mismatch', 'connect', 'The host key is all that was asked for');
   let presented = '';
   const shake = handshake(socket, settings, timeoutMs, {}, (fingerprint) => {
@@ -94,13 +101,15 @@ export async function presentedHostKey(settings: SftpSettings, timeoutMs: number
   return presented;
 }
 
-/** Opens the TCP connection. Nagle's algorithm would hold every small request back for a round trip. */
-async function dial({ host, port }: SftpSettings, timeoutMs: number, signal?: AbortSignal): Promise<Socket> {
-  const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 });
+/** Nagle's algorithm would hold every small request back for a round trip. */
+function tcpOptions({ host, port }: SftpSettings): TcpNetConnectOpts {
+  return { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 };
+}
+
+async function connected(socket: Socket, { host, port }: SftpSettings, timeoutMs: number, signal?: AbortSignal): Promise<void> {
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     await once(socket, 'connect', { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
-    return socket;
   } catch (error) {
     socket.on('error', () => {}).destroy();
     if (signal?.aborted) throw abortError(signal, 'connect');
@@ -185,6 +194,7 @@ function attend(session: Session, stallMs: number): Connection {
   const listeners: (() => void)[] = [];
   let lost: SshError | null = null;
   let lastByteAt = 0;
+  let bytesSeen = 0;
   let roundTripMs = session.openedInMs / ROUND_TRIPS_TO_OPEN;
 
   function lose(error: SshError): void {
@@ -197,14 +207,13 @@ function attend(session: Session, stallMs: number): Connection {
   }
 
   function checkForStall(): void {
+    if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
+    bytesSeen = socket.bytesRead;
     if (unanswered.size === 0 || performance.now() - lastByteAt < stallMs) return;
     lose(Object.assign(new Error(`no byte came from the server for ${stallMs / 1000} s`), { code: 'ESTALLED' }));
   }
 
   const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
-  socket.on('data', () => {
-    lastByteAt = performance.now();
-  });
   widenReceiveWindow(sftp, socket);
   ssh.on('error', (error) => lose(connectionError(error)));
   ssh.on('close', () => lose(new Error('the server closed the connection')));

@@ -13,6 +13,8 @@ export interface SftpEndpointOptions {
   credentials: SftpCredentials;
   maxConnections: number;
   timeouts?: Partial<SftpTimeouts>;
+  /** Off, ssh2 moves the bytes by itself; on by default. */
+  fastPath?: boolean;
 }
 
 const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000, trustMs: 5_000 };
@@ -20,9 +22,10 @@ const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_
 const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
 
 /** One SFTP server as a FileEndpoint, with its connections kept warm for a minute. */
-export function createSftpEndpoint({ settings, credentials, maxConnections, timeouts: given }: SftpEndpointOptions): FileEndpoint {
-  const timeouts = { ...TIMEOUTS, ...given };
-  const pool = createPool(() => openConnection({ settings, credentials, timeouts }), maxConnections, timeouts);
+export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
+  const { settings, credentials, maxConnections, fastPath = true } = options;
+  const timeouts = { ...TIMEOUTS, ...options.timeouts };
+  const pool = createPool(() => openConnection({ settings, credentials, timeouts, fastPath }), maxConnections, timeouts);
   return {
     connections: async () => pool.size,
     openSource: (path, signal) => openSource(pool, path, signal),

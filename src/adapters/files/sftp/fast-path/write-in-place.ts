@@ -1,0 +1,142 @@
+import { randomBytes } from 'node:crypto';
+import { encryptsInPlace, type Inside } from './inside.ts';
+
+const WRITE = 6;
+const CHANNEL_DATA = 94;
+/** Of an SSH packet before its data: length, length of the padding, type, channel, length of the data. */
+const PACKET_HEAD_BYTES = 14;
+const TAG_BYTES = 16;
+const BLOCK_BYTES = 16;
+const LEAST_PADDING = 4;
+const PADDING = randomBytes(LEAST_PADDING + BLOCK_BYTES);
+/** Of what is encrypted for one packet besides the data, at most. */
+const OVERHEAD_BYTES = PACKET_HEAD_BYTES + PADDING.length + TAG_BYTES;
+/** The longest packet that every server takes. */
+const PACKET_BYTES = 32 << 10;
+const ARENA_BYTES = 320 << 10;
+const MAX_SPARE = 8;
+
+interface Write {
+  handle: Buffer;
+  data: Buffer;
+  position: number;
+  done: (error?: Error) => void;
+  /** The message before its data; null as long as nothing of it was sent. */
+  head: Buffer | null;
+  sent: number;
+}
+
+/** Memory that is encrypted in and sent from; all connections of a thread use the same. */
+const spare: Buffer[] = [];
+
+/**
+ * Builds, encrypts and sends what is written in one place and at once, where ssh2 copies it three times and
+ * calls the system for every packet. What the channel's window has no room for is not copied but waits.
+ */
+export function writeInPlace({ protocol, sftp, socket }: Inside): void {
+  const { outgoing } = sftp;
+  const handlers = protocol._handlers;
+  const adjusted = handlers.CHANNEL_WINDOW_ADJUST;
+  const waiting: Write[] = [];
+
+  sftp.write = (handle, buffer, offset, length, position, done) => {
+    const data = buffer.subarray(offset, offset + length);
+    waiting.push({ handle, data, position, done, head: null, sent: 0 });
+    sendAll();
+  };
+
+  // A message that was begun must end before ssh2 sends the next. While it has not, the window is empty: so
+  // nothing of ssh2's own goes out meanwhile.
+  handlers.CHANNEL_WINDOW_ADJUST = (from, recipient, bytes) => {
+    const begun = recipient === sftp.incoming.id && waiting[0]?.head ? waiting[0] : null;
+    if (begun) {
+      outgoing.window += bytes;
+      send(begun);
+    }
+    adjusted(from, recipient, begun ? 0 : bytes);
+    sendAll();
+  };
+
+  function sendAll(): void {
+    while (waiting[0] && outgoing.window > 0 && outgoing.state === 'open' && socket.writable) send(waiting[0]);
+  }
+
+  /** Sends as much of a message as the window takes. */
+  function send(write: Write): void {
+    write.head ??= begin(write);
+    const size = write.head.length + write.data.length;
+    while (write.sent < size && outgoing.window > 0) {
+      if (encryptsInPlace(protocol)) sendEncrypted(write, write.head, size);
+      else sendPlain(write, write.head, size);
+    }
+    if (write.sent === size) waiting.shift();
+  }
+
+  function begin({ handle, data, position, done }: Write): Buffer {
+    sftp._writeReqid = (sftp._writeReqid + 1) >>> 0;
+    sftp._requests[sftp._writeReqid] = { cb: done };
+    const head = Buffer.allocUnsafe(25 + handle.length);
+    head.writeUInt32BE(head.length - 4 + data.length, 0);
+    head[4] = WRITE;
+    head.writeUInt32BE(sftp._writeReqid, 5);
+    head.writeUInt32BE(handle.length, 9);
+    head.set(handle, 13);
+    head.writeBigUInt64BE(BigInt(position), 13 + handle.length);
+    head.writeUInt32BE(data.length, 21 + handle.length);
+    return head;
+  }
+
+  /** Takes the next bytes of a message, which are in its head or its data, out of the window. */
+  function take({ data, sent }: Write, head: Buffer, bytes: number, target: Buffer, at: number): void {
+    const ofHead = Math.min(bytes, Math.max(head.length - sent, 0));
+    if (ofHead > 0) target.set(head.subarray(sent, sent + ofHead), at);
+    const from = sent + ofHead - head.length;
+    target.set(data.subarray(from, from + bytes - ofHead), at + ofHead);
+    outgoing.window -= bytes;
+  }
+
+  function sendEncrypted(write: Write, head: Buffer, size: number): void {
+    const arena = spare.pop() ?? Buffer.allocUnsafeSlow(ARENA_BYTES);
+    let end = 0;
+    while (write.sent < size && outgoing.window > 0) {
+      const bytes = Math.min(size - write.sent, outgoing.window, outgoing.packetSize, PACKET_BYTES);
+      if (end + bytes + OVERHEAD_BYTES > arena.length) break;
+      take(write, head, bytes, arena, end + PACKET_HEAD_BYTES);
+      write.sent += bytes;
+      end += encrypt(arena, end, bytes);
+    }
+    let held = true;
+    const release = () => {
+      if (held && spare.length < MAX_SPARE) spare.push(arena);
+      held = false;
+    };
+    socket.write(arena.subarray(0, end), release);
+    // What the system has taken at once is free at once.
+    if (socket.writableLength === 0) release();
+  }
+
+  /** Makes an encrypted packet of the data that lies in the arena. Returns its size. */
+  function encrypt(arena: Buffer, start: number, bytes: number): number {
+    const unpadded = PACKET_HEAD_BYTES - 4 + bytes;
+    let padding = BLOCK_BYTES - (unpadded % BLOCK_BYTES);
+    if (padding < LEAST_PADDING) padding += BLOCK_BYTES;
+    const size = 4 + unpadded + padding;
+    arena.writeUInt32BE(size - 4, start);
+    arena[start + 4] = padding;
+    arena[start + 5] = CHANNEL_DATA;
+    arena.writeUInt32BE(outgoing.id, start + 6);
+    arena.writeUInt32BE(bytes, start + 10);
+    arena.set(PADDING.subarray(0, padding), start + PACKET_HEAD_BYTES + bytes);
+    const { _cipher: cipher } = protocol;
+    cipher._instance?.encrypt(arena.subarray(start, start + size + TAG_BYTES));
+    cipher.outSeqno = (cipher.outSeqno + 1) >>> 0;
+    return size + TAG_BYTES;
+  }
+
+  function sendPlain(write: Write, head: Buffer, size: number): void {
+    const piece = Buffer.allocUnsafe(Math.min(size - write.sent, outgoing.window, outgoing.packetSize));
+    take(write, head, piece.length, piece, 0);
+    write.sent += piece.length;
+    protocol.channelData(outgoing.id, piece);
+  }
+}
