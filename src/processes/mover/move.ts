@@ -135,24 +135,22 @@ async function moveOpened(
   // A file of one chunk is sent again as fast as it is resumed.
   const resumable = chunkCount(state) > 1;
   if (resumable) await saver.saveNow();
-  try {
-    await pump({
-      state,
-      source,
-      destination,
-      slots: move.slots,
-      signal: move.signal,
-      onDelivered(bytes) {
-        move.figures.transferred_bytes = deliveredBytes(state);
-        speed.count(bytes);
-        move.moved(bytes);
-        saver.saveSoon();
-      },
-    });
-  } catch (error) {
-    if (resumable) await saver.saveNow().catch(() => undefined);
-    throw error;
-  }
+  await pump({
+    state,
+    source,
+    destination,
+    slots: move.slots,
+    signal: move.signal,
+    onDelivered(bytes) {
+      move.figures.transferred_bytes = deliveredBytes(state);
+      speed.count(bytes);
+      move.moved(bytes);
+      saver.saveSoon();
+    },
+    async onBroken() {
+      if (resumable) await saver.saveNow().catch(() => undefined);
+    },
+  });
   await checkUnchanged(source, state);
   move.signal.throwIfAborted();
   progress.committing ??= { size, sha256: await state.hasher.digest() };

@@ -14,6 +14,8 @@ export interface Pump {
   signal: AbortSignal;
   /** Told after every chunk that the destination has acknowledged. */
   onDelivered(bytes: number): void;
+  /** Told of an error while both sides are still open: what is delivered by then can be saved. Never rejects. */
+  onBroken(): Promise<void>;
 }
 
 /**
@@ -22,7 +24,7 @@ export interface Pump {
  * process has not hashed it yet, and held against its CRC-32. Throws AttemptError at the first error of
  * a side, with both sides closed; `state` then says how far it came.
  */
-export async function pump({ state, source, destination, slots, signal, onDelivered }: Pump): Promise<void> {
+export async function pump({ state, source, destination, slots, signal, onDelivered, onBroken }: Pump): Promise<void> {
   const { chunkSize, crcs } = state;
   const chunks = chunkCount(state);
   const delivered = new Set<number>();
@@ -104,6 +106,7 @@ export async function pump({ state, source, destination, slots, signal, onDelive
     }
     await Promise.all(underWay);
   } catch (error) {
+    await onBroken();
     // What is still under way must not change the state behind the back of whoever goes on with it.
     await Promise.allSettled([source.close(), destination.close()]);
     await Promise.allSettled(underWay);
