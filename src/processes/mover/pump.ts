@@ -34,6 +34,7 @@ export async function pump({ state, source, destination, slots, signal, onDelive
   const firstToHash = state.hashed;
   const firstToWrite = state.delivered;
   let hashing: Promise<unknown> = Promise.resolve();
+  let outdated = false;
 
   /** Its turns are taken in the order of the calls. */
   async function moveChunk(chunk: number, slot: Slot): Promise<void> {
@@ -47,7 +48,7 @@ export async function pump({ state, source, destination, slots, signal, onDelive
     slot.release();
     const failed = settled.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
-    if (chunk < firstToWrite) return;
+    if (chunk < firstToWrite || outdated) return;
     delivered.add(chunk);
     while (delivered.delete(state.delivered)) state.delivered++;
     onDelivered(buffer.length);
@@ -71,6 +72,9 @@ export async function pump({ state, source, destination, slots, signal, onDelive
   function keepCrc(chunk: number, crc: number): void {
     const before = crcs[chunk];
     if (before !== undefined && before !== crc) {
+      // What the destination has of the old content is of no use to whoever tries again.
+      outdated = true;
+      state.delivered = 0;
       const message = `Bytes ${chunk * chunkSize} and on of the source are not what they were when they were first read`;
       throw new AttemptError({ code: 'source_changed', message, phase: 'read' });
     }
