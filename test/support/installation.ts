@@ -50,7 +50,7 @@ export async function configureSftp(
   changes: Record<string, unknown> = {},
 ): Promise<string> {
   const { host, port, username, privateKey, hostKeySha256, root } = server;
-  const request = endpointRequest.parse({
+  return configureEndpoint(installation, {
     name,
     protocol: 'sftp',
     host,
@@ -61,7 +61,11 @@ export async function configureSftp(
     host_key_sha256: hostKeySha256,
     ...changes,
   });
-  return (await saveEndpoint(installation.commands, request, ENDPOINT_CAUSE)).endpointId;
+}
+
+/** Configures an endpoint as a request gives it, and gives its id. */
+export async function configureEndpoint(installation: Installation, request: Record<string, unknown>): Promise<string> {
+  return (await saveEndpoint(installation.commands, endpointRequest.parse(request), ENDPOINT_CAUSE)).endpointId;
 }
 
 /** Creates a transfer and gives its id. */

@@ -1,0 +1,191 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import {
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
+import type { CommitProof } from '../../src/adapters/files/port.ts';
+import type { Protocol } from '../../src/domain/endpoint.ts';
+import { startAzurite, whyNoAzurite } from './azurite.ts';
+import { startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
+import { startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
+import { type S3Server, startS3Server } from './s3-server/server.ts';
+import { startSftpServer, whyNoSftpServer } from './sftp-server.ts';
+
+/** A real server of one protocol, and what a test does with its files behind the service's back. Names may have folders. */
+export interface TestEndpoint {
+  /** What it is configured by; the test names it. */
+  request: Record<string, unknown>;
+  put(name: string, content: Buffer): Promise<void>;
+  /** null where there is no such file. */
+  read(name: string): Promise<Readable | null>;
+  /** What every write of a file changes, even one of the same bytes. */
+  stamp(name: string): Promise<string>;
+  /** All that is there below a folder: files, parts under temporary names, begun uploads, blobs with nothing but staged blocks. */
+  names(folder: string): Promise<string[]>;
+  /** Where its files lie on this machine; null where it keeps them another way. */
+  root: string | null;
+  stop(): Promise<void>;
+}
+
+export interface EndpointKind {
+  protocol: Protocol;
+  /** null where its server can run here. */
+  whyNot: string | null;
+  /** What a destination of this kind compares: of a file sent in one piece, and of one in several. */
+  compares: Record<'whole' | 'parts', CommitProof['destinationChecksum']>;
+  start(): Promise<TestEndpoint>;
+}
+
+export const ENDPOINT_KINDS = {
+  sftp: { protocol: 'sftp', whyNot: await whyNoSftpServer(), compares: { whole: 'none', parts: 'none' }, start: startSftp },
+  ftps: { protocol: 'ftps', whyNot: await whyNoFtpsServer('proftpd'), compares: { whole: 'none', parts: 'none' }, start: startFtps },
+  's3-ceph': { protocol: 's3', whyNot: await whyNoRadosgw(), compares: { whole: 'md5', parts: 'md5' }, start: startCeph },
+  's3-strict': {
+    protocol: 's3',
+    whyNot: null,
+    compares: { whole: 'md5', parts: 'crc32' },
+    start: async () => strictS3Endpoint(await startS3Server()),
+  },
+  azure: { protocol: 'azure', whyNot: await whyNoAzurite(), compares: { whole: 'md5', parts: 'md5' }, start: () => startAzure() },
+} as const satisfies Record<string, EndpointKind>;
+
+export type EndpointName = keyof typeof ENDPOINT_KINDS;
+export const ENDPOINT_NAMES = Object.keys(ENDPOINT_KINDS) as EndpointName[];
+
+/** How a transfer names a file of an endpoint that is configured under the name of its kind. */
+export function uriOf(endpoint: EndpointName, name: string): string {
+  return `${ENDPOINT_KINDS[endpoint].protocol}://${endpoint}/${name.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+async function startSftp(): Promise<TestEndpoint> {
+  const server = await startSftpServer();
+  const { host, port, username, privateKey, hostKeySha256, root } = server;
+  const request = { protocol: 'sftp', host, port, base_path: root, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
+  return { request, ...filesIn(root), stop: server.stop };
+}
+
+async function startFtps(): Promise<TestEndpoint> {
+  const server = await startFtpsServer({ kind: 'proftpd', tls: 'explicit' });
+  const { host, port, username, password, caPem, root } = server;
+  const request = { protocol: 'ftps', host, port, base_path: server.remotePath(''), username, password, ca_pem: caPem };
+  return { request, ...filesIn(root), stop: server.stop };
+}
+
+function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
+  const at = (name: string) => join(root, name);
+  return {
+    root,
+    async put(name, content) {
+      await mkdir(dirname(at(name)), { recursive: true });
+      await writeFile(at(name), content);
+    },
+    read: async (name) => (existsSync(at(name)) ? createReadStream(at(name), { highWaterMark: 1 << 20 }) : null),
+    async stamp(name) {
+      const { ino, mtimeNs } = await stat(at(name), { bigint: true });
+      return `${ino} ${mtimeNs}`;
+    },
+    async names(folder) {
+      if (!existsSync(at(folder))) return [];
+      const entries = await readdir(at(folder), { recursive: true, withFileTypes: true });
+      return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
+    },
+  };
+}
+
+async function startCeph(): Promise<TestEndpoint> {
+  const server = await startRadosgw();
+  await server.createBucket('bucket');
+  return s3Endpoint(server);
+}
+
+export function strictS3Endpoint(server: S3Server): TestEndpoint {
+  server.createBucket('bucket');
+  return s3Endpoint(server);
+}
+
+interface AnyS3Server {
+  endpointUrl: string;
+  region: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  stop(): Promise<void>;
+}
+
+function s3Endpoint({ endpointUrl, region, accessKeyId, secretAccessKey, stop }: AnyS3Server): TestEndpoint {
+  const s3 = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  const Bucket = 'bucket';
+  return {
+    request: {
+      protocol: 's3',
+      bucket: Bucket,
+      region,
+      endpoint_url: endpointUrl,
+      force_path_style: true,
+      access_key_id: accessKeyId,
+      secret_access_key: secretAccessKey,
+    },
+    root: null,
+    async put(name, content) {
+      await s3.send(new PutObjectCommand({ Bucket, Key: name, Body: content }));
+    },
+    async read(name) {
+      try {
+        const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: name }));
+        return Body as Readable;
+      } catch (error) {
+        if ((error as Error).name === 'NoSuchKey') return null;
+        throw error;
+      }
+    },
+    async stamp(name) {
+      const { ETag, LastModified } = await s3.send(new HeadObjectCommand({ Bucket, Key: name }));
+      return `${ETag} ${LastModified?.toISOString()}`;
+    },
+    async names(folder) {
+      const found: string[] = [];
+      for await (const { Contents = [] } of paginateListObjectsV2({ client: s3 }, { Bucket, Prefix: `${folder}/` }))
+        found.push(...Contents.map(({ Key }) => Key as string));
+      const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket, Prefix: `${folder}/` }));
+      return [...found, ...Uploads.map(({ Key, UploadId }) => `${Key} (upload ${UploadId})`)];
+    },
+    async stop() {
+      s3.destroy();
+      await stop();
+    },
+  };
+}
+
+async function startAzure(): Promise<TestEndpoint> {
+  const { endpointUrl, account, accountKey, createContainer, stop } = await startAzurite();
+  await createContainer('container');
+  const credential = new StorageSharedKeyCredential(account, accountKey);
+  const container = new BlobServiceClient(endpointUrl, credential).getContainerClient('container');
+  return {
+    request: { protocol: 'azure', account, container: 'container', endpoint_url: endpointUrl, account_key: accountKey },
+    root: null,
+    async put(name, content) {
+      await container.getBlockBlobClient(name).uploadData(content);
+    },
+    async read(name) {
+      const blob = container.getBlobClient(name);
+      return (await blob.exists()) ? ((await blob.download()).readableStreamBody as Readable) : null;
+    },
+    async stamp(name) {
+      return String((await container.getBlobClient(name).getProperties()).etag);
+    },
+    async names(folder) {
+      const found: string[] = [];
+      for await (const { name } of container.listBlobsFlat({ prefix: `${folder}/`, includeUncommitedBlobs: true })) found.push(name);
+      return found;
+    },
+    stop,
+  };
+}

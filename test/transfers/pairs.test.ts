@@ -1,0 +1,129 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type TestEndpoint, uriOf } from '../support/endpoints.ts';
+import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { storyOf, untilCleanedUp } from '../support/transfers.ts';
+
+const KiB = 1 << 10;
+const MiB = 1 << 20;
+/** All adapters but FTPS move chunks of 8 MiB, FTPS of 4 MiB. */
+const CHUNK = 8 * MiB;
+const FILES = [0, 1, 10 * KiB, CHUNK, CHUNK + 1].map((size) => ({ name: `${size} bytes`, content: randomBytes(size) }));
+const NAMES = [
+  'two words.txt',
+  'Übergröße 文件 🚚.csv',
+  'cafe\u0301.txt',
+  '100%.txt',
+  '100%25.txt',
+  'a#b?c.txt',
+  'a+b c&d=e;f.txt',
+  `'quoted' "twice" $(x) *.txt`,
+];
+const PAIRS = ENDPOINT_NAMES.flatMap((from) => ENDPOINT_NAMES.map((to) => ({ from, to })));
+
+function whyNot(...names: EndpointName[]): string | null {
+  return names.map((name) => ENDPOINT_KINDS[name].whyNot).find((reason) => reason !== null) ?? null;
+}
+
+/** A test of endpoints, skipped with the reason in its name where the server of one can't be had. */
+function testBetween(from: EndpointName, to: EndpointName, name: string, run: () => Promise<void>): void {
+  const reason = whyNot(from, to);
+  test.skipIf(reason)(reason ? `${name} (skipped: ${reason})` : name, { timeout: 90_000 }, run);
+}
+
+describeWithPostgres('files between every two protocols', () => {
+  let installation: TestInstallation;
+  let roles: RunningRoles;
+  const endpoints = new Map<EndpointName, TestEndpoint>();
+  const stamps = new Map<string, string>();
+  /** Transfers by their source and destination URI. */
+  const transfers = new Map<string, string>();
+
+  const endpointOf = (name: EndpointName) => endpoints.get(name) as TestEndpoint;
+  const folderOf = (from: EndpointName) => `from ${from}`;
+
+  beforeAll(async () => {
+    const available = ENDPOINT_NAMES.filter((name) => !whyNot(name));
+    installation = await openTestInstallation();
+    await Promise.all(available.map(async (name) => endpoints.set(name, await ENDPOINT_KINDS[name].start())));
+    roles = await startRoles(installation);
+    for (const [name, { request }] of endpoints) await configureEndpoint(installation, { ...request, name });
+    const sources = [...FILES, ...NAMES.map((name) => ({ name: `names/${name}`, content: Buffer.from(name) }))];
+    for (const [name, endpoint] of endpoints) {
+      for (const source of sources) {
+        await endpoint.put(`source/${source.name}`, source.content);
+        stamps.set(`${name}/${source.name}`, await endpoint.stamp(`source/${source.name}`));
+      }
+    }
+    // All at once; each test then waits for its own.
+    for (const { from, to } of PAIRS.filter((pair) => !whyNot(pair.from, pair.to))) {
+      for (const { name } of FILES) await begin(uriOf(from, `source/${name}`), uriOf(to, `${folderOf(from)}/${name}`));
+    }
+    for (const name of available) {
+      for (const file of NAMES) await begin(uriOf(name, `source/names/${file}`), uriOf(name, 'names/'));
+    }
+  });
+
+  afterAll(async () => {
+    await roles?.stop();
+    await Promise.all([installation?.close(), ...[...endpoints.values()].map((endpoint) => endpoint.stop())]);
+  });
+
+  async function begin(source: string, destination: string): Promise<void> {
+    transfers.set(`${source} ${destination}`, await submit(installation, source, destination));
+  }
+
+  async function ended(source: string, destination: string) {
+    const id = transfers.get(`${source} ${destination}`) as string;
+    const done = await untilStatus(installation, id, ['completed', 'failed'], 80);
+    expect(done, `${source} to ${destination}`).toMatchObject({ status: 'completed' });
+    expect(await storyOf(installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', 'completed']);
+    return done;
+  }
+
+  async function contentOf(endpoint: EndpointName, name: string): Promise<Buffer> {
+    const content = await endpointOf(endpoint).read(name);
+    if (!content) throw new Error(`${uriOf(endpoint, name)} is not there`);
+    return buffer(content);
+  }
+
+  for (const { from, to } of PAIRS) {
+    testBetween(from, to, `${from} to ${to}`, async () => {
+      for (const { name, content } of FILES) {
+        const target = `${folderOf(from)}/${name}`;
+        expect(await ended(uriOf(from, `source/${name}`), uriOf(to, target))).toMatchObject({
+          checksum_sha256: createHash('sha256').update(content).digest('hex'),
+          verification: {
+            size: true,
+            source_unchanged: true,
+            destination_checksum: ENDPOINT_KINDS[to].compares[content.length > CHUNK ? 'parts' : 'whole'],
+            read_back: false,
+            atomic_replace: true,
+          },
+          facts: { size_bytes: content.length, transferred_bytes: content.length, error: null, retry_count: 0 },
+        });
+        expect((await contentOf(to, target)).equals(content), target).toBe(true);
+        expect((await contentOf(from, `source/${name}`)).equals(content), `the source of ${target}`).toBe(true);
+        expect(await endpointOf(from).stamp(`source/${name}`)).toBe(stamps.get(`${from}/${name}`));
+      }
+      await untilCleanedUp(installation);
+      const names = await endpointOf(to).names(folderOf(from));
+      expect(names.sort()).toEqual(FILES.map(({ name }) => `${folderOf(from)}/${name}`).sort());
+    });
+  }
+
+  for (const endpoint of ENDPOINT_NAMES) {
+    testBetween(endpoint, endpoint, `names stay what they are, from and to ${endpoint}`, async () => {
+      for (const name of NAMES) {
+        const done = await ended(uriOf(endpoint, `source/names/${name}`), uriOf(endpoint, 'names/'));
+        expect(done.facts).toMatchObject({ file_name: name });
+        expect(String(await contentOf(endpoint, `names/${name}`))).toBe(name);
+      }
+      await untilCleanedUp(installation);
+      expect((await endpointOf(endpoint).names('names')).sort()).toEqual(NAMES.map((name) => `names/${name}`).sort());
+    });
+  }
+});
