@@ -10,6 +10,10 @@ import { dirname, join, relative } from 'node:path';
 
 const require = createRequire(import.meta.url);
 
+// Node 24's own ObjectWrap ends the process where memory is freed at a moment when no JavaScript runs. That of nan does not.
+const GUARD_OF_NODES_OBJECT_WRAP = 'SRC_NODE_OBJECT_WRAP_H_';
+const TRACE_OF_NODES_OBJECT_WRAP = 'RemoveEnvironmentCleanupHook';
+
 for (const step of [linkPostgresLibraries, buildSshCrypto]) {
   try {
     step();
@@ -44,7 +48,7 @@ function buildSshCrypto(): void {
     renameSync(fresh, library);
     say(`built ssh2's native crypto for Node ${process.version} in ${((Date.now() - started) / 1000).toFixed(1)} s`);
   } else {
-    rmSync(fresh, { force: true });
+    for (const file of [fresh, library]) rmSync(file, { force: true });
     say(`ssh2 runs without its native crypto, and slower: ${failure}`);
   }
 }
@@ -61,9 +65,9 @@ function compile(source: string, target: string): string | null {
       ...(process.platform === 'darwin' ? ['-bundle', '-undefined', 'dynamic_lookup'] : ['-shared']),
       ...['-D_FILE_OFFSET_BITS=64', '-DNODE_GYP_MODULE_NAME=sshcrypto', '-DBUILDING_NODE_EXTENSION'],
       ...['-DOPENSSL_API_COMPAT=0x10100000L', `-DREAL_OPENSSL_MAJOR=${process.versions.openssl.split('.')[0]}`],
-      ...['-I', headers, '-I', dirname(require.resolve('nan')), source, '-o', target],
+      ...['-I', headers, '-I', dirname(require.resolve('nan')), `-D${GUARD_OF_NODES_OBJECT_WRAP}`, '-x', 'c++', '-', '-o', target],
     ],
-    { encoding: 'utf8' },
+    { encoding: 'utf8', input: `#include <nan.h>\nusing Nan::ObjectWrap;\n#include "${source}"\n` },
   );
   if (error) return `no C++ compiler (${compiler}: ${error.message})`;
   return status === 0 ? null : firstError(stderr);
@@ -71,6 +75,7 @@ function compile(source: string, target: string): string | null {
 
 /** Asked of another process, because a library that was built for other headers may bring its process down. */
 function reasonNotToLoad(library: string): string | null {
+  if (existsSync(library) && readFileSync(library).includes(TRACE_OF_NODES_OBJECT_WRAP)) return 'it would end the process one day';
   const probe = spawnSync(process.execPath, ['-e', 'process.dlopen({ exports: {} }, process.argv[1])', library], { encoding: 'utf8' });
   return probe.status === 0 ? null : firstError(probe.stderr);
 }
