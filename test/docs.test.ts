@@ -1,0 +1,81 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
+import { PROBLEMS } from '../src/http/problems.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const DOCUMENTS = ['README.md', ...globSync('{docs,bench}/*.md', { cwd: ROOT })];
+
+describe.each(DOCUMENTS)('%s', (document) => {
+  it('links to files and headings that are there', () => {
+    const links = [...textOf(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string);
+    expect(links.filter((link) => isBroken(document, link))).toEqual([]);
+  });
+
+  it('names files of the project that are there', () => {
+    const named = [...textOf(document).matchAll(/`((?:src|test|bench|docs|scripts|bin)\/[\w./-]+)`/g)].map(([, path]) => path as string);
+    expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+});
+
+describe('docs/clients.md', () => {
+  it('has every error of a transfer, with what follows and what to do', () => {
+    const rows = Object.entries(TRANSFER_ERRORS).map(([code, { retryable, advice }]) => [`\`${code}\``, retryable ? 'yes' : 'no', advice]);
+    expect(tableUnder('docs/clients.md', 'Errors of transfers')).toEqual(rows);
+  });
+
+  it('has every error of a request, with its status and title', () => {
+    const rows = Object.entries(PROBLEMS).map(([code, { status, title }]) => [String(status), `\`${code}\``, title]);
+    expect(tableUnder('docs/clients.md', 'Errors of requests')).toEqual(rows);
+  });
+});
+
+describe('docs/operators.md', () => {
+  it('has every metric, and no other', () => {
+    const source = ['src/metrics.ts', 'src/http/metrics.ts'].map(textOf).join();
+    const names = [...source.matchAll(/'(waybill_\w+)'/g)].map(([, name]) => name as string);
+    const documented = tableUnder('docs/operators.md', 'Metrics').map(([name]) => name?.replaceAll('`', ''));
+    expect(documented.toSorted()).toEqual(names.toSorted());
+  });
+});
+
+function textOf(file: string): string {
+  return readFileSync(join(ROOT, file), 'utf8');
+}
+
+/** Links to elsewhere are not followed: a test needs no network. */
+function isBroken(document: string, link: string): boolean {
+  if (/^[a-z]+:/.test(link)) return false;
+  const [path, heading] = link.split('#');
+  const target = path ? relative(ROOT, join(ROOT, dirname(document), path)) : document;
+  if (!existsSync(join(ROOT, target))) return true;
+  return heading !== undefined && !headingsOf(target).includes(heading);
+}
+
+/** As GitHub names them. */
+function headingsOf(document: string): string[] {
+  const headings = textOf(document).matchAll(/^#{1,6} (.+)$/gm);
+  return [...headings].map(([, text]) =>
+    (text as string)
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+/** Cells of the last table of a section, without its two rows of headings. */
+function tableUnder(document: string, heading: string): string[][] {
+  const section =
+    textOf(document)
+      .split(/^## /m)
+      .find((text) => text.startsWith(`${heading}\n`)) ?? '';
+  const table = section.split('\n\n').findLast((block) => block.startsWith('| ')) ?? '';
+  const rows = table.trim().split('\n').slice(2);
+  return rows.map((row) =>
+    row
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
