@@ -51,6 +51,11 @@ export async function until<T>(what: string, condition: () => T | Promise<T>, se
   }
 }
 
+/** Waits until nothing is left to remove of transfers that have ended. Their servers have to run so long. */
+export async function untilCleanedUp({ sql }: Installation): Promise<void> {
+  await until('the clean-up of ended transfers', async () => (await sql`select from work.cleanups`).length === 0);
+}
+
 /** Lets the leases of all claims run out now, by Postgres's clock, as half a minute without their movers would. */
 export async function expireLeases({ sql }: Installation): Promise<void> {
   await sql`update work.transfer_jobs set lease_until = now() - interval '1 second' where claim_id is not null`;

@@ -15,7 +15,7 @@ import {
 } from '../support/installation.ts';
 import { type RunningRoles, type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers, filesBelow, storyOf, until } from '../support/transfers.ts';
+import { describeTransfers, filesBelow, storyOf, until, untilCleanedUp } from '../support/transfers.ts';
 
 const CANCELLED_EACH = 50;
 const LET_BE = 50;
@@ -94,7 +94,7 @@ await describeTransfers('cancelling while movers start', () => {
       expect(await findTransfer(installation.sql, 'acc_default', id)).toMatchObject({ transfer: await transferInLog(installation, id) });
     }
     await until('no row is left to do', async () => (await installation.sql`select from work.transfer_jobs`).length === 0);
-    await until('the clean-up', async () => (await installation.sql`select from work.cleanups`).length === 0);
+    await untilCleanedUp(installation);
     expect((await filesBelow(beta.root)).filter((name) => name.endsWith('.part'))).toEqual([]);
   }, 120_000);
 

@@ -11,7 +11,7 @@ import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { type SshSignInServer, startSshSignInServer } from '../support/ssh-sign-in-server.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, filesBelow, historyOf, sha256Of, storyOf, until } from '../support/transfers.ts';
+import { describeTransfers, filesBelow, historyOf, sha256Of, storyOf, until, untilCleanedUp } from '../support/transfers.ts';
 
 const ONE_ATTEMPT = ['created', 'queued: admitted', 'in_progress', 'failed'];
 const PINNED_TO_ANOTHER = `SHA256:${'A'.repeat(43)}`;
@@ -232,13 +232,14 @@ await describeTransfers('transfers that fail', () => {
     expect(done).toMatchObject({ status: 'completed', checksum_sha256: await sha256Of(join(server.root, 'interrupted')) });
     expect(done.facts.retry_count).toBeGreaterThan(0);
     expect(await sha256Of(join(alpha.root, 'interrupted'))).toBe(await sha256Of(join(server.root, 'interrupted')));
+    await untilCleanedUp(installation);
     expect(await filesBelow(server.root)).toEqual(['interrupted']);
     await proxy.close();
     await server.stop();
   });
 
   test('nothing is left behind at the destination', async () => {
-    await until('the clean-up of ended transfers', async () => (await installation.sql`select from work.cleanups`).length === 0);
+    await untilCleanedUp(installation);
     expect((await filesBelow(beta.root)).toSorted()).toEqual(['growing', 'no-folder']);
     expect(await filesBelow(readOnly.root)).toEqual([]);
   });

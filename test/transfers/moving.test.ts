@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers, filesBelow, sha256Of, storyOf, until } from '../support/transfers.ts';
+import { describeTransfers, filesBelow, sha256Of, storyOf, untilCleanedUp } from '../support/transfers.ts';
 
 const MiB = 1 << 20;
 const ONCE = ['created', 'queued: admitted', 'in_progress', 'completed'];
@@ -168,7 +168,7 @@ await describeTransfers('files between two SFTP servers', () => {
   });
 
   test('nothing but whole files is left behind', async () => {
-    await until('the clean-up of ended transfers', async () => (await installation.sql`select from work.cleanups`).length === 0);
+    await untilCleanedUp(installation);
     expect((await filesBelow(beta.root)).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 });
