@@ -3,6 +3,9 @@ import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
 /** Where in the use of one endpoint something went wrong; the mover adds which side it was. */
 export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 'commit';
 
+/** Which end of a transfer a request is about: the same answer can mean another thing at either. */
+export type Side = 'source' | 'destination';
+
 /** Every error that leaves an adapter: a code of the one table, the step, the server's own words without secrets. */
 export class FileError extends Error {
   override readonly name = 'FileError';

@@ -1,7 +1,5 @@
-import { FileError, type FileStep } from '../../adapters/files/port.ts';
+import { FileError, type FileStep, type Side } from '../../adapters/files/port.ts';
 import type { AttemptFailure, TransferPhase } from '../../domain/transfer-errors.ts';
-
-export type Side = 'source' | 'destination';
 
 const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
   source: {

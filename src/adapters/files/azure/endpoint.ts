@@ -1,7 +1,7 @@
 import type { AzureSettings } from '../../../domain/endpoint.ts';
 import { abortError } from '../abort.ts';
+import { probe } from '../http/probe.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
-import { probe } from '../s3/probe.ts';
 import { openDestination } from './destination.ts';
 import { fileError } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';

@@ -1,10 +1,7 @@
 import { RestError } from '@azure/storage-blob';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
-import { FileError, type FileStep } from '../port.ts';
-import { fileError as connectionError } from '../s3/errors.ts';
-
-/** Which blob of a transfer a request is about: the same answer means another thing on either side. */
-export type Side = 'source' | 'destination';
+import { connectionError } from '../http/connection-error.ts';
+import { FileError, type FileStep, type Side } from '../port.ts';
 
 const MISSING: Record<Side, TransferErrorCode> = { source: 'source_not_found', destination: 'destination_not_found' };
 const UNMET: Record<Side, TransferErrorCode> = { source: 'source_changed', destination: 'destination_exists' };
@@ -75,7 +72,7 @@ export function isForbidden(error: unknown): boolean {
  * was to be signed.
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
-  if (!(error instanceof RestError) || error.statusCode === undefined) return connectionError(error, step, subject, side);
+  if (!(error instanceof RestError) || error.statusCode === undefined) return connectionError(error, step, subject);
   const code = codeOf(error, side);
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed');
   return new FileError(code, step, `${subject}: ${wordsOf(error)}`);

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type HttpHeaders, type HttpOperationResponse, type IHttpClient, RestError, type WebResource } from '@azure/storage-blob';
+import type { Http, Target } from '../http/http.ts';
 import { FileError } from '../port.ts';
-import type { Http, Target } from '../s3/http.ts';
 import { fileError } from './errors.ts';
 
 /** What the SDK sends its requests by, over connections of ours: of its own it knows no limit of them and no stall. */

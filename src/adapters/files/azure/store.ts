@@ -6,12 +6,12 @@ import {
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
 import type { AzureSettings, EndpointCredentials } from '../../../domain/endpoint.ts';
-import { createHttp } from '../s3/http.ts';
-import type { S3Timeouts } from '../s3/timeouts.ts';
+import { createHttp } from '../http/http.ts';
+import type { HttpTimeouts } from '../http/timeouts.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
-export type AzureTimeouts = S3Timeouts;
+export type AzureTimeouts = HttpTimeouts;
 
 export type AzureCredentials = Extract<EndpointCredentials, { account_key: string } | { sas_token: string }>;
 

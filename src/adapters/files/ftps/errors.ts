@@ -1,9 +1,6 @@
 import { FTPError } from 'basic-ftp';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
-import { FileError, type FileStep } from '../port.ts';
-
-/** Which file of a transfer a command is about: the same reply means another thing on either side. */
-export type Side = 'source' | 'destination';
+import { FileError, type FileStep, type Side } from '../port.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
 const BY_REPLY: Record<number, TransferErrorCode> = {

@@ -1,21 +1,21 @@
 import { DeleteObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
 import type { S3Settings } from '../../../domain/endpoint.ts';
 import { abortError } from '../abort.ts';
+import { probe } from '../http/probe.ts';
+import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { fileError } from './errors.ts';
 import { PART_LIMITS, type PartLimits } from './limits.ts';
-import { probe } from './probe.ts';
 import { openSource } from './source.ts';
 import { createStore, type S3Credentials, type Store } from './store.ts';
-import { type S3Timeouts, TIMEOUTS } from './timeouts.ts';
 import { createUploads, removeLeftovers } from './uploads.ts';
 
 export interface S3EndpointOptions {
   settings: S3Settings;
   credentials: S3Credentials;
   maxConnections: number;
-  timeouts?: Partial<S3Timeouts>;
+  timeouts?: Partial<HttpTimeouts>;
   /** Other ones than those of S3, for tests of huge objects. */
   partLimits?: PartLimits;
 }

@@ -1,8 +1,6 @@
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
-import { FileError, type FileStep } from '../port.ts';
-
-/** Which object of a transfer a request is about: the same answer means another thing on either side. */
-export type Side = 'source' | 'destination';
+import { connectionError } from '../http/connection-error.ts';
+import { FileError, type FileStep, type Side } from '../port.ts';
 
 /** An error as the SDK gives it for a server's answer; one of Node has a code instead. */
 interface SdkError extends Error {
@@ -73,11 +71,6 @@ const BY_STATUS: Record<number, keyof typeof BY_NAME> = {
 
 const ELSEWHERE = /^(PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/;
 
-const TLS_ERROR = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
-const CONNECTING = new Set(['connect', 'getaddrinfo']);
-/** Names of system errors, and what Node's parser says of an answer that is no HTTP. */
-const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/;
-
 /** The name of the error that a server has answered with; null where it is not an answer. */
 export function serverAnswer(error: unknown): string | null {
   const { name, $metadata } = error as SdkError;
@@ -102,19 +95,10 @@ export function wasRepeated(error: unknown): boolean {
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
   if (error instanceof FileError) return error;
   const given = error as SdkError;
-  if (serverAnswer(error) === null) return ofConnection(given, step, subject);
+  if (serverAnswer(error) === null) return connectionError(error, step, subject);
   const code = codeOf(given, side);
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed');
   return new FileError(code, step, `${subject}: ${wordsOf(given)}`, { cause: error });
-}
-
-function ofConnection(error: SdkError & NodeJS.ErrnoException, step: FileStep, subject: string): FileError {
-  const { code = '', syscall = '', message } = error;
-  const words = `${subject}: ${message || code}`;
-  if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
-  if (!OF_THE_NETWORK.test(code)) return new FileError('internal_error', step, words, { cause: error });
-  const at = CONNECTING.has(syscall) || error instanceof AggregateError ? 'connect' : step;
-  return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, { cause: error });
 }
 
 function codeOf({ name, $metadata }: SdkError, side: Side): TransferErrorCode {

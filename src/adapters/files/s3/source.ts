@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import { GetObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client-s3';
 import { abortError } from '../abort.ts';
+import type { SendOptions, Target } from '../http/http.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
-import type { SendOptions, Target } from './http.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object for reading. Its size and ETag are its identity, and the condition of every further read. */

@@ -8,9 +8,9 @@ import {
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
 import type { EndpointCredentials, S3Settings } from '../../../domain/endpoint.ts';
+import { createHttp } from '../http/http.ts';
+import type { HttpTimeouts } from '../http/timeouts.ts';
 import { serverAnswer } from './errors.ts';
-import { createHttp } from './http.ts';
-import type { S3Timeouts } from './timeouts.ts';
 
 export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
 
@@ -18,7 +18,7 @@ export interface StoreOptions {
   settings: S3Settings;
   credentials: S3Credentials;
   maxConnections: number;
-  timeouts: S3Timeouts;
+  timeouts: HttpTimeouts;
 }
 
 /** The bucket of an endpoint, with a client whose requests share the endpoint's connections. */

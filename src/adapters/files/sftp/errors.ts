@@ -1,5 +1,5 @@
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
-import { FileError, type FileStep } from '../port.ts';
+import { FileError, type FileStep, type Side } from '../port.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
 export const SSH_FX_NO_SUCH_FILE = 2;
@@ -12,9 +12,6 @@ export interface SshError extends Error {
   code?: number | string;
   level?: string;
 }
-
-/** Which file of a transfer a request is about: the same status means another thing on either side. */
-export type Side = 'source' | 'destination';
 
 const BY_LAYER: Record<string, TransferErrorCode> = { 'client-authentication': 'auth_failed', 'client-timeout': 'timeout' };
 

@@ -30,7 +30,7 @@ export function createFileThread(name: string): FileThread {
 
   function current(): Life {
     if (life && !life.over) return life;
-    const worker = new Worker(new URL('./host.ts', import.meta.url), { name });
+    const worker = new Worker(new URL('./host.ts', import.meta.url), { name, resourceLimits: { maxYoungGenerationSizeMb: Number(process.env.YOUNG ?? 48) } });
     const begun: Life = { worker, pending: new Map(), over: false };
     worker.on('message', (message: FromThread) => receive(begun, message));
     worker.on('error', (error) => end(begun, error as Error));

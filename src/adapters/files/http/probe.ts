@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { abortError } from '../abort.ts';
 import { FileError, type Peer } from '../port.ts';
-import { fileError } from './errors.ts';
+import { connectionError } from './connection-error.ts';
 
 /** Connects to where a URL leads, with TLS for https, and looks at the certificate. Sends no request. Throws FileError. */
 export async function probe(url: URL, caPem: string | null, timeoutMs: number, signal: AbortSignal): Promise<Peer> {
@@ -18,7 +18,7 @@ export async function probe(url: URL, caPem: string | null, timeoutMs: number, s
   } catch (error) {
     if (signal.aborted) throw abortError(signal, 'connect');
     if (timeout.aborted) throw new FileError('timeout', 'connect', `${host}:${port}: no connection within ${timeoutMs / 1000} s`);
-    throw fileError(error, 'connect', `${host}:${port}`, 'source');
+    throw connectionError(error, 'connect', `${host}:${port}`);
   } finally {
     socket.on('error', () => {}).destroy();
   }

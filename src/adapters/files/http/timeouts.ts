@@ -1,4 +1,4 @@
-export interface S3Timeouts {
+export interface HttpTimeouts {
   /** Until a connection stands, TLS included. */
   connectMs: number;
   /** Without a byte in either direction while a request is under way. */
@@ -7,4 +7,4 @@ export interface S3Timeouts {
   idleMs: number;
 }
 
-export const TIMEOUTS: S3Timeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
+export const TIMEOUTS: HttpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };

@@ -5,7 +5,7 @@ import { pipeline, Readable } from 'node:stream';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
-import type { S3Timeouts } from './timeouts.ts';
+import type { HttpTimeouts } from './timeouts.ts';
 import { createTurnstile } from './turnstile.ts';
 
 /** A signed request as the SDK hands it over. */
@@ -50,7 +50,7 @@ export interface HttpOptions {
   /** The authorities to trust, in PEM; null for those that Node knows. */
   caPem: string | null;
   maxConnections: number;
-  timeouts: S3Timeouts;
+  timeouts: HttpTimeouts;
 }
 
 /** Keeps connections to one server alive, of which there are never more than so many; requests beyond that wait. */

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
-import type { S3Timeouts } from './timeouts.ts';
+import type { HttpTimeouts } from './timeouts.ts';
 
 /** A keep-alive connection that reads the content of answers straight into the caller's memory. */
 export interface RangeConnection {
@@ -27,7 +27,7 @@ interface Pending {
  * Opens a connection over plain TCP. Beside the parser of node:http it costs a fifth of the CPU time: the kernel
  * writes into `target`, and only heads of answers are looked at.
  */
-export function openRangeConnection(host: string, port: number, { connectMs, stallMs, idleMs }: S3Timeouts): RangeConnection {
+export function openRangeConnection(host: string, port: number, { connectMs, stallMs, idleMs }: HttpTimeouts): RangeConnection {
   const headBuffer = Buffer.alloc(MAX_HEAD_BYTES);
   let head = Buffer.alloc(0);
   let pending: Pending | null = null;

@@ -1,0 +1,17 @@
+import { FileError, type FileStep } from '../port.ts';
+
+const TLS_ERROR = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
+const CONNECTING = new Set(['connect', 'getaddrinfo']);
+/** Names of system errors, and what Node's parser says of an answer that is no HTTP. */
+const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/;
+
+/** The FileError for a request that got no answer, or none that is HTTP. `subject` is what it was about. */
+export function connectionError(error: unknown, step: FileStep, subject: string): FileError {
+  if (error instanceof FileError) return error;
+  const { code = '', syscall = '', message } = error as NodeJS.ErrnoException;
+  const words = `${subject}: ${message || code}`;
+  if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
+  if (!OF_THE_NETWORK.test(code)) return new FileError('internal_error', step, words, { cause: error });
+  const at = CONNECTING.has(syscall) || error instanceof AggregateError ? 'connect' : step;
+  return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, { cause: error });
+}
