@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
 import { npmPackages } from './npm-package.ts';
@@ -24,15 +26,20 @@ export async function whyNoAzurite(): Promise<string | null> {
   return installed.available ? null : installed.reason;
 }
 
-/** Starts Azurite, Microsoft's own stand-in for Azure Blob Storage, on loopback; it keeps everything in memory. */
-export async function startAzurite(): Promise<Azurite> {
+/**
+ * Starts Azurite, Microsoft's own stand-in for Azure Blob Storage, on loopback. It keeps everything in memory, or in a
+ * temporary folder where that is too much.
+ */
+export async function startAzurite(options: { onDisk?: boolean } = {}): Promise<Azurite> {
   const account = 'waybill';
   const accountKey = randomBytes(64).toString('base64');
   const installed = await packages;
   if (!installed.available) throw new Error(installed.reason);
   const main = join(installed.folder, 'node_modules/azurite/dist/src/blob/main.js');
   // The SDK may be of a newer version of the service's API than Azurite knows.
-  const args = ['--blobPort', '0', '--inMemoryPersistence', '--silent', '--disableTelemetry', '--skipApiVersionCheck'];
+  const args = ['--blobPort', '0', '--silent', '--disableTelemetry', '--skipApiVersionCheck'];
+  const home = options.onDisk ? mkdtempSync(join(tmpdir(), 'waybill-azurite-')) : null;
+  args.push(...(home === null ? ['--inMemoryPersistence'] : ['--location', home]));
   const server = startProcess([process.execPath, main, ...args], {
     env: { ...process.env, AZURITE_ACCOUNTS: `${account}:${accountKey}` },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -58,6 +65,9 @@ export async function startAzurite(): Promise<Azurite> {
         .generateSasUrl({ expiresOn, permissions: ContainerSASPermissions.parse(permissions) });
       return new URL(url).search.slice(1);
     },
-    stop: server.kill,
+    async stop() {
+      await server.kill();
+      if (home !== null) rmSync(home, { recursive: true, force: true });
+    },
   };
 }

@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import {
   GetObjectCommand,
   HeadObjectCommand,
@@ -13,11 +15,11 @@ import {
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import type { CommitProof } from '../../src/adapters/files/port.ts';
 import type { Protocol } from '../../src/domain/endpoint.ts';
-import { startAzurite, whyNoAzurite } from './azurite.ts';
-import { startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
-import { startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
+import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
+import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
+import { type Radosgw, startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
-import { startSftpServer, whyNoSftpServer } from './sftp-server.ts';
+import { type SftpServer, startSftpServer, whyNoSftpServer } from './sftp-server.ts';
 
 /** A real server of one protocol, and what a test does with its files behind the service's back. Names may have folders. */
 export interface TestEndpoint {
@@ -45,38 +47,59 @@ export interface EndpointKind {
 }
 
 export const ENDPOINT_KINDS = {
-  sftp: { protocol: 'sftp', whyNot: await whyNoSftpServer(), compares: { whole: 'none', parts: 'none' }, start: startSftp },
-  ftps: { protocol: 'ftps', whyNot: await whyNoFtpsServer('proftpd'), compares: { whole: 'none', parts: 'none' }, start: startFtps },
-  's3-ceph': { protocol: 's3', whyNot: await whyNoRadosgw(), compares: { whole: 'md5', parts: 'md5' }, start: startCeph },
+  sftp: {
+    protocol: 'sftp',
+    whyNot: await whyNoSftpServer(),
+    compares: { whole: 'none', parts: 'none' },
+    start: async () => sftpEndpoint(await startSftpServer()),
+  },
+  ftps: {
+    protocol: 'ftps',
+    whyNot: await whyNoFtpsServer('proftpd'),
+    compares: { whole: 'none', parts: 'none' },
+    start: async () => ftpsEndpoint(await startFtpsServer({ kind: 'proftpd', tls: 'explicit' })),
+  },
+  's3-ceph': {
+    protocol: 's3',
+    whyNot: await whyNoRadosgw(),
+    compares: { whole: 'md5', parts: 'md5' },
+    start: async () => s3Endpoint(await startRadosgw()),
+  },
   's3-strict': {
     protocol: 's3',
     whyNot: null,
     compares: { whole: 'md5', parts: 'crc32' },
-    start: async () => strictS3Endpoint(await startS3Server()),
+    start: async () => s3Endpoint(await startS3Server()),
   },
-  azure: { protocol: 'azure', whyNot: await whyNoAzurite(), compares: { whole: 'md5', parts: 'md5' }, start: () => startAzure() },
+  azure: {
+    protocol: 'azure',
+    whyNot: await whyNoAzurite(),
+    compares: { whole: 'md5', parts: 'md5' },
+    start: async () => azureEndpoint(await startAzurite()),
+  },
 } as const satisfies Record<string, EndpointKind>;
 
 export type EndpointName = keyof typeof ENDPOINT_KINDS;
 export const ENDPOINT_NAMES = Object.keys(ENDPOINT_KINDS) as EndpointName[];
+
+/** Why one of these can't run here, for the name of a test that is skipped; null where all can. */
+export function whyNotAll(names: readonly EndpointName[]): string | null {
+  return names.map((name) => ENDPOINT_KINDS[name].whyNot).find((reason) => reason !== null) ?? null;
+}
 
 /** How a transfer names a file of an endpoint that is configured under the name of its kind. */
 export function uriOf(endpoint: EndpointName, name: string): string {
   return `${ENDPOINT_KINDS[endpoint].protocol}://${endpoint}/${name.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-async function startSftp(): Promise<TestEndpoint> {
-  const server = await startSftpServer();
-  const { host, port, username, privateKey, hostKeySha256, root } = server;
+function sftpEndpoint({ host, port, username, privateKey, hostKeySha256, root, stop }: SftpServer): TestEndpoint {
   const request = { protocol: 'sftp', host, port, base_path: root, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
-  return { request, ...filesIn(root), stop: server.stop };
+  return { request, ...filesIn(root), stop };
 }
 
-async function startFtps(): Promise<TestEndpoint> {
-  const server = await startFtpsServer({ kind: 'proftpd', tls: 'explicit' });
-  const { host, port, username, password, caPem, root } = server;
-  const request = { protocol: 'ftps', host, port, base_path: server.remotePath(''), username, password, ca_pem: caPem };
-  return { request, ...filesIn(root), stop: server.stop };
+export function ftpsEndpoint({ host, port, username, password, caPem, root, remotePath, stop }: FtpsServer): TestEndpoint {
+  const request = { protocol: 'ftps', host, port, base_path: remotePath(''), username, password, ca_pem: caPem };
+  return { request, ...filesIn(root), stop };
 }
 
 function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
@@ -100,26 +123,9 @@ function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
   };
 }
 
-async function startCeph(): Promise<TestEndpoint> {
-  const server = await startRadosgw();
+async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
+  const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
   await server.createBucket('bucket');
-  return s3Endpoint(server);
-}
-
-export function strictS3Endpoint(server: S3Server): TestEndpoint {
-  server.createBucket('bucket');
-  return s3Endpoint(server);
-}
-
-interface AnyS3Server {
-  endpointUrl: string;
-  region: string;
-  accessKeyId: string;
-  secretAccessKey: string;
-  stop(): Promise<void>;
-}
-
-function s3Endpoint({ endpointUrl, region, accessKeyId, secretAccessKey, stop }: AnyS3Server): TestEndpoint {
   const s3 = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
   const Bucket = 'bucket';
   return {
@@ -158,13 +164,12 @@ function s3Endpoint({ endpointUrl, region, accessKeyId, secretAccessKey, stop }:
     },
     async stop() {
       s3.destroy();
-      await stop();
+      await server.stop();
     },
   };
 }
 
-async function startAzure(): Promise<TestEndpoint> {
-  const { endpointUrl, account, accountKey, createContainer, stop } = await startAzurite();
+export async function azureEndpoint({ endpointUrl, account, accountKey, createContainer, stop }: Azurite): Promise<TestEndpoint> {
   await createContainer('container');
   const credential = new StorageSharedKeyCredential(account, accountKey);
   const container = new BlobServiceClient(endpointUrl, credential).getContainerClient('container');
@@ -188,4 +193,13 @@ async function startAzure(): Promise<TestEndpoint> {
     },
     stop,
   };
+}
+
+/** Lowercase hex SHA-256 of a file of any size; null where there is none. */
+export async function sha256At(endpoint: TestEndpoint, name: string): Promise<string | null> {
+  const content = await endpoint.read(name);
+  if (!content) return null;
+  const hash = createHash('sha256');
+  await pipeline(content, hash);
+  return hash.digest('hex');
 }

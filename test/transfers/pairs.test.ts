@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type TestEndpoint, uriOf } from '../support/endpoints.ts';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type TestEndpoint, uriOf, whyNotAll } from '../support/endpoints.ts';
 import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
@@ -24,13 +24,9 @@ const NAMES = [
 ];
 const PAIRS = ENDPOINT_NAMES.flatMap((from) => ENDPOINT_NAMES.map((to) => ({ from, to })));
 
-function whyNot(...names: EndpointName[]): string | null {
-  return names.map((name) => ENDPOINT_KINDS[name].whyNot).find((reason) => reason !== null) ?? null;
-}
-
 /** A test of endpoints, skipped with the reason in its name where the server of one can't be had. */
 function testBetween(from: EndpointName, to: EndpointName, name: string, run: () => Promise<void>): void {
-  const reason = whyNot(from, to);
+  const reason = whyNotAll([from, to]);
   test.skipIf(reason)(reason ? `${name} (skipped: ${reason})` : name, { timeout: 90_000 }, run);
 }
 
@@ -46,7 +42,7 @@ describeWithPostgres('files between every two protocols', () => {
   const folderOf = (from: EndpointName) => `from ${from}`;
 
   beforeAll(async () => {
-    const available = ENDPOINT_NAMES.filter((name) => !whyNot(name));
+    const available = ENDPOINT_NAMES.filter((name) => !whyNotAll([name]));
     installation = await openTestInstallation();
     await Promise.all(available.map(async (name) => endpoints.set(name, await ENDPOINT_KINDS[name].start())));
     roles = await startRoles(installation);
@@ -59,7 +55,7 @@ describeWithPostgres('files between every two protocols', () => {
       }
     }
     // All at once; each test then waits for its own.
-    for (const { from, to } of PAIRS.filter((pair) => !whyNot(pair.from, pair.to))) {
+    for (const { from, to } of PAIRS.filter((pair) => !whyNotAll([pair.from, pair.to]))) {
       for (const { name } of FILES) await begin(uriOf(from, `source/${name}`), uriOf(to, `${folderOf(from)}/${name}`));
     }
     for (const name of available) {
