@@ -138,6 +138,17 @@ export function removeEndedJob(sql: Sql, transferId: string): Promise<void> {
   return removeJobs(sql, [{ ended: transferId, untidy: true }]);
 }
 
+/** Has what an attempt may have left at its destination removed, once more where that was done; not while its transfer goes on. */
+export async function cleanUpIfEnded(
+  sql: Queryable,
+  { transferId, accountId, destination }: { transferId: string; accountId: string; destination: string },
+): Promise<void> {
+  await sql`
+    insert into work.cleanups (transfer_id, account_id, destination)
+    select ${transferId}, ${accountId}, ${destination} where not exists (select from work.transfer_jobs where transfer_id = ${transferId})
+    on conflict (transfer_id) do update set due_at = now(), tries = 0`;
+}
+
 async function removeJobs(sql: Queryable, ended: Ended[]): Promise<void> {
   const untidy = ended.filter((job) => job.untidy).map((job) => job.ended);
   await sql`

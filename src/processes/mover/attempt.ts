@@ -6,7 +6,7 @@ import type { AttemptFigures } from '../../domain/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import type { Claim, ResumeSave } from '../claims.ts';
-import type { JobRecorder } from '../jobs.ts';
+import { cleanUpIfEnded, type JobRecorder } from '../jobs.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { AttemptError, LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
@@ -97,14 +97,20 @@ async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
   if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return 'not_begun';
 
   const outcome = await attempt(deps, errand);
-  if (outcome === 'lease_lost') return outcome;
+  if (outcome === 'lease_lost') return leaveToOthers(deps, claim);
   const ended = await endAttempt(deps, transferId, claimId, outcome, cause, started);
   // The row may not have heard of the beginning yet.
   await deps.record(started, ended);
   // Nothing was appended: somebody else has decided meanwhile what comes of this transfer.
-  if (ended.events.length === 0) return 'lease_lost';
+  if (ended.events.length === 0) return leaveToOthers(deps, claim);
   if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
   return outcome.type === 'completed' ? 'completed' : 'released';
+}
+
+/** Whoever ended the transfer has cleaned up, maybe before this attempt wrote its last. */
+async function leaveToOthers({ sql }: AttemptDeps, claim: Claim): Promise<'lease_lost'> {
+  await cleanUpIfEnded(sql, claim);
+  return 'lease_lost';
 }
 
 async function attempt(deps: AttemptDeps, errand: Errand): Promise<Outcome | 'lease_lost'> {

@@ -52,7 +52,8 @@ export async function cleanUp({ sql, logger, endpoints }: CleanupDeps, signal: A
             lent.release();
           }
         }
-        await sql`delete from work.cleanups where transfer_id = ${transfer_id}`;
+        // Unless somebody has asked for another one meanwhile.
+        await sql`delete from work.cleanups where transfer_id = ${transfer_id} and tries = ${tries}`;
       } catch (error) {
         if (match && error instanceof FileError && error.code === 'auth_failed') await holdSignIn(sql, match.endpoint);
         logger.warn({ err: error, transfer_id, tries }, 'what a transfer left at its destination could not be removed');
