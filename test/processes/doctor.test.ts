@@ -40,7 +40,7 @@ describe.skipIf(reason !== null)(`the examination of an endpoint${reason ? ` (sk
       ...settingsChanges,
     };
     const announced: StepResult[] = [];
-    const endpoint = openFileEndpoint({ settings, max_connections: 4 } as Parameters<typeof openFileEndpoint>[0], credentials);
+    const endpoint = await openFileEndpoint({ settings, max_connections: 4 } as Parameters<typeof openFileEndpoint>[0], credentials);
     const examination = await examineEndpoint({ settings, endpoint }, (step) => announced.push(step));
     return { examination, announced };
   }
@@ -67,7 +67,7 @@ describe.skipIf(reason !== null)(`the examination of an endpoint${reason ? ` (sk
 
   test('leaves no connection open', async () => {
     const settings = { protocol: 'sftp' as const, base_path: server.root, host_key_sha256: server.hostKeySha256, ...pick(server) };
-    const endpoint = openFileEndpoint({ settings, max_connections: 4 } as Parameters<typeof openFileEndpoint>[0], {
+    const endpoint = await openFileEndpoint({ settings, max_connections: 4 } as Parameters<typeof openFileEndpoint>[0], {
       private_key: server.privateKey,
     });
     await examineEndpoint({ settings, endpoint }, () => undefined);
