@@ -14,6 +14,10 @@ const CHUNK = 8 * MiB;
 const FILES = [0, 1, 10 * KiB, CHUNK, CHUNK + 1].map((size) => ({ name: `${size} bytes`, content: randomBytes(size) }));
 const NAMES = [
   'two words.txt',
+  ' spaces around ',
+  '.hidden',
+  '-rf',
+  'x'.repeat(200),
   'Übergröße 文件 🚚.csv',
   'cafe\u0301.txt',
   '100%.txt',
