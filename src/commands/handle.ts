@@ -3,7 +3,7 @@ import { type EventStore, RevisionConflict } from '../adapters/event-store/port.
 import { DomainError } from '../domain/errors.ts';
 import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
 import { nextEventId } from '../domain/ids.ts';
-import { upcast } from '../domain/upcast.ts';
+import { schemaVersion, upcast } from '../domain/upcast.ts';
 import { eventHash } from './event-hash.ts';
 
 const ATTEMPTS = 10;
@@ -97,7 +97,7 @@ function chain(decided: Event[], last: NewEvent | null, cause: Cause, reserved: 
     const event: NewEvent = {
       id: previous === null && reserved ? reserved.eventId : nextEventId(previous?.id ?? null, Date.parse(now)),
       type,
-      schema_version: 1,
+      schema_version: schemaVersion(type),
       data,
       metadata: metadata(cause, now, previous),
     };

@@ -1,4 +1,5 @@
 import { EventStoreUnavailable } from '../adapters/event-store/port.ts';
+import { isPostgresUnavailable } from '../adapters/postgres/unavailable.ts';
 import { DomainError, type DomainErrorCode, type DomainErrorDetails } from '../domain/errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
@@ -78,9 +79,6 @@ export function toProblem(error: unknown, requestId: string): Problem {
 /** Seconds after which a request that found a dependency down may be sent again. */
 export const UNAVAILABLE_RETRY_SECONDS = 5;
 
-/** The event store does not answer, or Postgres: a lost connection, one that starts, stops or is full. */
 function isUnavailable(error: unknown): boolean {
-  if (error instanceof EventStoreUnavailable) return true;
-  const code = String((error as { code?: unknown } | null)?.code ?? '');
-  return /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOENT$|ETIMEDOUT$|EAI_AGAIN$|57P|08|53300)/.test(code);
+  return error instanceof EventStoreUnavailable || isPostgresUnavailable(error);
 }

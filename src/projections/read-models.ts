@@ -1,4 +1,4 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../commands/deps.ts';
 import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
@@ -26,18 +26,51 @@ export function projectionConsumer(projection: Projection, schema: string = LIVE
   };
 }
 
-/** Makes the tables of projections that have none yet. Gives the names of those made by an older version, which want a rebuild. */
+/**
+ * Makes what is lacking of the schema `read`: all of it may be dropped, and is then made anew from the
+ * log. Gives the names of projections whose tables an older version has made: they want a rebuild.
+ */
 export async function prepareReadModels(sql: Sql, logId: string): Promise<ProjectionName[]> {
-  const outdated: ProjectionName[] = [];
-  for (const projection of Object.values(PROJECTIONS)) {
-    await sql.begin(async (tx) => {
-      await tx`select pg_advisory_xact_lock(hashtextextended(${`waybill prepare ${projection.name}`}, 0))`;
+  return (await sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtextextended('waybill read models', 0))`;
+    await createCheckpoints(tx);
+    const outdated: ProjectionName[] = [];
+    for (const projection of Object.values(PROJECTIONS)) {
       const checkpoint = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
-      if (!checkpoint) {
-        await projection.create(tx, LIVE_SCHEMA);
-        await startCheckpoint(tx, 'read.checkpoints', projection.name, logId, projection.version);
-      } else if (checkpoint.version !== projection.version) outdated.push(projection.name);
-    });
-  }
-  return outdated;
+      if (!checkpoint || !(await hasTables(tx, projection))) await createAnew(tx, projection, logId);
+      else if (checkpoint.version !== projection.version) outdated.push(projection.name);
+    }
+    return outdated;
+  })) as ProjectionName[];
+}
+
+/** How far each projection has come. A rebuild's checkpoint is named `NAME:rebuild` until it takes over. */
+async function createCheckpoints(tx: Transaction): Promise<void> {
+  await tx`create schema if not exists read`;
+  await tx`
+    create table if not exists read.checkpoints (
+      name text primary key,
+      -- the version of the projection's tables
+      version integer not null,
+      log_id text not null,
+      position bigint not null,
+      -- the last event given: tells a restored older log from this one; null before the first
+      event_id text,
+      event_stream text,
+      event_revision integer,
+      updated_at timestamptz not null default now()
+    )`;
+}
+
+async function hasTables(tx: Transaction, { tables }: Projection): Promise<boolean> {
+  const names = tables.map((table) => `${LIVE_SCHEMA}.${table}`);
+  const [row] = await tx<{ all: boolean }[]>`select bool_and(to_regclass(name) is not null) as all from unnest(${names}::text[]) as name`;
+  return row?.all ?? false;
+}
+
+async function createAnew(tx: Transaction, projection: Projection, logId: string): Promise<void> {
+  for (const table of projection.tables) await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
+  await tx`delete from read.checkpoints where name = ${projection.name}`;
+  await projection.create(tx, LIVE_SCHEMA);
+  await startCheckpoint(tx, 'read.checkpoints', projection.name, logId, projection.version);
 }

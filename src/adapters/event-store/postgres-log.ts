@@ -3,6 +3,7 @@ import { createBatcher } from '../../batcher.ts';
 import { type Bell, createBell } from '../../bell.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { Sql } from '../postgres/connect.ts';
+import { isPostgresUnavailable } from '../postgres/unavailable.ts';
 import {
   type AppendResult,
   type Batch,
@@ -235,8 +236,7 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A lost connection, a server that starts or stops (class 57P), or deadlock and serialization losers (class 40). */
+/** Also a deadlock or a serialization that was lost (class 40): the same call wins the next time. */
 function isUnavailable(error: unknown): boolean {
-  const code = String((error as { code?: unknown }).code ?? '');
-  return /^(CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ENOENT|ETIMEDOUT|57P|08|40|53300)/.test(code);
+  return isPostgresUnavailable(error) || String((error as { code?: unknown }).code).startsWith('40');
 }

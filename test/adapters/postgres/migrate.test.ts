@@ -81,7 +81,7 @@ describeWithPostgres('the migrations of the service', () => {
     try {
       expect(await migrate(database.sql)).toEqual([]);
       const schemas = await database.sql`select nspname as name from pg_namespace where nspname in ('log', 'read', 'work') order by 1`;
-      expect(schemas.map(({ name }) => name)).toEqual(['log', 'read', 'work']);
+      expect(schemas.map(({ name }) => name)).toEqual(['log', 'work']);
     } finally {
       await database.drop();
     }
