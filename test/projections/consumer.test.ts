@@ -43,7 +43,7 @@ describeWithPostgres('a consumer of the log', () => {
   function consumer(name: string, check: (event: Event) => void = () => undefined): Consumer {
     return {
       name,
-      table: 'read.checkpoints',
+      table: 'work.checkpoints',
       version: 1,
       streams: [`${name}-`],
       async apply(tx, events) {
@@ -100,7 +100,7 @@ describeWithPostgres('a consumer of the log', () => {
     const position = await append('follow-b', 2);
     start(openProcess(), consumer('follow'));
     await until(async () => (await seen('follow')) === 7n);
-    expect(await loadCheckpoint(database.sql, 'read.checkpoints', 'follow')).toMatchObject({
+    expect(await loadCheckpoint(database.sql, 'work.checkpoints', 'follow')).toMatchObject({
       position,
       event: { stream: 'follow-b', revision: 1 },
     });
@@ -170,7 +170,7 @@ describeWithPostgres('a consumer of the log', () => {
     await expect(other.done).rejects.toThrow('belongs to log log-1, and this is log log-2');
     await expect(other.done).rejects.toThrow('waybill projections rebuild foreign');
 
-    const checkpoint = (await loadCheckpoint(database.sql, 'read.checkpoints', 'foreign'))!;
+    const checkpoint = (await loadCheckpoint(database.sql, 'work.checkpoints', 'foreign'))!;
     await verifyCheckpoint(store, 'foreign', checkpoint, LOG_ID);
     for (const lost of [{ revision: 7 }, { id: 'evt_other' }, { stream: 'foreign-gone' }]) {
       const restored = verifyCheckpoint(store, 'foreign', { ...checkpoint, event: { ...checkpoint.event!, ...lost } }, LOG_ID);
