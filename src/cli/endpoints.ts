@@ -99,10 +99,12 @@ async function test(installation: Installation, name: string, options: { acceptH
   const { commands, vault } = installation;
   const configured = await find(installation, name);
   const credentials = await vault.open<EndpointCredentials>(configured.credentials_record, CREDENTIALS);
-  const examine = (endpoint: Endpoint) =>
-    examineEndpoint({ settings: endpoint.settings, endpoint: openFileEndpoint(endpoint, credentials) }, (result: StepResult) => {
+  const examine = async (definition: Endpoint) => {
+    const endpoint = await openFileEndpoint(definition, credentials);
+    return examineEndpoint({ settings: definition.settings, endpoint }, (result: StepResult) => {
       if (!options.json) void printStep(result);
     });
+  };
   if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
 
   let accepted = false;

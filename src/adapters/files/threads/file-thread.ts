@@ -24,13 +24,16 @@ interface Life {
   over: boolean;
 }
 
+/** Bytes of files lie elsewhere, so that what a thread allocates dies at once: a larger nursery is only memory that stays. */
+const MAX_YOUNG_MIB = 6;
+
 export function createFileThread(name: string): FileThread {
   let life: Life | null = null;
   let lastCall = 0;
 
   function current(): Life {
     if (life && !life.over) return life;
-    const worker = new Worker(new URL('./host.ts', import.meta.url), { name, resourceLimits: { maxYoungGenerationSizeMb: Number(process.env.YOUNG ?? 48) } });
+    const worker = new Worker(new URL('./host.ts', import.meta.url), { name, resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_MIB } });
     const begun: Life = { worker, pending: new Map(), over: false };
     worker.on('message', (message: FromThread) => receive(begun, message));
     worker.on('error', (error) => end(begun, error as Error));

@@ -49,7 +49,7 @@ async function answer(request: Call): Promise<void> {
 async function perform({ call, target, method }: Call, args: unknown[]): Promise<unknown> {
   if (target === 0) {
     const { definition, credentials } = args[0] as OpenEndpoint;
-    return { target: hold(openFileEndpoint(definition, credentials), call) };
+    return { target: hold(await openFileEndpoint(definition, credentials), call) };
   }
   const thing = held.get(target)?.thing as unknown as Record<string, (...args: unknown[]) => Promise<unknown>> | undefined;
   if (!thing) {
