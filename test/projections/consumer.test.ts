@@ -9,6 +9,7 @@ import { newId } from '../../src/domain/ids.ts';
 import { createHealth } from '../../src/health.ts';
 import { listCheckpoints, loadCheckpoint, verifyCheckpoint, WrongLog } from '../../src/projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, type ConsumerStatus, catchUpIfIdle, runConsumer } from '../../src/projections/consumer.ts';
+import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { createLog } from '../support/histories.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
 
@@ -19,6 +20,7 @@ describeWithPostgres('a consumer of the log', () => {
   let store: EventStore;
   beforeAll(async () => {
     database = await createTestDatabase();
+    await prepareReadModels(database.sql, 'log-1');
     store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
     await database.sql`create table public.seen (consumer text, stream text, revision integer, primary key (consumer, stream, revision))`;
   });
