@@ -21,7 +21,7 @@ export function createHashThread(): HashThread {
 
   /** An error in the thread fails what is under way: hashes that were begun there are lost with it. */
   function begin(): Worker {
-    const begun = new Worker(new URL('./hash-host.ts', import.meta.url), { name: 'hash', resourceLimits: { maxYoungGenerationSizeMb: Number(process.env.YOUNG ?? 48) } });
+    const begun = new Worker(new URL('./hash-host.ts', import.meta.url), { name: 'hash' });
     begun.on('message', ({ call, value }: FromHashHost) => {
       pending.get(call)?.resolve(value as never);
       pending.delete(call);

@@ -1,0 +1,47 @@
+import { truncateSync, writeFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { peakBytes } from '../../bench/support/usage.ts';
+import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { type SpawnedService, spawnService } from '../support/roles.ts';
+import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+import { describeTransfers } from '../support/transfers.ts';
+
+const MiB = 1 << 20;
+const FILES = 8;
+const FILE_BYTES = 5 * 1024 * MiB;
+const PATIENCE_SECONDS = 25 * 60;
+
+await describeTransfers('the memory of a service', () => {
+  let installation: TestInstallation;
+  let alpha: SftpServer;
+  let beta: SftpServer;
+  let service: SpawnedService;
+
+  beforeAll(async () => {
+    [installation, alpha, beta] = await Promise.all([openTestInstallation(), startSftpServer(), startSftpServer()]);
+    await configureSftp(installation, 'alpha', alpha);
+    await configureSftp(installation, 'beta', beta);
+    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+  });
+  afterAll(async () => {
+    await service?.kill();
+    await Promise.all([installation?.close(), alpha?.stop(), beta?.stop()]);
+  });
+
+  test('stays below 300 MiB while 8 files of 5 GiB move at once', async (ctx) => {
+    if (peakBytes(service.pid) === null) return ctx.skip('this system does not tell how much memory a process has held');
+    const names = Array.from({ length: FILES }, (_, index) => `large-${index}`);
+    for (const name of names) {
+      writeFileSync(join(alpha.root, name), '');
+      truncateSync(join(alpha.root, name), FILE_BYTES);
+    }
+    const ids = await Promise.all(names.map((name) => submit(installation, `sftp://alpha/${name}`, `sftp://beta/${name}`)));
+    for (const id of ids) {
+      expect(await untilStatus(installation, id, ['completed', 'failed'], PATIENCE_SECONDS)).toMatchObject({ status: 'completed' });
+    }
+    for (const name of names) expect((await stat(join(beta.root, name))).size).toBe(FILE_BYTES);
+    expect((peakBytes(service.pid) as number) / MiB).toBeLessThan(300);
+  });
+});
