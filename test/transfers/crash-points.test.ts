@@ -113,7 +113,8 @@ await describeTransfers('a mover killed with -9', () => {
     story = TAKEN_OVER,
   ) {
     const done = await untilStatus(installation, id, ['completed', 'failed']);
-    expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256, verification: { size: true, read_back: readBack } });
+    const verification = { size: true, read_back: readBack, atomic_replace: !readBack };
+    expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256, verification });
     expect(await storyOf(installation, id)).toEqual(story);
     expect(await sha256Of(join(beta.root, name, name))).toBe(sha256);
     expect(await filesBelow(join(beta.root, name))).toEqual([name]);

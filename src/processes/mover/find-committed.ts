@@ -11,7 +11,14 @@ export async function findCommitted(move: Move, { size, sha256 }: { size: number
   if (found !== sha256) return null;
   move.figures.size_bytes = size;
   move.figures.transferred_bytes = size;
-  const verification = { size: true, source_unchanged: true, destination_checksum: 'none', read_back: true, atomic_replace: true } as const;
+  // How the name went over to it was the predecessor's to know: an older file may have had to be removed first.
+  const verification = {
+    size: true,
+    source_unchanged: true,
+    destination_checksum: 'none',
+    read_back: true,
+    atomic_replace: false,
+  } as const;
   return { bytes: size, sha256, verification };
 }
 
