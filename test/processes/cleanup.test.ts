@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
 import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
@@ -10,6 +10,9 @@ import { holdRows } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, filesBelow, storyOf, until } from '../support/transfers.ts';
+
+// They move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 

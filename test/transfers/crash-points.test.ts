@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { descendants } from '../support/process-tree.ts';
 import { type RunningRoles, type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
@@ -9,6 +9,9 @@ import { holdRows, type RowLock } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, filesBelow, sha256Of, storyOf, until } from '../support/transfers.ts';
+
+// They move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;

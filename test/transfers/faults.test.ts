@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { EndpointDefinition } from '../../src/domain/endpoint.ts';
 import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
@@ -9,6 +9,9 @@ import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { type Direction, startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, filesBelow, historyOf, sha256Of, storyOf, until } from '../support/transfers.ts';
+
+// They move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const AS_ROOT = process.getuid?.() === 0;
@@ -97,7 +100,6 @@ await describeTransfers('faults of servers and networks', () => {
       }
       expect([...phases]).toEqual(expect.arrayContaining([`${side}_connect`]));
     },
-    60_000,
   );
 
   test('a long round trip and a narrow line', async () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, openSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
@@ -9,6 +9,9 @@ import { holdRows } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, filesBelow, historyOf, sha256Of, storyOf, until } from '../support/transfers.ts';
+
+// They move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
