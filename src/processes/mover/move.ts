@@ -15,9 +15,9 @@ import {
 } from './move-state.ts';
 import { pump } from './pump.ts';
 
-/** A connection that breaks in the middle is made anew this often before the attempt fails. */
+/** A connection that breaks in the middle is made anew this often, with no chunk delivered between, before the attempt fails. */
 const RECONNECTS = 3;
-const RECONNECT_MS = 500;
+const RECONNECT_MS = { minTimeout: 500, maxTimeout: 5_000 };
 const SAVE_EVERY_MS = 2_000;
 
 /**
@@ -29,11 +29,12 @@ export async function moveFile(move: Move): Promise<Moved> {
   if (move.record) resumeFrom(progress, move.record, move);
   const speed = createSpeedometer(move.figures);
   try {
+    const onBrokenLine = createPatience(RECONNECTS);
     return await pRetry(() => connectAndMove(move, progress, speed), {
-      retries: RECONNECTS,
-      minTimeout: RECONNECT_MS,
+      retries: Number.POSITIVE_INFINITY,
+      ...RECONNECT_MS,
       signal: move.signal,
-      shouldRetry: ({ error }) => progress.state !== null && isBrokenConnection(error),
+      shouldRetry: ({ error }) => progress.state !== null && isBrokenConnection(error) && onBrokenLine(progress.state.delivered),
     });
   } finally {
     progress.state?.hasher.close();
@@ -53,6 +54,17 @@ function resumeFrom(progress: Progress, record: ResumeRecord, move: Move): void 
   progress.state = { source, chunkSize, crcs, delivered: crcs.length, hashed: 0, hasher: move.createHasher(source.size) };
   progress.destination = destination;
   progress.committing = committing;
+}
+
+/** Bears so many failures in a row between which nothing more was delivered. */
+function createPatience(failures: number): (delivered: number) => boolean {
+  let before = -1;
+  let inARow = 0;
+  return (delivered) => {
+    inARow = delivered > before ? 1 : inARow + 1;
+    before = Math.max(before, delivered);
+    return inARow <= failures;
+  };
 }
 
 function isBrokenConnection(error: unknown): boolean {
