@@ -293,7 +293,10 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await expect(committing).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
       await first.close();
       proxy.stall(false);
-      const second = await over.openDestination(at('cut-commit'), options(content.length, { resume: await first.resumePoint(content.length) }));
+      const second = await over.openDestination(
+        at('cut-commit'),
+        options(content.length, { resume: await first.resumePoint(content.length) }),
+      );
       expect(second.resumedFrom).toBe(content.length);
       await second.commit(whole(content));
       await second.close();
