@@ -80,7 +80,8 @@ describeWithPostgres('waybill endpoints', () => {
     const accepted = await cli.run(['endpoints', 'test', 'bank', '--accept-host-key']);
     expect(accepted.code).toBe(0);
     expect(accepted.stdout).toMatch(/pinned from now on/);
-    expect(accepted.stdout).toMatch(/^report\.csv +file +5 bytes$/m);
+    expect(accepted.stdout).toMatch(/^ok +list .*holds 1 name$/m);
+    expect(accepted.stdout).toMatch(/^ok +remove .*the probe file is gone$/m);
     expect((await cli.run(['endpoints', 'test', 'bank', '--json'])).json()).toMatchObject([{ name: 'bank', ok: true, accepted: false }]);
   });
 
@@ -90,10 +91,19 @@ describeWithPostgres('waybill endpoints', () => {
     const locked = await cli.run(['endpoints', 'test', 'locked']);
     expect(locked).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/Authentication failed \(auth_failed\)\n {2}Check the endpoint's user name/),
+      stdout: expect.stringMatching(/^FAIL +sign_in .* Authentication failed\n +Check the endpoint's user name/m),
     });
     await add('away', { ...pinned, port: 1 });
-    expect(await cli.run(['endpoints', 'test', 'away'])).toMatchObject({ code: 5, stderr: expect.stringMatching(/connection_failed/) });
+    const away = (await cli.run(['endpoints', 'test', 'away', '--json'])).json();
+    expect(away).toMatchObject([
+      {
+        ok: false,
+        steps: [
+          { step: 'resolve', ok: true },
+          { step: 'connect', ok: false, code: 'connection_failed' },
+        ],
+      },
+    ]);
   });
 
   it('pauses, resumes and removes', async () => {
