@@ -17,6 +17,13 @@ export interface SlotPool {
   tryTake(bytes: number): Slot | null;
 }
 
+/** What is no larger has memory of its own: a small file does not wait for large ones, and 16 of them take less than a slot. */
+const OWN_MEMORY_BYTES = 256 * 1024;
+
+function ownMemory(bytes: number): Slot {
+  return { buffer: new Uint8Array(new SharedArrayBuffer(bytes)), release: () => undefined };
+}
+
 export function createSlotPool(count: number, slotBytes: number): SlotPool {
   const idle: Uint8Array[] = [];
   const waiting = new Set<(buffer: Uint8Array) => void>();
@@ -48,11 +55,13 @@ export function createSlotPool(count: number, slotBytes: number): SlotPool {
   return {
     slotBytes,
     tryTake(bytes) {
+      if (bytes <= OWN_MEMORY_BYTES) return ownMemory(bytes);
       const whole = waiting.size === 0 ? freeBuffer() : null;
       return whole && slot(whole, bytes);
     },
     take(bytes, signal) {
       signal.throwIfAborted();
+      if (bytes <= OWN_MEMORY_BYTES) return Promise.resolve(ownMemory(bytes));
       const whole = waiting.size === 0 ? freeBuffer() : null;
       if (whole) return Promise.resolve(slot(whole, bytes));
       return new Promise((resolve, reject) => {

@@ -34,7 +34,7 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 const NO_FILE =
   /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory|could not get file size/i;
 
-const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled', EPROTO: 'tls_error' };
+const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
 
 /**
  * The FileError for whatever went wrong in a step. `subject` is what it was about: a path, or the server.
@@ -42,16 +42,19 @@ const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side = 'source'): FileError {
   if (error instanceof FileError) return error;
-  const code = codeOf(error as Error, side);
+  const code = codeOf(error as Error, step, side);
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   const words = (error as Error).message.replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
 }
 
-function codeOf(error: Error, side: Side): TransferErrorCode {
+function codeOf(error: Error, step: FileStep, side: Side): TransferErrorCode {
   if (!(error instanceof FTPError)) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    return BY_SYSTEM_ERROR[code] ?? (/^ERR_(SSL|TLS)_/.test(code) ? 'tls_error' : 'connection_failed');
+    if (BY_SYSTEM_ERROR[code]) return BY_SYSTEM_ERROR[code];
+    // Once bytes flow, TLS that breaks off is a server that went down, and no certificate that is bad.
+    const ofTls = code === 'EPROTO' || /^ERR_(SSL|TLS)_/.test(code);
+    return ofTls && step !== 'transfer' ? 'tls_error' : 'connection_failed';
   }
   const { code, message } = error;
   const byWords = BY_WORDS.find(([words]) => words.test(message))?.[1];

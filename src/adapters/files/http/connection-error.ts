@@ -1,5 +1,7 @@
 import { FileError, type FileStep } from '../port.ts';
 
+/** A server that went down in the midst of a TLS record, and nothing of certificates. */
+const CUT = /UNEXPECTED_EOF|BAD_RECORD_MAC/;
 const TLS_ERROR = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
 const CONNECTING = new Set(['connect', 'getaddrinfo']);
 /** Names of system errors, and what Node's parser says of an answer that is no HTTP. */
@@ -10,6 +12,7 @@ export function connectionError(error: unknown, step: FileStep, subject: string)
   if (error instanceof FileError) return error;
   const { code = '', syscall = '', message } = error as NodeJS.ErrnoException;
   const words = `${subject}: ${message || code}`;
+  if (CUT.test(code)) return new FileError('connection_failed', step, words, { cause: error });
   if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
   if (!OF_THE_NETWORK.test(code)) return new FileError('internal_error', step, words, { cause: error });
   const at = CONNECTING.has(syscall) || error instanceof AggregateError ? 'connect' : step;

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
+import { createTurnstile } from '../turnstile.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
 import type { HttpTimeouts } from './timeouts.ts';
-import { createTurnstile } from './turnstile.ts';
 
 /** A signed request as the SDK hands it over. */
 export interface SdkRequest {

@@ -1,5 +1,6 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
+import { createTurnstile } from '../turnstile.ts';
 import type { Connection, SftpTimeouts } from './connection.ts';
 
 /** How much of a connection a file takes: eight small ones share one, a big one fills it. */
@@ -35,8 +36,12 @@ interface Slot {
   idleTimer?: NodeJS.Timeout;
 }
 
+/** Sign-ins under way at once: OpenSSH turns connections away at random from the eleventh on. */
+const SIGN_INS_AT_ONCE = 4;
+
 export function createPool(open: () => Promise<Connection>, max: number, timeouts: SftpTimeouts): Pool {
   const slots = new Set<Slot>();
+  const signIns = createTurnstile(SIGN_INS_AT_ONCE);
   let closed = false;
 
   function choose(weight: number): Slot {
@@ -47,7 +52,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
   }
 
   function create(): Slot {
-    const slot: Slot = { ready: open().then(opened, failed), connection: null, load: 0, users: 0, idleSince: 0 };
+    const slot: Slot = { ready: openInTurn().then(opened, failed), connection: null, load: 0, users: 0, idleSince: 0 };
     slots.add(slot);
     return slot;
 
@@ -66,6 +71,11 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
       slots.delete(slot);
       throw error;
     }
+  }
+
+  async function openInTurn(): Promise<Connection> {
+    const leave = await signIns.enter(undefined);
+    return open().finally(leave);
   }
 
   function rest(slot: Slot): void {

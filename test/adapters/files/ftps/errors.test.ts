@@ -25,7 +25,7 @@ test.each([
   [failure('read ECONNRESET', 'ECONNRESET'), 'source', 'connection_failed'],
   [failure('Server sent FIN packet unexpectedly, closing connection.'), 'source', 'connection_failed'],
   [failure('connect ETIMEDOUT', 'ETIMEDOUT'), 'source', 'timeout'],
-  [failure('wrong version number', 'ERR_SSL_WRONG_VERSION_NUMBER'), 'source', 'tls_error'],
+  [failure('unexpected eof while reading', 'ERR_SSL_UNEXPECTED_EOF_WHILE_READING'), 'source', 'connection_failed'],
 ] as const)('%s on the %s side is %s', (given, side, code) => {
   expect(fileError(given, 'transfer', '/a', side)).toMatchObject({
     name: 'FileError',
@@ -33,6 +33,11 @@ test.each([
     step: 'transfer',
     message: `/a: ${given.message}`,
   });
+});
+
+test('TLS that can not be agreed on is told from TLS that breaks off', () => {
+  const given = failure('wrong version number', 'ERR_SSL_WRONG_VERSION_NUMBER');
+  expect(fileError(given, 'connect', '/a')).toMatchObject({ code: 'tls_error', step: 'connect' });
 });
 
 test('a refused sign-in has one message, whatever the server says', () => {
