@@ -8,7 +8,8 @@ import type { ResumeRecord } from './move-state.ts';
 import { heldSignIns, holdSignIn } from './sign-in-holds.ts';
 
 const AT_ONCE = 4;
-const TRIES = 8;
+/** With a day between the later ones: a server that is away for two weeks is still swept. */
+const TRIES = 25;
 const TIME_LIMIT_MS = 60_000;
 
 export interface CleanupDeps {
@@ -27,12 +28,12 @@ interface Cleanup {
 
 /**
  * Removes what ended transfers left at their destinations, a few at a time. A try that fails is made
- * again after 1, 2, 4, ... minutes, eight times at most; one at an endpoint that has just refused a sign-in
+ * again after 1, 2, 4, ... minutes and later once a day, 25 times in all; one at an endpoint that has just refused a sign-in
  * counts without being made. Gives how many were due.
  */
 export async function cleanUp({ sql, logger, endpoints }: CleanupDeps, signal: AbortSignal): Promise<number> {
   const due = await sql<Cleanup[]>`
-    update work.cleanups set tries = tries + 1, due_at = now() + interval '1 minute' * power(2, tries)
+    update work.cleanups set tries = tries + 1, due_at = now() + least(interval '1 day', interval '1 minute' * power(2, tries))
      where transfer_id in (select transfer_id from work.cleanups where due_at <= now() order by due_at limit ${AT_ONCE} for update skip locked)
     returning transfer_id, account_id, destination, resume_record, tries`;
   if (due.length === 0) return 0;
