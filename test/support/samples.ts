@@ -2,6 +2,7 @@ import type { EndpointConfigured, SftpSettings } from '../../src/domain/endpoint
 import type { KeyCreated } from '../../src/domain/key.ts';
 import type { AttemptFigures, TransferCreated, TransferEvent, TransferStarted, Verification } from '../../src/domain/transfer.ts';
 import { transferError } from '../../src/domain/transfer-errors.ts';
+import type { WebhookRegistered } from '../../src/domain/webhook.ts';
 
 export const T0 = '2026-03-01T10:00:00.000Z';
 export const T1 = '2026-03-01T10:00:05.000Z';
@@ -91,6 +92,18 @@ export function keyCreated(changes: Partial<KeyCreated> = {}): KeyCreated {
     sha256: '00'.repeat(32),
     last_four: 'abcd',
     expires_at: '2026-03-11T10:00:00.000Z',
+    created_at: T0,
+    ...changes,
+  };
+}
+
+export function webhookRegistered(changes: Partial<WebhookRegistered> = {}): WebhookRegistered {
+  return {
+    webhook_id: 'whk_01JNQ0000000000000000000W1',
+    account_id: 'acc_default',
+    url: 'https://receiver.example.com/hook',
+    events: ['transfer.completed', 'transfer.failed'],
+    secret_record: 'vlt_1',
     created_at: T0,
     ...changes,
   };
