@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { text, transferRequest } from '../../commands/requests.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
-import { TRANSFER_ERRORS, type TransferErrorCode, type TransferPhase } from '../../domain/transfer-errors.ts';
+import { transferError } from '../../processes/webhooks/payloads.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
 
 const DEFAULT_PAGE = 25;
@@ -131,18 +131,6 @@ export const createdTransfer = z
   })
   .meta({ id: 'CreatedTransfer' });
 export type CreatedTransfer = z.output<typeof createdTransfer>;
-
-const transferError = z
-  .strictObject({
-    code: z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]),
-    message: z.string(),
-    retryable: z.boolean(),
-    phase: z.string() as z.ZodType<TransferPhase>,
-    attempts: z.int().describe('Attempts made so far.'),
-    occurred_at: timestamp,
-    advice: z.string().describe('What to do about it.'),
-  })
-  .meta({ id: 'TransferError' });
 
 export const transferDetail = z
   .strictObject({

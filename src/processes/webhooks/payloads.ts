@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { PROTOCOLS } from '../../domain/endpoint.ts';
+import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
+import { TRANSFER_ERRORS, type TransferErrorCode, type TransferPhase } from '../../domain/transfer-errors.ts';
+import type { WebhookEventType } from '../../domain/webhook.ts';
+
+const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
+const uri = z.string().meta({ format: 'uri' });
+const size = z.int().describe('File size in bytes.');
+const errorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);
+
+/** The error of a transfer, as the API shows it and webhooks tell it. */
+export const transferError = z
+  .strictObject({
+    code: errorCode,
+    message: z.string(),
+    retryable: z.boolean(),
+    phase: z.string() as z.ZodType<TransferPhase>,
+    attempts: z.int().describe('Attempts made so far.'),
+    occurred_at: timestamp,
+    advice: z.string().describe('What to do about it.'),
+  })
+  .meta({ id: 'TransferError' });
+
+function transfer<Status extends TransferStatus>(status: Status) {
+  return {
+    transfer_id: z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    file_name: z.string(),
+    size_bytes: size.nullable().describe('File size in bytes; null where the source was not opened.'),
+    status: z.literal(status),
+    source: uri,
+    destination: uri,
+  };
+}
+
+/** `data` of what a webhook is told, by its type. `ping` comes when it is asked for, and is in no history. */
+export const PAYLOADS = {
+  'transfer.created': z.strictObject({ ...transfer('pending'), priority: z.enum(PRIORITIES), created_at: timestamp }),
+  'transfer.in_progress': z.strictObject({
+    ...transfer('in_progress'),
+    started_at: timestamp,
+    retry_count: z.int().describe('0 in the first attempt: each attempt is told of.'),
+  }),
+  'transfer.completed': z.strictObject({
+    ...transfer('completed'),
+    size_bytes: size,
+    duration_ms: z.int(),
+    checksum_sha256: z.string().describe('SHA-256 of the file, in lowercase hex.'),
+  }),
+  'transfer.failed': z.strictObject({ ...transfer('failed'), error: transferError, retry_count: z.int(), failed_at: timestamp }),
+  'transfer.cancelled': z.strictObject({ ...transfer('cancelled'), cancelled_at: timestamp }),
+  'endpoint.connectivity_lost': z.strictObject({
+    endpoint_id: z.string(),
+    name: z.string(),
+    protocol: z.enum(PROTOCOLS),
+    host: z.string(),
+    last_success_at: timestamp.nullable(),
+    detected_at: timestamp,
+    error: z.strictObject({ code: errorCode, message: z.string() }),
+  }),
+  'key.expiring_soon': z.strictObject({
+    key_id: z.string(),
+    name: z.string(),
+    expires_at: timestamp,
+    days_remaining: z.int().describe('Whole days, rounded up.'),
+  }),
+  ping: z.strictObject({ webhook_id: z.string() }),
+} satisfies Record<WebhookEventType | 'ping', z.ZodType>;
+
+export type PayloadType = keyof typeof PAYLOADS;
+export type PayloadData<Type extends PayloadType> = z.output<(typeof PAYLOADS)[Type]>;
+
+/** The whole body of a delivery. */
+export interface Payload<Type extends PayloadType = PayloadType> {
+  /** `evt_...`: the same in every attempt. Those of one transfer strictly increase. */
+  id: string;
+  type: Type;
+  created_at: string;
+  data: PayloadData<Type>;
+}
+
+/** The schema of the whole body of a delivery. */
+export function payloadSchema(type: PayloadType) {
+  return z.strictObject({
+    id: z
+      .string()
+      .describe(
+        'The same in every attempt: what was handled before can be passed over. Those of one transfer strictly increase: order by them.',
+      )
+      .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    type: z.literal(type),
+    created_at: timestamp.describe('When it happened.'),
+    data: PAYLOADS[type],
+  });
+}
