@@ -3,10 +3,12 @@ import type { Vault } from '../adapters/vault.ts';
 import { announceKeyExpiry } from '../commands/keys.ts';
 import { newId } from '../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../domain/key.ts';
+import { recordsInUse } from '../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../projections/consumer.ts';
 
 const EVERY_MS = 60_000;
 const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+const CONSOLE_SESSIONS_KEPT = '24 hours';
 const ACTOR = 'system:monitor';
 
 export interface HousekeepingDeps extends ConsumerDeps {
@@ -32,13 +34,10 @@ export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSigna
 
 async function sweep({ sql, store, vault }: HousekeepingDeps): Promise<void> {
   await sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+  await sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`;
   await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;
   await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
-  await vault.sweep(async (recordIds) => {
-    const rows = await sql<{ record: string }[]>`
-      select state ->> 'credentials_record' as record from read.endpoints where state ->> 'credentials_record' = any(${recordIds})`;
-    return rows.map(({ record }) => record);
-  });
+  await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
   const expiring = await sql<{ key_id: string; account_id: string }[]>`
     select key_id, account_id from read.keys
      where revoked_at is null and not (state ->> 'announced')::boolean

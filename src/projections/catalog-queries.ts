@@ -1,6 +1,7 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import type { KeyState } from '../domain/key.ts';
+import type { Webhook } from '../domain/webhook.ts';
 
 export type Key = Exclude<KeyState, { status: 'none' }>;
 
@@ -14,8 +15,53 @@ export async function listEndpoints(sql: Sql): Promise<ConfiguredEndpoint[]> {
   return rows.map(({ state, revision }) => ({ ...state, revision }));
 }
 
+/** One endpoint that is configured now; null where there is none of this id. */
+export async function findEndpoint(sql: Sql, endpointId: string): Promise<ConfiguredEndpoint | null> {
+  const [row] = await sql<{ state: Endpoint; revision: number }[]>`
+    select state, revision from read.endpoints where endpoint_id = ${endpointId} and not removed`;
+  return row ? { ...row.state, revision: row.revision } : null;
+}
+
 /** Every key, revoked and expired ones too, newest first. */
 export async function listKeys(sql: Sql): Promise<Key[]> {
   const rows = await sql<{ state: Key }[]>`select state from read.keys order by key_id desc`;
   return rows.map(({ state }) => state);
+}
+
+/** The webhooks of an account, newest first. */
+export async function listWebhooks(sql: Sql, accountId: string): Promise<Webhook[]> {
+  const rows = await sql<{ state: Webhook }[]>`
+    select state from read.webhooks where account_id = ${accountId} and not removed order by webhook_id desc`;
+  return rows.map(({ state }) => state);
+}
+
+/** null for one that is not there, was removed, or is another account's. */
+export async function findWebhook(sql: Sql, accountId: string, webhookId: string): Promise<Webhook | null> {
+  const [row] = await sql<{ state: Webhook }[]>`
+    select state from read.webhooks where webhook_id = ${webhookId} and account_id = ${accountId} and not removed`;
+  return row?.state ?? null;
+}
+
+export async function countWebhooks(sql: Sql, accountId: string): Promise<number> {
+  const [row] = await sql<[{ webhooks: number }]>`
+    select count(*)::integer as webhooks from read.webhooks where account_id = ${accountId} and not removed`;
+  return row.webhooks;
+}
+
+/**
+ * Those of the vault's records that are in use: the credentials of endpoints, the secrets of webhooks, and
+ * for an hour more the secrets that have had their grace time.
+ */
+export async function recordsInUse(sql: Sql, recordIds: string[]): Promise<string[]> {
+  const rows = await sql<{ record: string }[]>`
+    select state ->> 'credentials_record' as record from read.endpoints where state ->> 'credentials_record' = any(${recordIds})
+    union all
+    select record
+      from read.webhooks
+      cross join lateral (values
+        (state ->> 'secret_record', 'infinity'::timestamptz),
+        (state #>> '{previous,secret_record}', (state #>> '{previous,until}')::timestamptz)
+      ) as secrets(record, until)
+     where not removed and record = any(${recordIds}) and until > now() - interval '1 hour'`;
+  return rows.map(({ record }) => record);
 }

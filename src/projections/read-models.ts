@@ -37,8 +37,9 @@ export async function prepareReadModels(sql: Sql, logId: string): Promise<Projec
     const outdated: ProjectionName[] = [];
     for (const projection of Object.values(PROJECTIONS)) {
       const checkpoint = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
-      if (!checkpoint || !(await hasTables(tx, projection))) await createAnew(tx, projection, logId);
-      else if (checkpoint.version !== projection.version) outdated.push(projection.name);
+      // First of all the version: what an older one has made serves until the rebuild is done, whatever it lacks.
+      if (checkpoint && checkpoint.version !== projection.version) outdated.push(projection.name);
+      else if (!checkpoint || !(await hasTables(tx, projection))) await createAnew(tx, projection, logId);
     }
     return outdated;
   })) as ProjectionName[];

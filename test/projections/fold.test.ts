@@ -8,6 +8,8 @@ import type { KeyState } from '../../src/domain/key.ts';
 import * as key from '../../src/domain/key.ts';
 import type { Transfer, TransferEvent } from '../../src/domain/transfer.ts';
 import * as transfer from '../../src/domain/transfer.ts';
+import type { WebhookState } from '../../src/domain/webhook.ts';
+import * as webhook from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
@@ -102,23 +104,31 @@ describeWithPostgres('a projection', () => {
     );
   });
 
-  it('of endpoints and keys is the fold of the log, however the log is cut into batches', async () => {
+  it('of endpoints, keys and webhooks is the fold of the log, however the log is cut into batches', async () => {
     await fc.assert(
       fc.asyncProperty(catalogLogs, batchSizes, async (events, batchSize) => {
-        const [endpoints, keys] = await tablesAfter(catalogProjection, events, batchSize);
+        const [endpoints, keys, webhooks] = await tablesAfter(catalogProjection, events, batchSize);
         const ofKind = (kind: string) => events.filter(({ stream }) => stream.startsWith(kind));
         const folded = (rows: Record<string, unknown>[]) => rows.map(({ state, revision, position }) => ({ state, revision, position }));
         const inOrder = <State>(states: Map<string, State>) =>
           [...states].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, state]) => state);
         const endpointStates = inOrder(statesOf<EndpointState>(ofKind('endpoint-'), endpoint));
         const keyStates = inOrder(statesOf<KeyState>(ofKind('key-'), key));
+        const webhookStates = inOrder(statesOf<WebhookState>(ofKind('webhook-'), webhook));
         expect(folded(endpoints!)).toEqual(endpointStates);
         expect(folded(keys!)).toEqual(keyStates);
+        expect(folded(webhooks!)).toEqual(webhookStates);
         expect(endpoints!.map(({ removed, paused }) => ({ removed, paused }))).toEqual(
           endpointStates.map(({ state }) => ({ removed: state.status === 'removed', paused: 'paused' in state && state.paused })),
         );
         expect(keys!.map(({ revoked_at }) => revoked_at)).toEqual(
           keyStates.map(({ state }) => ('revoked_at' in state ? state.revoked_at : null)),
+        );
+        expect(webhooks!.map(({ account_id, removed }) => ({ account_id, removed }))).toEqual(
+          webhookStates.map(({ state }) => ({
+            account_id: 'account_id' in state && state.account_id,
+            removed: state.status === 'removed',
+          })),
         );
       }),
       { numRuns: 25 },

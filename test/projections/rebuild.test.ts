@@ -172,4 +172,17 @@ describeWithPostgres('rebuilding a projection', () => {
     await rebuildProjection(installation, 'catalog', quietly);
     expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
   });
+
+  it('lets what an older version made serve until it takes over, also where a table is new', async () => {
+    const { sql, logId, commands } = installation;
+    const endpoints = (await commands.endpoints()).length;
+    await sql`update read.checkpoints set version = 1 where name = 'catalog'`;
+    await sql`drop table read.webhooks`;
+    expect(await prepareReadModels(sql, logId)).toEqual(['catalog']);
+    expect(await commands.endpoints()).toHaveLength(endpoints);
+    expect((await rebuildProjection(installation, 'catalog', quietly)).differences).toEqual([]);
+    expect(await prepareReadModels(sql, logId)).toEqual([]);
+    expect(await commands.endpoints()).toHaveLength(endpoints);
+    expect(await sql`select from read.webhooks`).toHaveLength(0);
+  });
 });

@@ -7,8 +7,20 @@ import type { KeyCommand } from '../../src/domain/key.ts';
 import * as key from '../../src/domain/key.ts';
 import type { TransferCommand } from '../../src/domain/transfer.ts';
 import * as transfer from '../../src/domain/transfer.ts';
+import type { WebhookCommand } from '../../src/domain/webhook.ts';
+import * as webhook from '../../src/domain/webhook.ts';
 import { outcomeOf } from './decider.ts';
-import { endpointConfigured, FIGURES, keyCreated, started, T1, TRANSFER_EVENTS, transferCreated } from './samples.ts';
+import {
+  endpointConfigured,
+  FIGURES,
+  keyCreated,
+  started,
+  T1,
+  T2,
+  TRANSFER_EVENTS,
+  transferCreated,
+  webhookRegistered,
+} from './samples.ts';
 
 /** A log of events in memory, with revisions and positions as an event store gives them. */
 export function createLog() {
@@ -81,11 +93,27 @@ function keyCommand(number: number): fc.Arbitrary<KeyCommand> {
   );
 }
 
+function webhookCommand(number: number): fc.Arbitrary<WebhookCommand> {
+  const data = webhookRegistered({ webhook_id: `whk_${number}`, account_id: `acc_${number % 2}` });
+  return fc.constantFrom<WebhookCommand>(
+    { type: 'register', data },
+    { type: 'update', changes: { enabled: false }, now: T1 },
+    { type: 'update', changes: { enabled: true, events: ['key.expiring_soon'] }, now: T1 },
+    { type: 'rotate_secret', secret_record: 'vlt_2', previous_until: T2, now: T1 },
+    { type: 'rotate_secret', secret_record: 'vlt_3', previous_until: null, now: T1 },
+    { type: 'remove', now: T1 },
+  );
+}
+
 /** Logs of what deciders made of random commands to a few streams each, all of them mixed. */
 export const transferLogs = logs('transfer-txr_', 6, transfer, transferCommand);
 export const catalogLogs: fc.Arbitrary<StoredEvent[]> = fc
-  .tuple(logs('endpoint-end_', 3, endpoint, endpointCommand), logs('key-key_', 3, key, keyCommand))
-  .map((both) => both.flat().map((event, i) => ({ ...event, position: BigInt(i + 1) })));
+  .tuple(
+    logs('endpoint-end_', 3, endpoint, endpointCommand),
+    logs('key-key_', 3, key, keyCommand),
+    logs('webhook-whk_', 3, webhook, webhookCommand),
+  )
+  .map((all) => all.flat().map((event, i) => ({ ...event, position: BigInt(i + 1) })));
 
 function logs<State, Command, E extends Event>(
   prefix: string,
