@@ -1,3 +1,5 @@
+import type { TransferErrorCode } from './transfer-errors.ts';
+
 /** Codes of a refused command or request. `http/problems.ts` gives each its status. */
 export type DomainErrorCode =
   | 'validation_failed'
@@ -12,7 +14,9 @@ export type DomainErrorCode =
   | 'api_key_expired'
   | 'api_key_revoked'
   | 'api_key_id_used'
+  | 'session_ended'
   | 'insufficient_scope'
+  | 'cross_site_request'
   | 'not_found'
   | 'method_not_allowed'
   | 'transfer_not_cancellable'
@@ -23,6 +27,7 @@ export type DomainErrorCode =
   | 'payload_too_large'
   | 'unsupported_media_type'
   | 'rate_limited'
+  | 'endpoint_failed'
   | 'unavailable'
   | 'internal_error';
 
@@ -36,8 +41,12 @@ export interface FieldError {
 export interface DomainErrorDetails {
   errors?: FieldError[];
   transfer_id?: string;
+  /** Those that stand in the way. */
+  transfer_ids?: string[];
   current_status?: string;
   required_scope?: string;
+  /** What an endpoint's server did, as a code of the errors of transfers. */
+  endpoint_error?: { code: TransferErrorCode; message: string; advice: string };
 }
 
 /** A broken rule: what was asked can't be done, and the message says what to do instead. */

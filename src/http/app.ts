@@ -1,3 +1,4 @@
+import cookie from '@fastify/cookie';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -22,6 +23,7 @@ import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { createTurnstile } from './rate-limit.ts';
+import { sessionRoutes } from './session/routes.ts';
 import { type TransferRoutesDeps, transferRoutes } from './transfers/routes.ts';
 import { validatorCompiler } from './validation.ts';
 
@@ -74,6 +76,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(answerError);
   acceptJson(app);
+  void app.register(cookie, { hook: false });
   app.decorateRequest('client', null);
   app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
@@ -94,6 +97,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 function routes(deps: HttpServerDeps): FastifyPluginAsync {
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
+    await app.register(sessionRoutes(deps));
     await app.register(transferRoutes(deps));
     await app.register(auditRoutes(deps));
   };

@@ -1,7 +1,10 @@
 import { z } from 'zod';
+import { TRANSFER_ERRORS, type TransferErrorCode } from '../domain/transfer-errors.ts';
 import { PROBLEMS, type Problem, type ProblemCode, problem } from './problems.ts';
 
 const fieldError = z.strictObject({ field: z.string(), code: z.string(), message: z.string() });
+
+export const transferErrorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);
 
 export const problemSchema = z
   .strictObject({
@@ -17,6 +20,11 @@ export const problemSchema = z
     errors: z.array(fieldError).optional().describe('Everything that is wrong with the request.'),
     required_scope: z.string().optional().describe('The scope that the key lacks.'),
     transfer_id: z.string().optional(),
+    transfer_ids: z.array(z.string()).optional().describe('Transfers that stand in the way; ten at most.'),
+    endpoint_error: z
+      .strictObject({ code: transferErrorCode, message: z.string(), advice: z.string().describe('What to do about it.') })
+      .optional()
+      .describe("What the endpoint's server did, with a code of the errors of transfers."),
     current_status: z.string().optional().describe('The state that the transfer is in.'),
   })
   .meta({ id: 'Problem', description: 'An error, as RFC 9457 has it.' });
@@ -32,7 +40,9 @@ const WITH_KEY: ProblemCode[] = [
   'api_key_expired',
   'api_key_revoked',
   'api_key_id_used',
+  'session_ended',
   'insufficient_scope',
+  'cross_site_request',
   ...OPEN,
 ];
 

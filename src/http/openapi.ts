@@ -46,13 +46,22 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       tags: [
         { name: 'Transfers', description: 'Copy one file from one server to another, proved by its checksum.' },
         { name: 'Audit', description: 'The log itself.' },
+        { name: 'Session', description: 'Sign-in to the Admin Console.' },
         { name: 'Service', description: 'How the service is, and what it offers.' },
       ],
       components: {
-        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key; it starts with `wb_`.' } },
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'An API key; it starts with `wb_`.' },
+          session: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: 'waybill_session',
+            description: 'A session of the Admin Console, as an admin key.',
+          },
+        },
         headers: HEADERS as never,
       },
-      security: [{ apiKey: [] }],
+      security: [{ apiKey: [] }, { session: [] }],
     },
     transform: (route) => withExamples(route.schema, jsonSchemaTransform(route)),
     transformObject: (document) => tidy(jsonSchemaTransformObject(document) as OpenAPIV3_1.Document),

@@ -21,7 +21,9 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
   api_key_expired: { status: 401, title: 'The API key has expired' },
   api_key_revoked: { status: 401, title: 'The API key was revoked' },
   api_key_id_used: { status: 401, title: 'The id of an API key was given instead of the key' },
+  session_ended: { status: 401, title: 'The console session has ended' },
   insufficient_scope: { status: 403, title: 'The API key lacks the permission' },
+  cross_site_request: { status: 403, title: 'The request comes from another site' },
   not_found: { status: 404, title: 'There is no such resource' },
   method_not_allowed: { status: 405, title: 'The resource does not have this method' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
@@ -35,6 +37,7 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
   rate_limited: { status: 429, title: 'Too many requests' },
   headers_too_large: { status: 431, title: 'The headers are too large' },
   internal_error: { status: 500, title: 'Something went wrong in the service' },
+  endpoint_failed: { status: 502, title: "The endpoint's server did not do what was asked of it" },
   unavailable: { status: 503, title: 'The service is not available at this moment' },
 };
 

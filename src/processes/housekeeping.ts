@@ -4,7 +4,8 @@ import { announceKeyExpiry } from '../commands/keys.ts';
 import { newId } from '../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../domain/key.ts';
 import { recordsInUse } from '../projections/catalog-queries.ts';
-import type { ConsumerDeps } from '../projections/consumer.ts';
+import { type ConsumerDeps, isCaughtUp } from '../projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from '../projections/read-models.ts';
 
 const EVERY_MS = 60_000;
 const IDEMPOTENCY_KEYS_KEPT = '24 hours';
@@ -32,12 +33,14 @@ export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSigna
   }
 }
 
-async function sweep({ sql, store, vault }: HousekeepingDeps): Promise<void> {
+async function sweep(deps: HousekeepingDeps): Promise<void> {
+  const { sql, store, vault } = deps;
   await sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
   await sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`;
   await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;
   await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
-  await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
+  // While the catalog is made anew it names nothing yet, and what nobody names is deleted for good.
+  if (await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog))) await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
   const expiring = await sql<{ key_id: string; account_id: string }[]>`
     select key_id, account_id from read.keys
      where revoked_at is null and not (state ->> 'announced')::boolean

@@ -4,18 +4,40 @@ import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 const WITH_KEY = {
-  401: ['api_key_missing', 'api_key_malformed', 'api_key_invalid', 'api_key_expired', 'api_key_revoked', 'api_key_id_used'],
-  403: ['insufficient_scope'],
+  401: [
+    'api_key_missing',
+    'api_key_malformed',
+    'api_key_invalid',
+    'api_key_expired',
+    'api_key_revoked',
+    'api_key_id_used',
+    'session_ended',
+  ],
+  403: ['insufficient_scope', 'cross_site_request'],
   429: ['rate_limited'],
   500: ['internal_error'],
   503: ['unavailable'],
 };
 const OPEN = { 429: WITH_KEY[429], 500: WITH_KEY[500], 503: WITH_KEY[503] };
+const JSON_BODY = {
+  400: ['validation_failed', 'unknown_field', 'invalid_json'],
+  413: ['payload_too_large'],
+  415: ['unsupported_media_type'],
+};
 const QUERY = { 400: ['invalid_parameter', 'unknown_field'] };
 
 /** The problems that each operation documents. */
 const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/openapi.json': OPEN,
+  'post /v1/session': {
+    ...OPEN,
+    ...JSON_BODY,
+    401: ['api_key_malformed', 'api_key_invalid', 'api_key_expired', 'api_key_revoked', 'api_key_id_used'],
+    403: ['insufficient_scope', 'cross_site_request'],
+  },
+  'get /v1/session': { ...WITH_KEY, 404: ['not_found'] },
+  'delete /v1/session': { ...WITH_KEY, 404: ['not_found'] },
+  'put /v1/session/account': { ...WITH_KEY, ...JSON_BODY, 404: ['not_found'] },
   'get /v1/transfers': { ...WITH_KEY, ...QUERY },
   'post /v1/transfers': {
     ...WITH_KEY,
@@ -64,9 +86,9 @@ describeWithPostgres('the OpenAPI document', () => {
   test('names each operation once, and the key that it needs', () => {
     const ids = operations.map(([, { operationId }]) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
-    expect(document.security).toEqual([{ apiKey: [] }]);
+    expect(document.security).toEqual([{ apiKey: [] }, { session: [] }]);
     const open = operations.filter(([, { security }]) => security?.length === 0).map(([name]) => name);
-    expect(open.sort()).toEqual(['get /health/live', 'get /health/ready', 'get /v1/openapi.json']);
+    expect(open.sort()).toEqual(['get /health/live', 'get /health/ready', 'get /v1/openapi.json', 'post /v1/session']);
     for (const [name, { summary, tags }] of operations) expect([name, typeof summary, tags?.length]).toEqual([name, 'string', 1]);
   });
 

@@ -1,0 +1,119 @@
+import type { FastifyRequest } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError, fieldError } from '../../domain/errors.ts';
+import { admitKey, clientOf, readKey } from '../auth.ts';
+import { OPEN, responses } from '../documentation.ts';
+import { findKey } from '../rate-limit.ts';
+import { clearSessionCookie, setSessionCookie } from './cookie.ts';
+import { originOf } from './same-origin.ts';
+import * as schemas from './schemas.ts';
+import { createSessions, hashToken } from './sessions.ts';
+
+const BODY = ['validation_failed', 'unknown_field', 'invalid_json', 'payload_too_large', 'unsupported_media_type'] as const;
+
+/** Sign-in to the Admin Console: a key of an administrator for a cookie. */
+export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
+  const sessions = createSessions(sql);
+
+  return async (app) => {
+    app.route({
+      method: 'POST',
+      url: '/session',
+      config: { open: true },
+      schema: {
+        operationId: 'signIn',
+        summary: 'Sign in to the Admin Console',
+        description: 'Gives a session in a cookie that scripts cannot read. Attempts count in the rate window of the address.',
+        tags: ['Session'],
+        security: [],
+        body: schemas.signIn,
+        response: responses(
+          { 201: ['Signed in; the cookie is set', schemas.sessionInfo] },
+          [
+            ...BODY,
+            'api_key_malformed',
+            'api_key_invalid',
+            'api_key_expired',
+            'api_key_revoked',
+            'api_key_id_used',
+            'insufficient_scope',
+            'cross_site_request',
+          ],
+          OPEN,
+        ),
+      },
+      async handler(request, reply) {
+        if (originOf(request) === 'other') throw new DomainError('cross_site_request', 'Sign in on the page of this service');
+        const { keyId } = admitKey(await findKey(sql, readKey(request.body.api_key.trim())), 'admin');
+        const token = await sessions.begin(keyId);
+        const session = await sessions.describe(hashToken(token));
+        setSessionCookie(reply, token);
+        return reply.code(201).send(session);
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/session',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'getSession',
+        summary: 'Read the session that the cookie means',
+        tags: ['Session'],
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, ['not_found']),
+      },
+      handler: async (request) => describe(sessionOf(request)),
+    });
+
+    app.route({
+      method: 'DELETE',
+      url: '/session',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'signOut',
+        summary: 'Sign out',
+        tags: ['Session'],
+        response: responses({ 204: ['Signed out; the cookie is removed', z.null()] }, ['not_found']),
+      },
+      async handler(request, reply) {
+        await sessions.end(sessionOf(request));
+        clearSessionCookie(reply);
+        return reply.code(204).send();
+      },
+    });
+
+    app.route({
+      method: 'PUT',
+      url: '/session/account',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'switchAccount',
+        summary: 'Turn the session to another account',
+        tags: ['Session'],
+        body: schemas.accountChoice,
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, [...BODY, 'not_found']),
+      },
+      async handler(request) {
+        const session = sessionOf(request);
+        const known = await sessions.switchAccount(session, request.body.account);
+        if (!known) throw fieldError('account', 'There is no key of this account');
+        return describe(session);
+      },
+    });
+  };
+
+  async function describe(session: string): Promise<schemas.SessionInfo> {
+    const found = await sessions.describe(session);
+    if (!found) throw new DomainError('session_ended', 'This session has ended: sign in again');
+    return found;
+  }
+}
+
+/** The session of a request. Throws `not_found` where it came with a key. */
+function sessionOf(request: FastifyRequest): string {
+  const { session } = clientOf(request);
+  if (session === null) throw new DomainError('not_found', 'A key has no session: this is for the cookie of the Admin Console');
+  return session;
+}
