@@ -1,0 +1,64 @@
+/** An address that webhooks may not go to. */
+export class RefusedAddress extends Error {
+  override readonly name = 'RefusedAddress';
+  readonly address: string;
+
+  constructor(address: string) {
+    super(`${address} is not an address that webhooks may go to`);
+    this.address = address;
+  }
+}
+
+const CERTIFICATES: Record<string, string> = {
+  CERT_HAS_EXPIRED: 'has expired: renew it',
+  CERT_NOT_YET_VALID: 'is not valid yet: check the clock of the server that made it',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name: use one that names the host of the URL',
+};
+const UNKNOWN_AUTHORITY = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|INVALID_CA)/;
+
+/** Why a request got no answer, in words for the one who owns the receiver. */
+export function inWords(error: unknown, url: string): string {
+  const { host, hostname, protocol } = new URL(url);
+  if (error instanceof RefusedAddress) {
+    const how = protocol === 'https:' ? 'a private address' : 'an address that is not in an allowed range, where only https may be spoken';
+    return `${hostname} leads to ${error.address}, ${how}: use a public https address, or have the operator allow its range (WAYBILL_WEBHOOK_ALLOW_CIDRS)`;
+  }
+  const code = codeOf(error);
+  const certificate = CERTIFICATES[code];
+  if (certificate) return `the certificate of ${host} ${certificate} (${code})`;
+  if (UNKNOWN_AUTHORITY.test(code)) {
+    return `the certificate of ${host} is signed by no authority that is known: use one of a public authority, and send its intermediates (${code})`;
+  }
+  if (/^(ERR_SSL_|ERR_TLS_|EPROTO)/.test(code))
+    return `${host} does not speak TLS 1.2 or later: check the port and the scheme of the URL (${code})`;
+  switch (code) {
+    case 'ENOTFOUND':
+    case 'EAI_NONAME':
+    case 'ENODATA':
+      return `${hostname} has no address: check the name in the URL`;
+    case 'EAI_AGAIN':
+      return `${hostname} could not be looked up: check the DNS of its domain`;
+    case 'ECONNREFUSED':
+      return `nothing listens at ${host}: check that the receiver runs, and the port in the URL`;
+    case 'ECONNRESET':
+    case 'EPIPE':
+    case 'UND_ERR_SOCKET':
+      return `${host} closed the connection without an answer: look for the cause in the log of the receiver`;
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+    case 'ETIMEDOUT':
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return `${host} can't be reached: check that the receiver runs and that no firewall stands between`;
+    default:
+      return code.startsWith('HPE_')
+        ? `${host} does not answer in HTTP: check the port in the URL (${code})`
+        : `no answer from ${host} (${code || (error as Error).message})`;
+  }
+}
+
+/** Where several addresses were tried, the first one's. */
+function codeOf(error: unknown): string {
+  const { code, errors } = error as { code?: unknown; errors?: unknown[] };
+  if (typeof code === 'string') return code;
+  return errors?.length ? codeOf(errors[0]) : '';
+}
