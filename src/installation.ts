@@ -8,6 +8,7 @@ import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
+import { objectionTo } from './adapters/webhooks/url.ts';
 import { createBatcher } from './batcher.ts';
 import type { CommandDeps, Outlook, ProjectionName } from './commands/deps.ts';
 import type { Config } from './config.ts';
@@ -15,7 +16,7 @@ import { DomainError } from './domain/errors.ts';
 import type { Priority } from './domain/transfer.ts';
 import { dispatchConsumer, openTransfersOf } from './processes/jobs.ts';
 import { queueOutlook } from './processes/outlook.ts';
-import { listEndpoints } from './projections/catalog-queries.ts';
+import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
@@ -98,6 +99,8 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
         return openTransfersOf(sql, endpointId);
       },
       outlook: (accountId, priority) => outlook({ accountId, priority }),
+      countWebhooks: (accountId) => countWebhooks(sql, accountId),
+      objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
       exclusively: (name, work) => exclusively(locks, name, work),
       maxOpenTransfers: config.maxOpenTransfers,

@@ -22,6 +22,9 @@ export interface CommandDeps {
   /** Ids of the open transfers that read from or write to an endpoint, oldest first, ten at most. */
   openTransfersOf(endpointId: string): Promise<string[]>;
   outlook(accountId: string, priority: Priority): Promise<Outlook>;
+  countWebhooks(accountId: string): Promise<number>;
+  /** What speaks against delivering webhooks to a URL, in words that follow its name; null where nothing does. Asks no name server. */
+  objectionToWebhookUrl(url: string): string | null;
   /** True when a projection shows the event at `position`; false when it did not within five seconds. */
   waitFor(projection: ProjectionName, position: bigint | null): Promise<boolean>;
   /** Runs `work` while nobody else, in any process, runs work of that name. */
