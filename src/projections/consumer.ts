@@ -107,6 +107,23 @@ export async function catchUpIfIdle(deps: ConsumerDeps, consumer: Consumer): Pro
   }
 }
 
+/** True if a consumer has seen all of its events that the log holds now, whoever runs it. */
+export async function isCaughtUp({ store, sql }: ConsumerDeps, { name, table, streams }: Consumer): Promise<boolean> {
+  const checkpoint = await loadCheckpoint(sql, table, name);
+  if (!checkpoint) return false;
+  const done = new AbortController();
+  try {
+    const from = checkpoint.position === 0n ? null : checkpoint.position;
+    for await (const { events, caughtUp } of store.subscribe({ from, signal: done.signal, batchSize: 1, streams })) {
+      if (events.length > 0) return false;
+      if (caughtUp) return true;
+    }
+    return false;
+  } finally {
+    done.abort();
+  }
+}
+
 export function lockOf(consumer: string): string {
   return `consumer:${consumer}`;
 }

@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { webhookRequest } from '../../src/commands/webhook-requests.ts';
+import { registerWebhook, removeWebhook, rotateWebhookSecret } from '../../src/commands/webhooks.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { runHousekeeping } from '../../src/processes/housekeeping.ts';
+import { catchUpIfIdle } from '../../src/projections/consumer.ts';
+import { PROJECTIONS, prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
+import { configureSftp, openTestInstallation, type TestInstallation } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+const SERVER = {
+  host: 'files.example.com',
+  port: 22,
+  username: 'me',
+  privateKey: 'key',
+  root: '/',
+  hostKeySha256: `SHA256:${'A'.repeat(43)}`,
+};
+
+describeWithPostgres('the sweep of the vault', () => {
+  let installation: TestInstallation;
+  let orphan: string;
+  beforeEach(async () => {
+    installation = await openTestInstallation();
+    await configureSftp(installation, 'files', SERVER as never);
+    orphan = await installation.vault.seal('test', 'orphan');
+  });
+  afterEach(() => installation?.close());
+
+  const cause = () => ({ actor: 'test', accountId: 'acc_default', correlationId: newId('req') });
+  const register = async () => {
+    const request = webhookRequest.parse({ url: 'https://receiver.example.com/', events: ['transfer.failed'] });
+    return (await registerWebhook(installation.commands, 'acc_default', request, cause())).webhook;
+  };
+  const rotate = async (id: string, grace: string) =>
+    (await rotateWebhookSecret(installation.commands, id, { secret: undefined, grace }, cause())).webhook;
+  const records = async () => (await installation.sql<{ id: string }[]>`select id from work.vault`).map(({ id }) => id);
+
+  /** Everything in the vault is two hours old, and one whole round has been done. */
+  async function sweep(): Promise<void> {
+    const { sql } = installation;
+    await sql`update work.vault set created_at = now() - interval '2 hours'`;
+    await sql`insert into work.idempotency_keys (account_id, route, key, fingerprint, reserved, created_at) values ('a', 'r', 'k', 'f', '{}', now() - interval '2 days')`;
+    const stopping = new AbortController();
+    const running = runHousekeeping(installation, stopping.signal);
+    await expect.poll(() => sql`select from work.idempotency_keys`).toHaveLength(0);
+    stopping.abort();
+    await running;
+  }
+
+  test('leaves what endpoints and webhooks name, and nothing else', async () => {
+    const graced = await register();
+    const { secret_record, previous } = await rotate(graced.webhook_id, '1h');
+    const leaked = await register();
+    const mended = await rotate(leaked.webhook_id, '0s');
+    const removed = await register();
+    await removeWebhook(installation.commands, removed.webhook_id, cause());
+    const [endpoint] = await installation.commands.endpoints();
+    expect(previous?.secret_record).toBe(graced.secret_record);
+
+    await sweep();
+    const named = [endpoint!.credentials_record, secret_record, graced.secret_record, mended.secret_record];
+    expect((await records()).toSorted()).toEqual(named.toSorted());
+  });
+
+  test('lets a secret go when its grace time is over', async () => {
+    const { webhook_id, secret_record } = await register();
+    await rotate(webhook_id, '1ms');
+    await installation.sql`
+      update read.webhooks set state = jsonb_set(state, '{previous,until}', to_jsonb(to_char(now() at time zone 'UTC' - interval '61 minutes', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))`;
+    await sweep();
+    expect(await records()).not.toContain(secret_record);
+  });
+
+  test('deletes nothing while the catalog is made anew from the log', async () => {
+    const { sql, logId } = installation;
+    const { secret_record } = await register();
+    await sql`drop schema read cascade`;
+    await prepareReadModels(sql, logId);
+    const before = await records();
+    await sweep();
+    expect(await records()).toEqual(before);
+
+    await catchUpIfIdle(installation, projectionConsumer(PROJECTIONS.catalog));
+    await sweep();
+    expect(await records()).toContain(secret_record);
+    expect(await records()).not.toContain(orphan);
+  });
+});
