@@ -7,6 +7,8 @@ import { runAdmission } from './processes/admission.ts';
 import { runHousekeeping } from './processes/housekeeping.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/jobs.ts';
 import { runMover } from './processes/mover/mover.ts';
+import { runProbes } from './processes/probes.ts';
+import { createReachability } from './processes/reachability.ts';
 import { loadCheckpoint, verifyCheckpoint } from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
@@ -62,6 +64,7 @@ export async function startService(installation: Installation, roles: readonly R
           ...following,
           durable: installation.sql,
           record,
+          reachability: createReachability(following, signal),
           metrics: metrics.mover,
           slots: movers,
           retryDelays: [...transferRetryDelays],
@@ -71,7 +74,10 @@ export async function startService(installation: Installation, roles: readonly R
       ),
     );
   }
-  if (roles.includes('monitor')) run(runHousekeeping(installation, signal));
+  if (roles.includes('monitor')) {
+    run(runHousekeeping(installation, signal));
+    run(runProbes(following, signal));
+  }
 
   const listening = roles.includes('api') ? listen(installation, health, metrics) : Promise.resolve(null);
   const http = await listening.catch(async (error: unknown) => {

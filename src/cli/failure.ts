@@ -7,7 +7,7 @@ import { MigrationError } from '../adapters/postgres/migrate.ts';
 import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
-import { TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
 import { WrongLog } from '../projections/checkpoint.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { OutputClosed } from './output.ts';
@@ -32,7 +32,6 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   limit_reached: EXIT.refused,
   unavailable: EXIT.unavailable,
 };
-const UNREACHABLE = ['connection_failed', 'timeout', 'stalled'];
 
 export function failureOf(error: unknown): Failure {
   if (error instanceof OutputClosed) return { exitCode: EXIT.done, message: null };
@@ -41,7 +40,7 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof DomainError) return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
   if (error instanceof ConfigError || error instanceof MasterKeyError) return { exitCode: EXIT.invalid, message: error.message };
   if (error instanceof FileError) {
-    const exitCode = UNREACHABLE.includes(error.code) ? EXIT.unavailable : EXIT.failed;
+    const exitCode = isNetworkFailure(error.code) ? EXIT.unavailable : EXIT.failed;
     return { exitCode, message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}` };
   }
   if (error instanceof EventStoreUnavailable || error instanceof EmbeddedPostgresError) {

@@ -101,6 +101,30 @@ export function acceptHostKey(deps: CommandDeps, endpointId: string, hostKeySha2
   return command(deps, endpointId, { type: 'accept_host_key', host_key_sha256: hostKeySha256 }, cause);
 }
 
+/** Says that an endpoint can't be reached, once in an outage: `lastSuccessAt` is when it last could, null for never. */
+export function loseConnectivity(
+  deps: CommandDeps,
+  { endpoint_id, name, settings }: Endpoint,
+  outage: { lastSuccessAt: string | null; error: endpoint.ConnectivityLost['error'] },
+  cause: Cause,
+): Promise<Handled<Endpoint>> {
+  const data = {
+    endpoint_id,
+    name,
+    protocol: settings.protocol,
+    host: endpoint.hostOf(settings),
+    last_success_at: outage.lastSuccessAt,
+    detected_at: new Date().toISOString(),
+    error: outage.error,
+  };
+  return command(deps, endpoint_id, { type: 'lose_connectivity', data }, cause);
+}
+
+/** Says that an outage is over; nothing where there is none. */
+export function restoreConnectivity(deps: CommandDeps, endpointId: string, cause: Cause): Promise<Handled<Endpoint>> {
+  return command(deps, endpointId, { type: 'restore_connectivity', now: new Date().toISOString() }, cause);
+}
+
 /** Throws `endpoint_in_use` while open transfers read from it or write to it, naming them. */
 export async function removeEndpoint(deps: CommandDeps, endpointId: string, cause: Cause): Promise<void> {
   const open = await deps.openTransfersOf(endpointId);

@@ -201,3 +201,12 @@ export function evolve(state: EndpointState, event: Event): EndpointState {
       return state;
   }
 }
+
+/** Host name or address that is dialled. */
+export function hostOf(settings: EndpointSettings): string {
+  if ('host' in settings) return settings.host;
+  if (settings.endpoint_url !== null) return new URL(settings.endpoint_url).hostname;
+  return settings.protocol === 's3'
+    ? `${settings.bucket}.s3.${settings.region}.amazonaws.com`
+    : `${settings.account}.blob.core.windows.net`;
+}

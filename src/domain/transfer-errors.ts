@@ -62,6 +62,13 @@ export const TRANSFER_ERRORS = {
 
 export type TransferErrorCode = keyof typeof TRANSFER_ERRORS;
 
+const NETWORK_FAILURES: readonly TransferErrorCode[] = ['connection_failed', 'timeout', 'stalled'];
+
+/** True for an error of the way to a server; false where a server answered, whatever it said. */
+export function isNetworkFailure(code: TransferErrorCode): boolean {
+  return NETWORK_FAILURES.includes(code);
+}
+
 /** Where in an attempt it happened. */
 export type TransferPhase =
   | 'prepare'

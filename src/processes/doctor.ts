@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { type DestinationFile, type FileEndpoint, type FileEntry, FileError, type Peer } from '../adapters/files/port.ts';
-import type { EndpointSettings } from '../domain/endpoint.ts';
+import { type EndpointSettings, hostOf } from '../domain/endpoint.ts';
 import { newId } from '../domain/ids.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../domain/transfer-errors.ts';
 
@@ -211,13 +211,4 @@ function pathBelow(base: string, name: string): string {
 /** The remote folder or prefix that an endpoint is confined to. */
 export function baseOf(settings: EndpointSettings): string {
   return 'base_path' in settings ? settings.base_path : settings.prefix.replace(/^\/+/, '');
-}
-
-/** Host name or address that is dialled. */
-export function hostOf(settings: EndpointSettings): string {
-  if ('host' in settings) return settings.host;
-  if (settings.endpoint_url !== null) return new URL(settings.endpoint_url).hostname;
-  return settings.protocol === 's3'
-    ? `${settings.bucket}.s3.${settings.region}.amazonaws.com`
-    : `${settings.account}.blob.core.windows.net`;
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ConnectivityLost, EndpointCommand, EndpointDefinition, EndpointEvent } from '../../src/domain/endpoint.ts';
+import type { ConnectivityLost, EndpointCommand, EndpointDefinition, EndpointEvent, EndpointSettings } from '../../src/domain/endpoint.ts';
 import * as endpoint from '../../src/domain/endpoint.ts';
 import type { DomainErrorCode } from '../../src/domain/errors.ts';
 import { outcomeOf, specify, stateAfter } from '../support/decider.ts';
@@ -21,12 +21,21 @@ const LOST: ConnectivityLost = {
 const configured: EndpointEvent = { type: 'endpoint.configured', data: endpointConfigured() };
 const paused: EndpointEvent = { type: 'endpoint.paused', data: {} };
 const removed: EndpointEvent = { type: 'endpoint.removed', data: {} };
-const lost: EndpointEvent = { type: 'endpoint.connectivity_lost', data: LOST };
+const lost = { type: 'endpoint.connectivity_lost', data: LOST } satisfies EndpointEvent;
 const pinned: EndpointEvent = { type: 'endpoint.updated', data: definition({ host_key_sha256: HOST_KEY }) };
 const credentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
 
 function definition(settings: Parameters<typeof sftpSettings>[0] = {}, changes: Partial<EndpointDefinition> = {}): EndpointDefinition {
   return { max_connections: 8, accounts: null, overwrite: true, settings: sftpSettings(settings), ...changes };
+}
+
+function s3({ endpoint_url }: { endpoint_url: string | null }): EndpointSettings {
+  const none = { ca_pem: null, storage_class: null, sse: null, sse_kms_key_id: null };
+  return { protocol: 's3', bucket: 'archive', prefix: '', region: 'eu-central-1', endpoint_url, force_path_style: false, ...none };
+}
+
+function azure({ endpoint_url }: { endpoint_url: string | null }): EndpointSettings {
+  return { protocol: 'azure', account: 'acme', container: 'c', prefix: '', endpoint_url, ca_pem: null };
 }
 
 const HISTORIES = {
@@ -115,10 +124,31 @@ describe('a host key', () => {
   });
 
   it('belongs to SFTP', () => {
-    const settings = { protocol: 'azure', account: 'a', container: 'c', prefix: '', endpoint_url: null, ca_pem: null } as const;
-    given([{ type: 'endpoint.configured', data: endpointConfigured({ settings }) }])
+    given([{ type: 'endpoint.configured', data: endpointConfigured({ settings: azure({ endpoint_url: null }) }) }])
       .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
       .yields('validation_failed');
+  });
+});
+
+describe('connectivity', () => {
+  const restored: EndpointEvent = { type: 'endpoint.connectivity_restored', data: { restored_at: T2 } };
+  const again = { type: 'endpoint.connectivity_lost', data: { ...LOST, last_success_at: T2 } } satisfies EndpointEvent;
+
+  it('is lost and restored once in an outage', () => {
+    given([configured, lost]).when({ type: 'lose_connectivity', data: again.data }).yields([]);
+    given([configured, lost]).when({ type: 'restore_connectivity', now: T2 }).yields([restored]);
+    given([configured, lost, restored]).when({ type: 'restore_connectivity', now: T2 }).yields([]);
+    given([configured, lost, restored]).when({ type: 'lose_connectivity', data: again.data }).yields([again]);
+  });
+
+  it.each([
+    ['sftp://files', sftpSettings({ host: 'files' }), 'files'],
+    ['a bucket of AWS', s3({ endpoint_url: null }), 'archive.s3.eu-central-1.amazonaws.com'],
+    ['a bucket elsewhere', s3({ endpoint_url: 'https://minio.example.com:9000' }), 'minio.example.com'],
+    ['a container of Azure', azure({ endpoint_url: null }), 'acme.blob.core.windows.net'],
+    ['an emulator', azure({ endpoint_url: 'http://127.0.0.1:10000/acme' }), '127.0.0.1'],
+  ])('tells the host: %s', (_, settings, host) => {
+    expect(endpoint.hostOf(settings)).toBe(host);
   });
 });
 

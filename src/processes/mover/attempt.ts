@@ -3,10 +3,12 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import type { AttemptFigures } from '../../domain/transfer.ts';
+import { type AttemptFailure, isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import type { Claim, ResumeSave } from '../claims.ts';
 import { cleanUpIfEnded, type JobRecorder } from '../jobs.ts';
+import type { Reachability } from '../reachability.ts';
 import type { EndpointPool } from './endpoint-pool.ts';
 import { AttemptError, LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
@@ -26,6 +28,7 @@ export interface AttemptDeps {
   destinations: EndpointPool;
   createHasher(size: number): Hasher;
   record: JobRecorder;
+  reachability: Reachability;
   /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
   slots: SlotPool;
@@ -124,6 +127,8 @@ async function attempt(deps: AttemptDeps, errand: Errand): Promise<Outcome | 'le
     const failure = toFailure(error);
     const refused = refusedSignIn(errand, failure.phase);
     if (failure.code === 'auth_failed' && refused) await holdSignIn(deps.sql, refused.configured);
+    const away = notConnected(errand, failure);
+    if (away) deps.reachability.failed(away.configured.endpoint_id, failure);
     const log = { err: error, transfer_id: claim.transferId, claim_id: claim.claimId, code: failure.code, phase: failure.phase };
     if (failure.code === 'internal_error') deps.logger.error(log, 'an attempt failed in an unforeseen way');
     else deps.logger.info(log, 'an attempt failed');
@@ -154,6 +159,13 @@ function refusedSignIn({ source, destination }: Errand, phase: string): Target |
   return side && !side.held ? side : null;
 }
 
+/** The side to which no connection could be made; null where it was something else. */
+function notConnected({ source, destination }: Errand, { code, phase }: AttemptFailure): Target | null {
+  if (!isNetworkFailure(code)) return null;
+  if (phase === 'source_connect') return source;
+  return phase === 'destination_connect' ? destination : null;
+}
+
 async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand, source: Target, destination: Target): Promise<Outcome> {
   const from = await deps.sources.lend(source.configured);
   try {
@@ -174,6 +186,7 @@ async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand
         moved: deps.moved,
         signal,
       });
+      for (const { configured } of [source, destination]) deps.reachability.reached(configured.endpoint_id);
       return { type: 'completed', sizeBytes: bytes, speedBps: figures.speed_bps, checksumSha256: sha256, verification };
     } finally {
       to.release();

@@ -28,7 +28,7 @@ interface Entry {
 
 export interface EndpointPoolDeps {
   vault: Vault;
-  open(definition: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint;
+  open(definition: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint | Promise<FileEndpoint>;
 }
 
 /** Keeps the connections of configured endpoints warm between moves; a changed configuration begins with new ones. */
@@ -38,7 +38,7 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
   function create(configured: ConfiguredEndpoint): Entry {
     const opening = vault
       .open<EndpointCredentials>(configured.credentials_record, CREDENTIALS)
-      .then((credentials) => oneSignInFirst(open(configured, credentials)));
+      .then(async (credentials) => oneSignInFirst(await open(configured, credentials)));
     const entry: Entry = { name: configured.name, revision: configured.revision, opening, users: 0, outdated: false };
     opening.catch(() => {
       if (entries.get(configured.endpoint_id) === entry) entries.delete(configured.endpoint_id);

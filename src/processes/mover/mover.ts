@@ -10,6 +10,7 @@ import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { claimTransfers, type ResumeSave, renewLeases, saveResumeRecords } from '../claims.ts';
 import { JOBS_CHANNEL, type JobRecorder } from '../jobs.ts';
+import type { Reachability } from '../reachability.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
 import { createEndpointPool, type EndpointPool } from './endpoint-pool.ts';
@@ -44,6 +45,7 @@ export interface MoverMetrics {
 export interface MoverDeps extends ConsumerDeps {
   vault: Vault;
   record: JobRecorder;
+  reachability: Reachability;
   /** For what must outlive a crash of Postgres; `sql` is for what the log can give again. */
   durable: Sql;
   metrics: MoverMetrics;

@@ -45,7 +45,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     const timer = setTimeout(
       () =>
         reject(
-          new FileError('timeout', 'connect', `All ${max} connections of the endpoint have been in use for ${timeouts.queueMs / 1000} s`),
+          new FileError('timeout', 'open', `All ${max} connections of the endpoint have been in use for ${timeouts.queueMs / 1000} s`),
         ),
       timeouts.queueMs,
     );

@@ -1,0 +1,286 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { removeEndpoint, streamOf } from '../../src/commands/endpoints.ts';
+import { parseConfig } from '../../src/config.ts';
+import type { EndpointEvent } from '../../src/domain/endpoint.ts';
+import { type Installation, openInstallation } from '../../src/installation.ts';
+import { type ProbeTimes, runProbes } from '../../src/processes/probes.ts';
+import { createReachability, type EndpointHealth, endpointHealth, LOST_AFTER } from '../../src/processes/reachability.ts';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../support/endpoints.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+import { startSshSignInServer } from '../support/ssh-sign-in-server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { describeTransfers, until } from '../support/transfers.ts';
+
+const OFTEN: ProbeTimes = { everyMs: 50, timeLimitMs: 15_000 };
+/** The first probe, and no other while a test runs. */
+const ONCE: ProbeTimes = { everyMs: 3_600_000, timeLimitMs: 15_000 };
+
+function startMonitor(installation: Installation, times: ProbeTimes): RunningRoles {
+  const stopping = new AbortController();
+  const running = runProbes(installation, stopping.signal, times);
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+async function eventsOf({ store }: Installation, id: string): Promise<EndpointEvent[]> {
+  return (await store.read(streamOf(id))) as unknown as EndpointEvent[];
+}
+
+async function connectivityOf(installation: Installation, id: string): Promise<string[]> {
+  const types = (await eventsOf(installation, id)).map(({ type }) => type);
+  return types.filter((type) => type.startsWith('endpoint.connectivity_')).map((type) => type.slice('endpoint.connectivity_'.length));
+}
+
+function untilConnectivity(installation: Installation, id: string, expected: string[]): Promise<unknown> {
+  return until(`connectivity ${expected.join(', ')}`, async () => (await connectivityOf(installation, id)).length >= expected.length);
+}
+
+function untilHealth(installation: Installation, id: string, condition: (health: EndpointHealth) => boolean): Promise<EndpointHealth> {
+  return until('the health of an endpoint', async () => {
+    const health = (await endpointHealth(installation.sql)).get(id);
+    return health && condition(health) ? health : null;
+  });
+}
+
+describeWithPostgres('the probes of the monitor', () => {
+  let installation: TestInstallation;
+  let other: Installation;
+  let projector: RunningRoles;
+  let monitors: RunningRoles[];
+
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    other = await openInstallation(parseConfig(installation.environment), pino({ level: 'silent' }));
+    projector = await startRoles(installation, ['projector']);
+  });
+  beforeEach(() => {
+    monitors = [];
+  });
+  afterEach(() => Promise.all(monitors.map((monitor) => monitor.stop())));
+  afterAll(async () => {
+    await projector?.stop();
+    await other?.close();
+    await installation?.close();
+  });
+
+  describe.each(ENDPOINT_NAMES)('of %s', (name) => {
+    const { whyNot, protocol, start } = ENDPOINT_KINDS[name];
+
+    test('tell of every outage once, and of its end', async (ctx) => {
+      if (whyNot !== null) return ctx.skip(whyNot);
+      monitors.push(startMonitor(installation, OFTEN), startMonitor(other, OFTEN));
+      const server = await start();
+      const address = 'host' in server.request ? server.request : addressIn(String(server.request.endpoint_url));
+      const proxy = await startTcpProxy({ host: String(address.host), port: Number(address.port) });
+      try {
+        const id = await configureEndpoint(installation, { ...through(proxy, server.request), name });
+        const healthy = await untilHealth(installation, id, ({ successes_in_row }) => successes_in_row > 0);
+        expect(healthy).toMatchObject({ failures_in_row: 0, error: null, last_probe_at: healthy.last_success_at });
+        expect(healthy.latency_ms).toBeGreaterThanOrEqual(0);
+        if (protocol === 'sftp') expect(healthy.fingerprint).toBe(server.request.host_key_sha256);
+
+        await proxy.refuse(true);
+        await untilConnectivity(installation, id, ['lost']);
+        const away = await untilHealth(installation, id, ({ failures_in_row }) => failures_in_row >= 2 * LOST_AFTER);
+        expect(await connectivityOf(installation, id)).toEqual(['lost']);
+        const lost = (await eventsOf(installation, id)).at(-1);
+        expect(lost).toEqual(expect.objectContaining({ type: 'endpoint.connectivity_lost' }));
+        expect(lost?.data).toEqual({
+          endpoint_id: id,
+          name,
+          protocol,
+          host: '127.0.0.1',
+          last_success_at: away.last_success_at,
+          detected_at: expect.stringMatching(/^\d{4}-/),
+          error: { code: 'connection_failed', message: expect.stringContaining('ECONNREFUSED') },
+        });
+
+        await proxy.refuse(false);
+        await untilConnectivity(installation, id, ['lost', 'restored']);
+        await proxy.refuse(true);
+        await untilConnectivity(installation, id, ['lost', 'restored', 'lost']);
+        expect(await connectivityOf(installation, id)).toEqual(['lost', 'restored', 'lost']);
+
+        await removeEndpoint(installation.commands, id, CAUSE);
+        await until('a removed endpoint is forgotten', async () => !(await endpointHealth(installation.sql)).has(id));
+      } finally {
+        await proxy.close();
+        await server.stop();
+      }
+    });
+  });
+
+  test('go on in another process', async () => {
+    const [first, second] = [startMonitor(installation, OFTEN), startMonitor(other, OFTEN)];
+    monitors.push(first, second);
+    const id = await configureEndpoint(installation, { name: 'nobody', protocol: 's3', bucket: 'b', ...s3At('http://127.0.0.1:1') });
+    await untilConnectivity(installation, id, ['lost']);
+    await first.stop();
+    const { failures_in_row } = await untilHealth(installation, id, () => true);
+    await untilHealth(installation, id, (health) => health.failures_in_row > failures_in_row + LOST_AFTER);
+    expect(await connectivityOf(installation, id)).toEqual(['lost']);
+  });
+
+  test('give up on a server that takes connections and says nothing', async (ctx) => {
+    const { whyNot, start } = ENDPOINT_KINDS.sftp;
+    if (whyNot !== null) return ctx.skip(whyNot);
+    const server = await start();
+    const proxy = await startTcpProxy({ host: String(server.request.host), port: Number(server.request.port) });
+    try {
+      proxy.stall(true);
+      monitors.push(startMonitor(installation, { everyMs: 50, timeLimitMs: 300 }));
+      const id = await configureEndpoint(installation, { ...through(proxy, server.request), name: 'silent' });
+      await untilConnectivity(installation, id, ['lost']);
+      const { error, last_success_at } = await untilHealth(installation, id, () => true);
+      expect(error).toEqual({ code: 'timeout', message: '127.0.0.1: no answer within 0.3 s' });
+      expect(last_success_at).toBeNull();
+    } finally {
+      await proxy.close();
+      await server.stop();
+    }
+  });
+
+  test('sign in nowhere, and take no stranger for an outage', async () => {
+    const server = await startSshSignInServer('password', 'right');
+    try {
+      monitors.push(startMonitor(installation, OFTEN));
+      const ssh = { protocol: 'sftp', host: '127.0.0.1', port: server.port, username: 'me', password: 'right' };
+      const pinned = await configureEndpoint(installation, { ...ssh, name: 'pinned', host_key_sha256: server.hostKeySha256 });
+      const stranger = await configureEndpoint(installation, { ...ssh, name: 'stranger', host_key_sha256: `SHA256:${'A'.repeat(43)}` });
+      const [known, unknown] = await Promise.all(
+        [pinned, stranger].map((id) => untilHealth(installation, id, ({ successes_in_row }) => successes_in_row > LOST_AFTER)),
+      );
+      expect(known).toMatchObject({ fingerprint: server.hostKeySha256, error: null });
+      expect(unknown).toMatchObject({ fingerprint: server.hostKeySha256, error: { code: 'host_key_mismatch' } });
+      expect(await connectivityOf(installation, stranger)).toEqual([]);
+      expect(server.attempts).toEqual([]);
+    } finally {
+      await server.stop();
+    }
+  });
+});
+
+await describeTransfers('transfers and the reach of endpoints', () => {
+  let installation: TestInstallation;
+  let server: SftpServer;
+  let proxy: TcpProxy;
+  let id: string;
+  let moving: RunningRoles;
+  let monitor: RunningRoles;
+
+  beforeAll(async () => {
+    [installation, server] = await Promise.all([openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: '20ms' }), startSftpServer()]);
+    proxy = await startTcpProxy(server);
+    moving = await startRoles(installation);
+    await configureSftp(installation, 'near', server);
+    id = await configureSftp(installation, 'far', server, { port: proxy.port });
+    writeFileSync(join(server.root, 'file'), 'file');
+    monitor = startMonitor(installation, ONCE);
+    await untilHealth(installation, id, ({ successes_in_row }) => successes_in_row === 1);
+  });
+  afterAll(async () => {
+    await monitor?.stop();
+    await moving?.stop();
+    await installation?.close();
+    await Promise.all([proxy?.close(), server?.stop()]);
+  });
+
+  let files = 0;
+  const move = (from: string, to: string) => submit(installation, `sftp://${from}/file`, `sftp://${to}/file-${files++}`);
+  const away = async (on: boolean) => {
+    await proxy.refuse(on);
+    if (on) proxy.cut();
+  };
+  const complete = async (from: string, to: string) => untilStatus(installation, await move(from, to), 'completed');
+  const fail = async (from: string, to: string) => untilStatus(installation, await move(from, to), 'failed');
+  const failures = (count: number) => untilHealth(installation, id, ({ failures_in_row }) => failures_in_row === count);
+
+  test('a success ends the row of failures', async () => {
+    await away(true);
+    expect((await fail('near', 'far')).facts.error).toMatchObject({ code: 'connection_failed', phase: 'destination_connect' });
+    await failures(2);
+    await away(false);
+    await complete('far', 'near');
+    await failures(0);
+    await away(true);
+    await fail('far', 'near');
+    await failures(2);
+    expect(await connectivityOf(installation, id)).toEqual([]);
+  });
+
+  test('three failures in a row are an outage, however many follow', async () => {
+    await Promise.all([fail('near', 'far'), fail('far', 'near')]);
+    await untilConnectivity(installation, id, ['lost']);
+    await fail('far', 'near');
+    await failures(8);
+    expect(await connectivityOf(installation, id)).toEqual(['lost']);
+    const { error } = await untilHealth(installation, id, () => true);
+    expect(error?.code).toBe('connection_failed');
+  });
+
+  test('two successes end it', async () => {
+    await away(false);
+    await complete('near', 'far');
+    await untilHealth(installation, id, ({ successes_in_row }) => successes_in_row === 1);
+    expect(await connectivityOf(installation, id)).toEqual(['lost']);
+    await complete('far', 'near');
+    await untilConnectivity(installation, id, ['lost', 'restored']);
+  });
+
+  test('what a server answers is no failure of the network', async () => {
+    const missing = await submit(installation, 'sftp://far/none', 'sftp://near/none');
+    expect((await untilStatus(installation, missing, 'failed')).facts.error).toMatchObject({ code: 'source_not_found' });
+    // It would have been counted before these.
+    await away(true);
+    await fail('far', 'near');
+    await failures(2);
+  });
+
+  test('a success is noted of an endpoint that has failed, and of no other', async () => {
+    const stopping = new AbortController();
+    const reachability = createReachability(installation, stopping.signal);
+    reachability.reached('end_well');
+    reachability.failed('end_bad', { code: 'timeout', message: 'no answer' });
+    await untilHealth(installation, 'end_bad', ({ failures_in_row, error }) => failures_in_row === 1 && error?.code === 'timeout');
+    await untilHealth(installation, 'end_bad', ({ successes_in_row }) => {
+      reachability.reached('end_bad');
+      return successes_in_row > 0;
+    });
+    expect((await endpointHealth(installation.sql)).has('end_well')).toBe(false);
+    stopping.abort();
+  });
+});
+
+function through(proxy: TcpProxy, request: Record<string, unknown>): Record<string, unknown> {
+  if ('host' in request) return { ...request, host: proxy.host, port: proxy.port };
+  const url = new URL(String(request.endpoint_url));
+  url.port = String(proxy.port);
+  return { ...request, endpoint_url: url.href.replace(/\/$/, '') };
+}
+
+function addressIn(url: string): { host: string; port: string } {
+  const { hostname: host, port } = new URL(url);
+  return { host, port };
+}
+
+function s3At(endpoint_url: string): Record<string, unknown> {
+  return { endpoint_url, force_path_style: true, access_key_id: 'id', secret_access_key: 'secret' };
+}
