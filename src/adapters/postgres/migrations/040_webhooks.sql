@@ -64,7 +64,7 @@ create table work.event_times (
 
 -- Replays under way.
 create table work.webhook_replays (
-  id text collate "C" primary key,
+  id bigint generated always as identity primary key,
   webhook_id text not null,
   -- how far it has come, inclusive, and where it ends
   position bigint not null,

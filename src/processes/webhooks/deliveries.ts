@@ -1,0 +1,130 @@
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { Payload } from './payloads.ts';
+import { DELIVERIES_CHANNEL, enqueue, madePending } from './queue.ts';
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+export interface Delivery {
+  id: string;
+  webhook_id: string;
+  event_id: string;
+  event_type: string;
+  transfer_id: string | null;
+  status: DeliveryStatus;
+  attempts: number;
+  created_at: string;
+  /** null where it has ended. */
+  next_attempt_at: string | null;
+  delivered_at: string | null;
+  /** Of the last attempt; null where that had no answer. */
+  last_status_code: number | null;
+  last_error: string | null;
+}
+
+export interface DeliveryAttempt {
+  /** From 1. */
+  number: number;
+  at: string;
+  duration_ms: number;
+  status_code: number | null;
+  error: string | null;
+  /** At most 4 KiB of the answer. */
+  response_body: string | null;
+}
+
+export interface DeliveryDetail extends Delivery {
+  /** The very text that is sent and signed. */
+  body: string;
+  attempt_list: DeliveryAttempt[];
+}
+
+/** Null, or left out: all of them. */
+export interface DeliveryFilter {
+  accountId?: string | null;
+  webhookId?: string | null;
+  status?: DeliveryStatus | null;
+}
+
+/** Deliveries, newest first, and how many there are in all. */
+export async function listDeliveries(
+  sql: Queryable,
+  { limit, offset, ...filter }: DeliveryFilter & { limit: number; offset: number },
+): Promise<{ deliveries: Delivery[]; total: number }> {
+  const [deliveries, [counted]] = await Promise.all([
+    sql<
+      Delivery[]
+    >`select ${columns(sql)} from work.deliveries where ${matching(sql, filter)} order by id desc limit ${limit} offset ${offset}`,
+    sql<{ total: number }[]>`select count(*)::integer as total from work.deliveries where ${matching(sql, filter)}`,
+  ]);
+  return { deliveries: [...deliveries], total: counted?.total ?? 0 };
+}
+
+/** One delivery with its payload and attempts; null where there is none that matches. */
+export async function getDelivery(sql: Queryable, deliveryId: string, filter: DeliveryFilter = {}): Promise<DeliveryDetail | null> {
+  const [[delivery], attempt_list] = await Promise.all([
+    sql<(Delivery & { body: string })[]>`
+      select ${columns(sql)}, body from work.deliveries where id = ${deliveryId} and ${matching(sql, filter)}`,
+    sql<DeliveryAttempt[]>`
+      select number, at, duration_ms, status_code, error, response_body
+        from work.delivery_attempts where delivery_id = ${deliveryId} order by number`,
+  ]);
+  return delivery ? { ...delivery, attempt_list: [...attempt_list] } : null;
+}
+
+/** Sends a delivery again, at once and with the whole schedule before it, whatever its status. Throws `not_found`. */
+export async function redeliver(sql: Queryable, { deliveryId, ...filter }: DeliveryFilter & { deliveryId: string }): Promise<void> {
+  const [found] = await sql`
+    with found as (select id from work.deliveries where id = ${deliveryId} and ${matching(sql, filter)}),
+    again as (
+      -- one that is being sent at this moment is left to it
+      update work.deliveries d set ${madePending(sql)} from found where d.id = found.id and (d.claim_id is null or d.lease_until < now())
+    )
+    select id, pg_notify(${DELIVERIES_CHANNEL}, '') from found`;
+  if (!found) throw new DomainError('not_found', 'There is no such delivery');
+}
+
+/** Sends all failed deliveries of a webhook again, and gives their number. */
+export async function retryFailed(sql: Queryable, webhookId: string): Promise<number> {
+  const { count } = await sql`
+    update work.deliveries set ${madePending(sql)} where webhook_id = ${webhookId} and status = 'failed'`;
+  if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+  return count;
+}
+
+/** Sends a `ping`, which no log holds, and gives the id of its delivery. */
+export async function ping(sql: Sql, { webhookId, accountId }: { webhookId: string; accountId: string }): Promise<string> {
+  const payload: Payload<'ping'> = {
+    id: newId('evt'),
+    type: 'ping',
+    created_at: new Date().toISOString(),
+    data: { webhook_id: webhookId },
+  };
+  const [id] = await enqueue(sql, [
+    {
+      webhook_id: webhookId,
+      account_id: accountId,
+      event_id: payload.id,
+      event_type: payload.type,
+      transfer_id: null,
+      body: JSON.stringify(payload),
+    },
+  ]);
+  return id as string;
+}
+
+function columns(sql: Queryable) {
+  return sql`
+    id, webhook_id, event_id, event_type, transfer_id, status, attempts, created_at,
+    case when status = 'pending' then due_at end as next_attempt_at,
+    case when status = 'delivered' then ended_at end as delivered_at,
+    last_status_code, last_error`;
+}
+
+function matching(sql: Queryable, { accountId = null, webhookId = null, status = null }: DeliveryFilter) {
+  const account = accountId === null ? sql`` : sql`and account_id = ${accountId}`;
+  const webhook = webhookId === null ? sql`` : sql`and webhook_id = ${webhookId}`;
+  return status === null ? sql`true ${account} ${webhook}` : sql`status = ${status} ${account} ${webhook}`;
+}

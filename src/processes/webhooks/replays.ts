@@ -1,0 +1,131 @@
+import type { Logger } from 'pino';
+import { decodeTime } from 'ulid';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Locks } from '../../adapters/postgres/locks.ts';
+import { createBell } from '../../bell.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { upcast } from '../../domain/upcast.ts';
+import type { Webhook } from '../../domain/webhook.ts';
+import { composeDeliveries, mayBeTold } from './compose.ts';
+import { TOLD_STREAMS } from './outbox.ts';
+import { enqueueAgain } from './queue.ts';
+
+const REPLAYS_CHANNEL = 'waybill_replays';
+const BATCH = 500;
+const LOOK_MS = 5_000;
+/** An event is dated when it is decided on; its append may be repeated for a while. */
+const SLACK_MS = 3_600_000;
+
+/** Where a replay begins: with what occurred at a time (ISO 8601) or later, or with one event and all behind it in the log. */
+export type ReplayFrom = { time: string } | { eventId: string };
+
+/**
+ * Has a webhook told again, in the background, of all that it subscribes to from somewhere in the log up
+ * to now: also of what it was never told, and of what has arrived. Throws `not_found` for an unknown event.
+ */
+export async function replay({ sql, store }: { sql: Sql; store: EventStore }, webhookId: string, from: ReplayFrom): Promise<void> {
+  const until = (await store.head()) ?? 0n;
+  const position = 'time' in from ? await positionBefore(sql, Date.parse(from.time)) : (await positionOf(sql, store, from.eventId)) - 1n;
+  const since = 'time' in from ? from.time : null;
+  await sql`
+    insert into work.webhook_replays (webhook_id, position, until_position, since)
+    values (${webhookId}, ${position}, ${until}, ${since})`;
+  await sql`select pg_notify(${REPLAYS_CHANNEL}, '')`;
+}
+
+/** A position behind which all that occurred at a time or later lies. */
+async function positionBefore(sql: Sql, time: number): Promise<bigint> {
+  const [row] = await sql<{ position: bigint }[]>`
+    select coalesce(
+      (select min(position) - 1 from work.event_times where hour >= date_trunc('hour', ${new Date(time)}::timestamptz)),
+      -- what the outbox has seen is older, and what it has not seen has no mark
+      (select position from work.checkpoints where name = 'outbox'),
+      0) as position`;
+  return row?.position ?? 0n;
+}
+
+async function positionOf(sql: Sql, store: EventStore, eventId: string): Promise<bigint> {
+  const time = decodeTime(eventId.slice('evt_'.length));
+  const from = await positionBefore(sql, time - SLACK_MS);
+  const past = new Date(time + SLACK_MS).toISOString();
+  for await (const { events, caughtUp } of store.subscribe({ from, signal: new AbortController().signal, streams: TOLD_STREAMS })) {
+    const found = events.find(({ id }) => id === eventId);
+    if (found) return found.position;
+    if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) break;
+  }
+  throw new DomainError('not_found', 'There is no such event');
+}
+
+export interface ReplayDeps {
+  sql: Sql;
+  store: EventStore;
+  locks: Locks;
+  logger: Logger;
+}
+
+/** Does the replays that were asked for, one after the other; one process of the installation at a time. Runs until the signal aborts. */
+export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise<void> {
+  const bell = createBell();
+  const listening = await deps.sql.listen(REPLAYS_CHANNEL, bell.ring, bell.ring);
+  signal.addEventListener('abort', bell.ring);
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('webhook replays', signal).catch(() => null);
+    if (!held) break;
+    const stop = AbortSignal.any([signal, held.signal]);
+    held.signal.addEventListener('abort', bell.ring);
+    while (!stop.aborted) {
+      const found = await replayNext(deps, stop).catch((error: unknown) => {
+        deps.logger.error({ err: error }, 'a replay has stopped; it goes on in a few seconds');
+        return false;
+      });
+      if (!found) await bell.wait(LOOK_MS);
+    }
+    await held.release();
+  }
+  await listening.unlisten().catch(() => undefined);
+}
+
+interface Replay {
+  id: bigint;
+  position: bigint;
+  until_position: bigint;
+  since: string | null;
+  webhook: Webhook;
+}
+
+/** False where there is none to do. */
+async function replayNext({ sql, store }: ReplayDeps, signal: AbortSignal): Promise<boolean> {
+  const [next] = await sql<Replay[]>`
+    select r.id, r.position, r.until_position, r.since, w.state as webhook
+      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by r.id limit 1`;
+  if (!next) return false;
+  const { id, webhook, until_position, since } = next;
+  let kept = next.position;
+  const end = async (tx: Sql | Transaction) => (await tx`delete from work.webhook_replays where id = ${id} and position = ${kept}`).count;
+  if (webhook.status === 'removed' || kept >= until_position) {
+    await end(sql);
+    return true;
+  }
+  const from = kept > 0n ? kept : null;
+  for await (const batch of store.subscribe({ from, signal, batchSize: BATCH, streams: TOLD_STREAMS })) {
+    const candidates = batch.events
+      .filter(({ position, metadata }) => position <= until_position && (since === null || metadata.occurred_at >= since))
+      .filter((event) => mayBeTold(event, webhook))
+      .map((event) => ({ event: upcast(event), webhook }));
+    const deliveries = await composeDeliveries(store, candidates);
+    const ended = batch.position >= until_position;
+    const moved = (await sql.begin(async (tx) => {
+      // First of all: whoever has come further with it meanwhile, has done this.
+      const { count } = ended
+        ? { count: await end(tx) }
+        : await tx`
+        update work.webhook_replays set position = ${batch.position} where id = ${id} and position = ${kept}`;
+      if (count > 0) await enqueueAgain(tx, deliveries);
+      return count;
+    })) as number;
+    if (ended || moved === 0) break;
+    kept = batch.position;
+  }
+  return true;
+}
