@@ -8,6 +8,7 @@ import type { Endpoint, EndpointCredentials, EndpointSettings } from '../domain/
 import { DomainError } from '../domain/errors.ts';
 import type { Installation } from '../installation.ts';
 import { type Examination, examineEndpoint, type StepResult } from '../processes/doctor.ts';
+import { type EndpointHealth, endpointHealth } from '../processes/reachability.ts';
 import { listEndpoints } from '../projections/catalog-queries.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -38,12 +39,12 @@ export function addEndpointCommands(program: Command): void {
 
   endpoints
     .command('list')
-    .description('all endpoints')
+    .description('all endpoints, and how they were last seen')
     .option('--json', 'one JSON line an endpoint')
     .action(async ({ json }: Json) => {
-      const all = await withInstallation(({ sql }) => listEndpoints(sql));
-      if (json) for (const endpoint of all) await printJson(shown(endpoint));
-      else await printEndpoints(all);
+      const [all, health] = await withInstallation(({ sql }) => Promise.all([listEndpoints(sql), endpointHealth(sql)]));
+      if (json) for (const endpoint of all) await printJson({ ...shown(endpoint), health: health.get(endpoint.endpoint_id) ?? null });
+      else await printEndpoints(all, health);
     });
 
   endpoints
@@ -137,17 +138,18 @@ function shown(endpoint: Endpoint) {
   return { id: endpoint_id, name, ...settings, sign_in, max_connections, accounts, overwrite, paused, unreachable_since };
 }
 
-function printEndpoints(endpoints: Endpoint[]): Promise<void> {
+function printEndpoints(endpoints: Endpoint[], health: Map<string, EndpointHealth>): Promise<void> {
   const rows = endpoints.map((endpoint) => [
     endpoint.name,
     endpoint.settings.protocol,
     addressOf(endpoint.settings),
     endpoint.sign_in,
     endpoint.max_connections,
-    stateOf(endpoint),
+    health.get(endpoint.endpoint_id)?.last_success_at ?? null,
+    stateOf(endpoint, health.get(endpoint.endpoint_id)),
   ]);
   const none = 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
-  return printTable(['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'STATE'], rows, none);
+  return printTable(['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'], rows, none);
 }
 
 function addressOf(settings: EndpointSettings): string {
@@ -162,11 +164,11 @@ function addressOf(settings: EndpointSettings): string {
   }
 }
 
-function stateOf({ paused, unreachable_since, settings }: Endpoint): string {
+function stateOf({ paused, unreachable_since, settings }: Endpoint, health: EndpointHealth | undefined): string {
   const states = [
     paused ? 'paused' : null,
     unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
-    settings.protocol === 'sftp' && settings.host_key_sha256 === null ? 'host key not accepted' : null,
+    settings.protocol === 'sftp' && settings.host_key_sha256 === null ? 'host key not accepted' : (health?.error?.message ?? null),
   ].filter((state) => state !== null);
   return states.length === 0 ? 'ready' : states.join(', ');
 }

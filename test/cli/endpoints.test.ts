@@ -2,13 +2,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { connect } from '../../src/adapters/postgres/connect.ts';
 import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
+import { noteObservation } from '../../src/processes/reachability.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 const hostKey = newHostKey();
+const PINNED = { host_key_sha256: fingerprintOf(hostKey) };
 const PASSWORD = 'canary-9f3b';
 
 describeWithPostgres('waybill endpoints', () => {
@@ -86,14 +89,13 @@ describeWithPostgres('waybill endpoints', () => {
   });
 
   it('tells a refused sign-in from a server that is away', async () => {
-    const pinned = { host_key_sha256: fingerprintOf(hostKey) };
-    await add('locked', { ...pinned, password: 'wrong' });
+    await add('locked', { ...PINNED, password: 'wrong' });
     const locked = await cli.run(['endpoints', 'test', 'locked']);
     expect(locked).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(/^FAIL +sign_in .* Authentication failed\n +Check the endpoint's user name/m),
     });
-    await add('away', { ...pinned, port: 1 });
+    await add('away', { ...PINNED, port: 1 });
     const away = (await cli.run(['endpoints', 'test', 'away', '--json'])).json();
     expect(away).toMatchObject([
       {
@@ -104,6 +106,20 @@ describeWithPostgres('waybill endpoints', () => {
         ],
       },
     ]);
+  });
+
+  it('lists how each was last seen', async () => {
+    const { id } = (await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('seen', PINNED))).json<{ id: string }>()[0]!;
+    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^seen .* - {2,}ready$/m);
+    const sql = connect(database.url);
+    await noteObservation(sql, { endpointId: id, reached: true, error: null, probe: { latencyMs: 3, fingerprint: 'SHA256:x' } });
+    await noteObservation(sql, { endpointId: id, reached: false, error: { code: 'timeout', message: 'no answer' }, probe: null });
+    await sql.end();
+    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer$/m);
+    const listed = (await cli.run(['endpoints', 'list', '--json'])).json<{ id: string }>();
+    expect(listed.find((endpoint) => endpoint.id === id)).toMatchObject({
+      health: { failures_in_row: 1, latency_ms: 3, fingerprint: 'SHA256:x', error: { code: 'timeout', message: 'no answer' } },
+    });
   });
 
   it('pauses, resumes and removes', async () => {
