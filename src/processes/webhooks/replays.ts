@@ -26,33 +26,35 @@ export type ReplayFrom = { time: string } | { eventId: string };
  */
 export async function replay({ sql, store }: { sql: Sql; store: EventStore }, webhookId: string, from: ReplayFrom): Promise<void> {
   const until = (await store.head()) ?? 0n;
-  const position = 'time' in from ? await positionBefore(sql, Date.parse(from.time)) : (await positionOf(sql, store, from.eventId)) - 1n;
+  const position = 'time' in from ? await positionBefore(sql, Date.parse(from.time)) : await positionBeforeEvent(sql, store, from.eventId);
   const since = 'time' in from ? from.time : null;
   await sql`
-    insert into work.webhook_replays (webhook_id, position, until_position, since)
-    values (${webhookId}, ${position}, ${until}, ${since})`;
+    insert into work.webhook_replays (webhook_id, position, until_position, since) values (${webhookId}, ${position}, ${until}, ${since})`;
   await sql`select pg_notify(${REPLAYS_CHANNEL}, '')`;
 }
 
-/** A position behind which all that occurred at a time or later lies. */
+/** A position behind which everything lies that occurred at a time (milliseconds since 1970) or later; 0 for the start. */
 async function positionBefore(sql: Sql, time: number): Promise<bigint> {
+  // The outbox has marked all that it has seen. Behind an event of an earlier mark the first of the hour is not missed:
+  // an engine may know no position between two events.
   const [row] = await sql<{ position: bigint }[]>`
-    select coalesce(
-      (select min(position) - 1 from work.event_times where hour >= date_trunc('hour', ${new Date(time)}::timestamptz)),
-      -- what the outbox has seen is older, and what it has not seen has no mark
-      (select position from work.checkpoints where name = 'outbox'),
-      0) as position`;
+    with first as (select min(position) as position from work.event_times where hour >= date_trunc('hour', ${new Date(time)}::timestamptz))
+    select case when first.position is null then (select position from work.checkpoints where name = 'outbox')
+                else (select max(position) from work.event_times m where m.position < first.position) end as position
+      from first`;
   return row?.position ?? 0n;
 }
 
-async function positionOf(sql: Sql, store: EventStore, eventId: string): Promise<bigint> {
+async function positionBeforeEvent(sql: Sql, store: EventStore, eventId: string): Promise<bigint> {
   const time = decodeTime(eventId.slice('evt_'.length));
-  const from = await positionBefore(sql, time - SLACK_MS);
   const past = new Date(time + SLACK_MS).toISOString();
-  for await (const { events, caughtUp } of store.subscribe({ from, signal: new AbortController().signal, streams: TOLD_STREAMS })) {
-    const found = events.find(({ id }) => id === eventId);
-    if (found) return found.position;
+  const { signal } = new AbortController();
+  let before = await positionBefore(sql, time - SLACK_MS);
+  for await (const { events, position, caughtUp } of store.subscribe({ from: before || null, signal, streams: TOLD_STREAMS })) {
+    const found = events.findIndex(({ id }) => id === eventId);
+    if (found >= 0) return events[found - 1]?.position ?? before;
     if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) break;
+    before = position;
   }
   throw new DomainError('not_found', 'There is no such event');
 }
@@ -102,13 +104,15 @@ async function replayNext({ sql, store }: ReplayDeps, signal: AbortSignal): Prom
   if (!next) return false;
   const { id, webhook, until_position, since } = next;
   let kept = next.position;
-  const end = async (tx: Sql | Transaction) => (await tx`delete from work.webhook_replays where id = ${id} and position = ${kept}`).count;
+  const end = async (tx: Sql | Transaction) =>
+    (await tx`delete from work.webhook_replays where id = ${id} and position = ${kept}`).count > 0;
+  const goOn = async (tx: Transaction, position: bigint) =>
+    (await tx`update work.webhook_replays set position = ${position} where id = ${id} and position = ${kept}`).count > 0;
   if (webhook.status === 'removed' || kept >= until_position) {
     await end(sql);
     return true;
   }
-  const from = kept > 0n ? kept : null;
-  for await (const batch of store.subscribe({ from, signal, batchSize: BATCH, streams: TOLD_STREAMS })) {
+  for await (const batch of store.subscribe({ from: kept || null, signal, batchSize: BATCH, streams: TOLD_STREAMS })) {
     const candidates = batch.events
       .filter(({ position, metadata }) => position <= until_position && (since === null || metadata.occurred_at >= since))
       .filter((event) => mayBeTold(event, webhook))
@@ -117,14 +121,11 @@ async function replayNext({ sql, store }: ReplayDeps, signal: AbortSignal): Prom
     const ended = batch.position >= until_position;
     const moved = (await sql.begin(async (tx) => {
       // First of all: whoever has come further with it meanwhile, has done this.
-      const { count } = ended
-        ? { count: await end(tx) }
-        : await tx`
-        update work.webhook_replays set position = ${batch.position} where id = ${id} and position = ${kept}`;
-      if (count > 0) await enqueueAgain(tx, deliveries);
-      return count;
-    })) as number;
-    if (ended || moved === 0) break;
+      const held = await (ended ? end(tx) : goOn(tx, batch.position));
+      if (held) await enqueueAgain(tx, deliveries);
+      return held;
+    })) as boolean;
+    if (ended || !moved) break;
     kept = batch.position;
   }
   return true;
