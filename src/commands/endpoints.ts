@@ -1,10 +1,10 @@
-import type { Endpoint, EndpointCredentials, EndpointDefinition, EndpointSettings } from '../domain/endpoint.ts';
+import type { Endpoint, EndpointCredentials, EndpointDefinition, EndpointSettings, Protocol } from '../domain/endpoint.ts';
 import * as endpoint from '../domain/endpoint.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, handle } from './handle.ts';
-import { type EndpointRequest, ftpsPort } from './requests.ts';
+import { type EndpointRequest, type EndpointUpdate, ftpsPort, hasCredentials } from './requests.ts';
 
 /** What the vault binds an endpoint's record to. */
 export const CREDENTIALS = 'endpoint-credentials';
@@ -13,40 +13,108 @@ export interface SavedEndpoint {
   endpointId: string;
   created: boolean;
   position: bigint | null;
+  state: Endpoint;
+  revision: number;
 }
 
 /** Configures an endpoint, or updates the one of that name and replaces its credentials. */
 export function saveEndpoint(deps: CommandDeps, request: EndpointRequest, cause: Cause): Promise<SavedEndpoint> {
-  const definition = definitionOf(request);
-  const { credentials, sign_in } = credentialsOf(request);
-  return deps.exclusively(`endpoint-name:${request.name}`, async () => {
-    const existing = (await deps.endpoints()).find(({ name }) => name === request.name);
-    const record = { credentials_record: await deps.vault.seal(CREDENTIALS, credentials), sign_in };
-    const endpointId = existing?.endpoint_id ?? newId('end');
-    const command: endpoint.EndpointCommand = existing
-      ? { type: 'update', definition, credentials: record }
-      : {
-          type: 'configure',
-          data: { endpoint_id: endpointId, name: request.name, ...definition, ...record, configured_at: new Date().toISOString() },
-        };
-    const { position } = await handle(deps.store, endpoint, streamOf(endpointId), command, cause);
-    // Within the lock: the next one who saves this name has to find it.
-    if (!(await deps.waitFor('catalog', position))) {
-      throw new DomainError(
-        'unavailable',
-        'The endpoint is saved in the log, but the catalog projection does not keep up: look again before you save it once more',
-      );
-    }
-    return { endpointId, created: !existing, position };
+  return holdingName(deps, request.name, (existing) =>
+    existing ? update(deps, existing, request, cause) : configure(deps, newId('end'), request, cause),
+  );
+}
+
+/**
+ * Configures a new endpoint. May be repeated under the same id. Throws `validation_failed` where the name is taken.
+ */
+export function createEndpoint(deps: CommandDeps, request: EndpointRequest, cause: Cause, endpointId: string): Promise<SavedEndpoint> {
+  return holdingName(deps, request.name, (existing) => {
+    if (!existing || existing.endpoint_id === endpointId) return configure(deps, endpointId, request, cause);
+    throw fieldError('name', `is taken by ${existing.endpoint_id}: change that one with PUT /v1/endpoints/${existing.endpoint_id}`);
   });
 }
 
-function definitionOf(request: EndpointRequest): EndpointDefinition {
+/**
+ * Gives an endpoint another definition, and other credentials where the request has any. Throws `not_found`, or
+ * `validation_failed` for another name, and where credentials that are kept would go to another server.
+ */
+export function updateEndpoint(deps: CommandDeps, endpointId: string, request: EndpointUpdate, cause: Cause): Promise<SavedEndpoint> {
+  return holdingName(deps, request.name, async (existing) => {
+    if (existing?.endpoint_id === endpointId) return update(deps, existing, request, cause);
+    const named = (await deps.endpoints()).find(({ endpoint_id }) => endpoint_id === endpointId);
+    if (!named) throw new DomainError('not_found', 'There is no such endpoint');
+    throw fieldError('name', `must stay ${named.name}: transfers name the endpoint by it. Configure a new one instead`);
+  });
+}
+
+function holdingName<T>(deps: CommandDeps, name: string, work: (existing: Endpoint | undefined) => Promise<T>): Promise<T> {
+  return deps.exclusively(`endpoint-name:${name}`, async () => work((await deps.endpoints()).find((endpoint) => endpoint.name === name)));
+}
+
+async function configure(deps: CommandDeps, endpointId: string, request: EndpointRequest, cause: Cause): Promise<SavedEndpoint> {
+  const data = {
+    endpoint_id: endpointId,
+    name: request.name,
+    ...definitionOf(request),
+    ...(await sealed(deps, request)),
+    configured_at: new Date().toISOString(),
+  };
+  return { ...(await saved(deps, endpointId, { type: 'configure', data }, cause)), created: true };
+}
+
+async function update(deps: CommandDeps, existing: Endpoint, request: EndpointUpdate, cause: Cause): Promise<SavedEndpoint> {
+  const definition = editedDefinition(existing, request);
+  const credentials = hasCredentials(request) ? await sealed(deps, request) : null;
+  return { ...(await saved(deps, existing.endpoint_id, { type: 'update', definition, credentials }, cause)), created: false };
+}
+
+/** The definition that an update asks for. Throws `validation_failed` where the credentials that it keeps would go to another server. */
+export function editedDefinition(existing: Endpoint, request: EndpointUpdate): EndpointDefinition {
+  const definition = definitionOf(request);
+  if (!hasCredentials(request) && audienceOf(definition.settings) !== audienceOf(existing.settings)) {
+    throw fieldError(SECRET_FIELDS[request.protocol], 'is required: the credentials that are kept were given for another server');
+  }
+  return definition;
+}
+
+const SECRET_FIELDS: Record<Protocol, string> = { sftp: 'password', ftps: 'password', s3: 'secret_access_key', azure: 'account_key' };
+
+/** Who gets to see the credentials. */
+function audienceOf(settings: EndpointSettings): string {
+  if ('host' in settings) return `${settings.protocol} ${settings.host}:${settings.port}`;
+  return `${settings.protocol} ${settings.protocol === 'azure' ? settings.account : ''} ${settings.endpoint_url}`;
+}
+
+async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<{ credentials_record: string; sign_in: string }> {
+  const { credentials, sign_in } = credentialsOf(request);
+  return { credentials_record: await deps.vault.seal(CREDENTIALS, credentials), sign_in };
+}
+
+/** To be called with the name held: the next one who saves it has to find what this one appends. */
+async function saved(
+  deps: CommandDeps,
+  endpointId: string,
+  request: endpoint.EndpointCommand,
+  cause: Cause,
+): Promise<Omit<SavedEndpoint, 'created'>> {
+  const { state, position, revision } = await handle(deps.store, endpoint, streamOf(endpointId), request, cause);
+  if (state.status !== 'configured') throw new DomainError('not_found', 'There is no such endpoint');
+  if (!(await deps.waitFor('catalog', position))) {
+    throw new DomainError(
+      'unavailable',
+      'The endpoint is saved in the log, but the catalog projection does not keep up: look again before you save it once more',
+    );
+  }
+  return { endpointId, position, state, revision };
+}
+
+/** Everything of a request but its secrets and its name. */
+export function definitionOf(request: EndpointUpdate): EndpointDefinition {
   const { max_connections, accounts, overwrite } = request;
   return { max_connections, accounts, overwrite, settings: settingsOf(request) };
 }
 
-function settingsOf(request: EndpointRequest): EndpointSettings {
+function settingsOf(request: EndpointUpdate): EndpointSettings {
   switch (request.protocol) {
     case 'sftp': {
       const { protocol, host, port, base_path, username, host_key_sha256 } = request;
@@ -67,7 +135,7 @@ function settingsOf(request: EndpointRequest): EndpointSettings {
   }
 }
 
-function credentialsOf(request: EndpointRequest): { credentials: EndpointCredentials; sign_in: string } {
+export function credentialsOf(request: EndpointRequest): { credentials: EndpointCredentials; sign_in: string } {
   switch (request.protocol) {
     case 'sftp': {
       if (request.private_key === undefined) return { credentials: { password: request.password as string }, sign_in: 'password' };
@@ -132,6 +200,7 @@ export async function removeEndpoint(deps: CommandDeps, endpointId: string, caus
     throw new DomainError(
       'endpoint_in_use',
       `Open transfers use this endpoint: ${open.join(', ')}. Wait for their end or cancel them, then remove it`,
+      { transfer_ids: open },
     );
   }
   const { position } = await handle(deps.store, endpoint, streamOf(endpointId), { type: 'remove' }, cause);

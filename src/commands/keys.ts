@@ -16,17 +16,17 @@ export interface CreatedKey {
   expires_at: string | null;
 }
 
-/** Creates a key. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
+/** Creates a key, under the id where one is given, which nobody has used before. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
 export async function createKey(
   deps: CommandDeps,
   request: KeyRequest,
   cause: Cause,
-  options: { allowNever: boolean },
+  options: { allowNever: boolean; id?: string },
 ): Promise<CreatedKey> {
   const now = Date.now();
   const expires_at = expiry(request.expires_in, now, options.allowNever);
   const secret = newApiKey();
-  const id = newId('key', now);
+  const { id = newId('key', now) } = options;
   const data: key.KeyCreated = {
     key_id: id,
     account_id: request.account,
@@ -70,6 +70,6 @@ export async function announceKeyExpiry(deps: Pick<CommandDeps, 'store'>, keyId:
   await handle(deps.store, key, streamOf(keyId), { type: 'announce_expiry', now: new Date().toISOString() }, cause);
 }
 
-function streamOf(keyId: string): string {
+export function streamOf(keyId: string): string {
   return `key-${keyId}`;
 }

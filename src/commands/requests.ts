@@ -144,22 +144,61 @@ const azure = z.strictObject({
   ca_pem: pem,
 });
 
+/** What an endpoint is made of, credentials included, by protocol. */
+export const ENDPOINT_FIELDS = { sftp, ftps, s3, azure };
+
 /** One endpoint as a file or a request gives it, credentials included. */
 export const endpointRequest = z.discriminatedUnion('protocol', [sftp, ftps, s3, azure]).superRefine((value, context) => {
-  const exactlyOne = (a: [string, unknown], b: [string, unknown]) => {
-    if ((a[1] === undefined) === (b[1] === undefined)) {
-      context.addIssue({ code: 'custom', path: [a[0]], message: `give either ${a[0]} or ${b[0]}` });
-    }
-  };
-  if (value.protocol === 'sftp') {
-    exactlyOne(['password', value.password], ['private_key', value.private_key]);
-    if (value.passphrase !== undefined && value.private_key === undefined) {
-      context.addIssue({ code: 'custom', path: ['passphrase'], message: 'belongs to a private_key' });
-    }
-  }
-  if (value.protocol === 'azure') exactlyOne(['account_key', value.account_key], ['sas_token', value.sas_token]);
+  requireOneSecret(value, context);
+  refuseSecretsThatClash(value, context);
 });
 export type EndpointRequest = z.output<typeof endpointRequest>;
+
+/** A whole definition of an endpoint that is there; without credentials it keeps those that it has. */
+export const endpointUpdate = z
+  .discriminatedUnion('protocol', [
+    sftp,
+    ftps.extend({ password: secret.optional() }),
+    s3.extend({ access_key_id: secret.optional(), secret_access_key: secret.optional() }),
+    azure,
+  ])
+  .superRefine(refuseSecretsThatClash);
+export type EndpointUpdate = z.output<typeof endpointUpdate>;
+
+/** True where an update brings new credentials: it is then as good as a request. */
+export function hasCredentials(update: EndpointUpdate): update is EndpointRequest {
+  return ['password', 'private_key', 'access_key_id', 'account_key', 'sas_token'].some(
+    (field) => (update as Record<string, unknown>)[field] !== undefined,
+  );
+}
+
+/** Fields of which an endpoint has one. */
+function alternatives(value: EndpointUpdate): [name: string, secret: string | undefined][] {
+  if (value.protocol === 'sftp') return Object.entries({ password: value.password, private_key: value.private_key });
+  if (value.protocol === 'azure') return Object.entries({ account_key: value.account_key, sas_token: value.sas_token });
+  return [];
+}
+
+function requireOneSecret(value: EndpointRequest, context: z.RefinementCtx): void {
+  const names = alternatives(value).map(([name]) => name);
+  const [first] = names;
+  if (first !== undefined && alternatives(value).every(([, given]) => given === undefined)) {
+    context.addIssue({ code: 'custom', path: [first], message: `give either ${names.join(' or ')}` });
+  }
+}
+
+function refuseSecretsThatClash(value: EndpointUpdate, context: z.RefinementCtx): void {
+  const refuse = (field: string, message: string) => context.addIssue({ code: 'custom', path: [field], message });
+  const given = alternatives(value).filter(([, secret]) => secret !== undefined);
+  if (given.length > 1) refuse(given[0]?.[0] as string, `give either ${given.map(([name]) => name).join(' or ')}`);
+  if (value.protocol === 'sftp' && value.passphrase !== undefined && value.private_key === undefined) {
+    refuse('passphrase', 'belongs to a private_key');
+  }
+  if (value.protocol === 's3' && (value.access_key_id === undefined) !== (value.secret_access_key === undefined)) {
+    const missing = value.access_key_id === undefined ? 'access_key_id' : 'secret_access_key';
+    refuse(missing, 'is required: the two belong together');
+  }
+}
 
 export function ftpsPort(request: { port?: number | undefined; tls: 'explicit' | 'implicit' }): number {
   return request.port ?? DEFAULT_PORTS[request.tls];

@@ -1,5 +1,5 @@
 import type { EndpointSettings, Protocol } from './endpoint.ts';
-import { fieldError } from './errors.ts';
+import { type DomainErrorCode, fieldError } from './errors.ts';
 
 /** A transfer URI, taken apart. */
 export interface TransferUri {
@@ -61,12 +61,16 @@ function parseAuthority(text: string, protocol: Protocol, field: string): Pick<T
 
 function parsePath(text: string, field: string): string {
   if (/%2f/i.test(text)) throw fieldError(field, 'must not contain an encoded slash (%2F): it would end a name that it seems to belong to');
-  const path = decode(text, field);
-  if (UNSAFE.test(path)) throw fieldError(field, 'must not contain control characters, encoded or not');
-  if (path.includes('\\')) throw fieldError(field, 'must not contain a backslash');
+  return checkPath(decode(text, field), field);
+}
+
+function checkPath(path: string, field: string, code: DomainErrorCode = 'validation_failed'): string {
+  if (UNSAFE.test(path)) throw fieldError(field, 'must not contain control characters, encoded or not', code);
+  if (path.includes('\\')) throw fieldError(field, 'must not contain a backslash', code);
   const segments = path.split('/');
-  if (segments.some((segment) => segment === '..' || segment === '.')) throw fieldError(field, 'must not contain . or .. as a segment');
-  if (segments.slice(1, -1).includes('')) throw fieldError(field, 'must not contain an empty segment (//)');
+  if (segments.some((segment) => segment === '..' || segment === '.'))
+    throw fieldError(field, 'must not contain . or .. as a segment', code);
+  if (segments.slice(1, -1).includes('')) throw fieldError(field, 'must not contain an empty segment (//)', code);
   return path === '' ? '/' : path;
 }
 
@@ -121,6 +125,17 @@ function base(settings: EndpointSettings): string {
 
 function pathBelow(settings: EndpointSettings, path: string): string {
   return remotePath(settings, base(settings) + path);
+}
+
+/**
+ * The remote path of a folder of an endpoint, `path` being taken below its base as in a URI that names the endpoint, and
+ * decoded already. Throws DomainError `invalid_parameter`, with `field`.
+ */
+export function folderBelow(settings: EndpointSettings, path: string, field: string): string {
+  if (!path.startsWith('/')) throw fieldError(field, 'must start with a slash', 'invalid_parameter');
+  checkPath(path, field, 'invalid_parameter');
+  const folder = pathBelow(settings, path.replace(/\/$/, ''));
+  return folder === '' && 'base_path' in settings ? '/' : folder;
 }
 
 /** Keys and blob names have no slash at their start. */

@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { newId } from '../domain/ids.ts';
+import { type AdministrationDeps, administrationRoutes } from './administration/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
@@ -24,7 +25,7 @@ import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { createTurnstile } from './rate-limit.ts';
 import { sessionRoutes } from './session/routes.ts';
-import { type TransferRoutesDeps, transferRoutes } from './transfers/routes.ts';
+import { transferRoutes } from './transfers/routes.ts';
 import { validatorCompiler } from './validation.ts';
 
 /** Within this a request has to arrive. */
@@ -33,7 +34,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 /** How often a server that closes looks for connections that have become idle. */
 const IDLE_CHECK_MS = 50;
 
-export interface HttpServerDeps extends TransferRoutesDeps {
+export interface HttpServerDeps extends AdministrationDeps {
   sql: Sql;
   logger: Logger;
   /** Requests per minute and key. */
@@ -105,6 +106,7 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await describeApi(app);
     await app.register(api, { prefix: '/v1' });
     await app.register(healthRoutes(deps.health));
+    await app.register(administrationRoutes(deps));
     await app.register(metricsRoute(deps.metrics));
   };
 }

@@ -46,6 +46,21 @@ const WITH_KEY: ProblemCode[] = [
   ...OPEN,
 ];
 
+/** What any route may answer that reads a body. */
+export const WITH_BODY: ProblemCode[] = [
+  'validation_failed',
+  'unknown_field',
+  'invalid_json',
+  'payload_too_large',
+  'unsupported_media_type',
+];
+
+/** What any route may answer that reads an Idempotency-Key. */
+export const WITH_IDEMPOTENCY_KEY: ProblemCode[] = ['invalid_parameter', 'idempotency_in_progress', 'idempotency_key_reused'];
+
+/** The body of an answer that has none. */
+export const nothing = z.null();
+
 /** A route's answers for its schema: those of success by status, and every code of a problem under the code's status. */
 export function responses(
   success: Record<number, [description: string, schema: z.ZodType, type?: string]>,
@@ -54,7 +69,7 @@ export function responses(
 ): Record<number, unknown> {
   const answers: Record<number, unknown> = {};
   for (const [status, [description, schema, type = 'application/json']] of Object.entries(success)) {
-    answers[Number(status)] = { description, content: { [type]: { schema } } };
+    answers[Number(status)] = schema === nothing ? nothing.describe(description) : { description, content: { [type]: { schema } } };
   }
   const byStatus = Map.groupBy([...codes, ...always], (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {

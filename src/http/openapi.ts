@@ -48,6 +48,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Audit', description: 'The log itself.' },
         { name: 'Session', description: 'Sign-in to the Admin Console.' },
         { name: 'Service', description: 'How the service is, and what it offers.' },
+        { name: 'Administration', description: 'What operators do and see, over the whole installation, with a key of the scope `admin`.' },
       ],
       components: {
         securitySchemes: {

@@ -123,6 +123,9 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
             started = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.started else w.started end,
             requests = case when excluded.started >= w.started + ${WINDOW_SECONDS} then 1 else w.requests + 1 end
           returning started, requests
+        ), first_of_window as (
+          insert into work.key_use (key_id, used_at) select key_id, now() from found, place where standing = 'valid' and requests = 1
+          on conflict (key_id) do update set used_at = now()
         )
         select key_id, account_id, scopes, standing, started, requests, extract(epoch from clock_timestamp())::float8 as now
           from place left join found on true`;

@@ -3,7 +3,8 @@ import type { Endpoint } from '../domain/endpoint.ts';
 import type { KeyState } from '../domain/key.ts';
 import type { Webhook } from '../domain/webhook.ts';
 
-export type Key = Exclude<KeyState, { status: 'none' }>;
+/** A key, and when it was last used, to the minute; null for never. */
+export type Key = Exclude<KeyState, { status: 'none' }> & { last_used_at: string | null };
 
 /** An endpoint and the revision of its stream. */
 export type ConfiguredEndpoint = Endpoint & { revision: number };
@@ -24,8 +25,9 @@ export async function findEndpoint(sql: Sql, endpointId: string): Promise<Config
 
 /** Every key, revoked and expired ones too, newest first. */
 export async function listKeys(sql: Sql): Promise<Key[]> {
-  const rows = await sql<{ state: Key }[]>`select state from read.keys order by key_id desc`;
-  return rows.map(({ state }) => state);
+  const rows = await sql<{ state: Key; used_at: string | null }[]>`
+    select state, used_at from read.keys left join work.key_use using (key_id) order by key_id desc`;
+  return rows.map(({ state, used_at }) => ({ ...state, last_used_at: used_at }));
 }
 
 /** The webhooks of an account, newest first. */

@@ -25,6 +25,12 @@ const JSON_BODY = {
   415: ['unsupported_media_type'],
 };
 const QUERY = { 400: ['invalid_parameter', 'unknown_field'] };
+const BODY = {
+  400: ['validation_failed', 'unknown_field', 'invalid_json'],
+  413: ['payload_too_large'],
+  415: ['unsupported_media_type'],
+};
+const ONCE = { 409: ['idempotency_in_progress'], 422: ['idempotency_key_reused'] };
 
 /** The problems that each operation documents. */
 const PROBLEMS: Record<string, Record<number, string[]>> = {
@@ -51,6 +57,27 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'delete /v1/transfers/{transfer_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'], 409: ['transfer_not_cancellable'] },
   'get /v1/transfers/{transfer_id}/events': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'get /v1/events': { ...WITH_KEY, ...QUERY },
+  'get /v1/endpoints': { ...WITH_KEY, 400: ['unknown_field'] },
+  'post /v1/endpoints': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
+  'post /v1/endpoints/test': { ...WITH_KEY, ...BODY },
+  'get /v1/endpoints/{endpoint_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'put /v1/endpoints/{endpoint_id}': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
+  'delete /v1/endpoints/{endpoint_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'], 409: ['endpoint_in_use'] },
+  'post /v1/endpoints/{endpoint_id}/test': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
+  'post /v1/endpoints/{endpoint_id}/accept-host-key': {
+    ...WITH_KEY,
+    ...BODY,
+    ...ONCE,
+    400: [...BODY[400], 'invalid_parameter'],
+    404: ['not_found'],
+    502: ['endpoint_failed'],
+  },
+  'post /v1/endpoints/{endpoint_id}/pause': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
+  'post /v1/endpoints/{endpoint_id}/resume': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
+  'get /v1/endpoints/{endpoint_id}/files': { ...WITH_KEY, ...QUERY, 404: ['not_found'], 502: ['endpoint_failed'] },
+  'get /v1/keys': { ...WITH_KEY, 400: ['unknown_field'] },
+  'post /v1/keys': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
+  'post /v1/keys/{key_id}/revoke': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
   'get /health/live': {},
   'get /health/ready': {},
   'get /metrics': WITH_KEY,

@@ -1,0 +1,21 @@
+import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { Endpoint } from './endpoint-schemas.ts';
+
+/** Everything of an endpoint that may be shown. */
+export function toEndpoint(endpoint: ConfiguredEndpoint): Endpoint {
+  const { endpoint_id, name, settings, max_connections, accounts, overwrite } = endpoint;
+  const { sign_in, paused, unreachable_since, revision, configured_at } = endpoint;
+  return {
+    id: endpoint_id,
+    name,
+    ...settings,
+    max_connections,
+    accounts,
+    overwrite,
+    has_credentials: sign_in as Endpoint['has_credentials'],
+    paused,
+    unreachable_since,
+    revision,
+    configured_at,
+  };
+}

@@ -1,0 +1,112 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { createKey, revokeKey, streamOf } from '../../commands/keys.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { isId, newId } from '../../domain/ids.ts';
+import { EXPIRING_SOON_MS } from '../../domain/key.ts';
+import { type Key, listKeys } from '../../projections/catalog-queries.ts';
+import { causeOf } from '../auth.ts';
+import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotent } from '../idempotency.ts';
+import { noQuery } from '../transfers/schemas.ts';
+import * as schemas from './key-schemas.ts';
+import type { AdministrationDeps } from './routes.ts';
+
+export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
+  const { sql, store, commands, config } = deps;
+
+  async function find(id: string): Promise<schemas.Key> {
+    const found = isId('key', id) && (await listKeys(sql)).find(({ key_id }) => key_id === id);
+    if (!found) throw new DomainError('not_found', 'There is no such key');
+    return toKey(found);
+  }
+
+  return async (app) => {
+    app.route({
+      method: 'GET',
+      url: '/keys',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'listKeys',
+        summary: 'List API keys',
+        tags: ['Administration'],
+        querystring: noQuery,
+        response: responses({ 200: ['Every key of the installation', schemas.keyList] }, ['unknown_field']),
+      },
+      handler: async (): Promise<schemas.KeyList> => ({ data: (await listKeys(sql)).map(toKey) }),
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/keys',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'createKey',
+        summary: 'Create an API key',
+        tags: ['Administration'],
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        body: schemas.keyBody,
+        response: responses({ 201: ['The key, shown this once', schemas.createdKey] }, [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY]),
+      },
+      handler: (request, reply) =>
+        idempotent<{ keyId: string }, schemas.CreatedKey>(deps, request, reply, {
+          reserve: () => ({ keyId: newId('key') }),
+          async run({ keyId }, repeated) {
+            const [begun] = repeated ? await store.read(streamOf(keyId)) : [];
+            if (begun) {
+              await commands.waitFor('catalog', begun.position);
+              return { status: 201, body: await find(keyId) };
+            }
+            const options = { allowNever: config.allowUnlimitedKeys, id: keyId };
+            const { key } = await createKey(commands, request.body, causeOf(request), options);
+            const replayed = await find(keyId);
+            return { status: 201, body: { ...replayed, key }, replayed };
+          },
+        }),
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/keys/:key_id/revoke',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'revokeKey',
+        summary: 'Revoke an API key',
+        description: 'When this answers, no process accepts the key any more.',
+        tags: ['Administration'],
+        params: schemas.keyParams,
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        response: responses({ 200: ['The key is revoked', schemas.key] }, ['unknown_field', ...WITH_IDEMPOTENCY_KEY, 'not_found']),
+      },
+      async handler(request, reply) {
+        const { id } = await find(request.params.key_id);
+        return idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run() {
+            await revokeKey(commands, id, causeOf(request));
+            return { status: 200, body: await find(id) };
+          },
+        });
+      },
+    });
+  };
+}
+
+function toKey({ key_id, name, account_id, scopes, last_four, created_at, expires_at, revoked_at, last_used_at }: Key): schemas.Key {
+  const left = expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at) - Date.now();
+  const status = revoked_at !== null ? 'revoked' : left <= 0 ? 'expired' : 'active';
+  return {
+    id: key_id,
+    name,
+    account: account_id,
+    scopes,
+    last_four,
+    status,
+    expiring_soon: status === 'active' && left <= EXPIRING_SOON_MS,
+    created_at,
+    expires_at,
+    revoked_at,
+    last_used_at,
+  };
+}
