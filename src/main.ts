@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { createWebhookSender } from './adapters/webhooks/send.ts';
 import { createHealth, type Health } from './health.ts';
 import { createHttpServer } from './http/app.ts';
 import type { Installation } from './installation.ts';
@@ -9,6 +10,9 @@ import { createJobRecorder, dispatchConsumer } from './processes/jobs.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProbes } from './processes/probes.ts';
 import { createReachability } from './processes/reachability.ts';
+import { runDeliverer } from './processes/webhooks/deliverer.ts';
+import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
+import { runReplays } from './processes/webhooks/replays.ts';
 import { loadCheckpoint, verifyCheckpoint } from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
@@ -74,6 +78,13 @@ export async function startService(installation: Installation, roles: readonly R
       ),
     );
   }
+  if (roles.includes('webhooks')) {
+    const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
+    const sender = createWebhookSender({ allowedCidrs: webhookAllowCidrs });
+    consume(createOutboxConsumer(installation.store));
+    run(runReplays(following, signal));
+    run(runDeliverer({ ...following, sender, metrics: metrics.deliverer, retryDelays: webhookRetryDelays, graceMs: GRACE_MS }, signal));
+  }
   if (roles.includes('monitor')) {
     run(runHousekeeping(installation, signal));
     run(runProbes(following, signal));
@@ -122,7 +133,8 @@ async function listen(installation: Installation, health: Health, metrics: Metri
 }
 
 async function refuseWrongLog({ sql, store, logId }: Installation): Promise<void> {
-  const consumers = [...Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection)), dispatchConsumer];
+  const projections = Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection));
+  const consumers = [...projections, dispatchConsumer, createOutboxConsumer(store)];
   for (const { name, table } of consumers) {
     const checkpoint = await loadCheckpoint(sql, table, name);
     if (checkpoint) await verifyCheckpoint(store, name, checkpoint, logId);

@@ -6,6 +6,7 @@ import { EXPIRING_SOON_MS } from '../domain/key.ts';
 import { recordsInUse } from '../projections/catalog-queries.ts';
 import { type ConsumerDeps, isCaughtUp } from '../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../projections/read-models.ts';
+import { purgeDeliveries } from './webhooks/purge.ts';
 
 const EVERY_MS = 60_000;
 const IDEMPOTENCY_KEYS_KEPT = '24 hours';
@@ -39,6 +40,7 @@ async function sweep(deps: HousekeepingDeps): Promise<void> {
   await sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`;
   await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;
   await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
+  await purgeDeliveries(sql);
   // While the catalog is made anew it names nothing yet, and what nobody names is deleted for good.
   if (await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog))) await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
   const expiring = await sql<{ key_id: string; account_id: string }[]>`
