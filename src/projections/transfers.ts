@@ -78,18 +78,14 @@ async function load(tx: Transaction, schema: string, events: StoredEvent[]): Pro
 }
 
 async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]): Promise<void> {
-  const facts = changed.map(({ state }) => state.facts);
+  // As one JSON document: in an array of texts every quote of it would have to be masked, and unmasked again.
+  const rows = JSON.stringify(changed.map(({ state, revision, position }) => ({ state, revision, position: String(position) })));
   await tx`
-    insert into ${tx(schema)}.transfers as t (transfer_id, account_id, status, created_at, destination, revision, position, state)
-    select * from unnest(
-      ${facts.map(({ transfer_id }) => transfer_id)}::text[],
-      ${facts.map(({ account_id }) => account_id)}::text[],
-      ${changed.map(({ state }) => state.status)}::text[],
-      ${facts.map(({ created_at }) => created_at)}::text[]::timestamptz[],
-      ${facts.map(({ destination }) => destination)}::text[],
-      ${changed.map(({ revision }) => revision)}::integer[],
-      ${changed.map(({ position }) => String(position))}::text[]::bigint[],
-      ${changed.map(({ state }) => JSON.stringify(state))}::text[]::jsonb[])
+    insert into ${tx(schema)}.transfers (transfer_id, account_id, status, created_at, destination, revision, position, state)
+    select facts ->> 'transfer_id', facts ->> 'account_id', state ->> 'status', (facts ->> 'created_at')::timestamptz, facts ->> 'destination',
+           revision, position, state
+      from jsonb_to_recordset(${rows}::text::jsonb) as changed(state jsonb, revision integer, position bigint)
+     cross join lateral (select state -> 'facts' as facts) f
     on conflict (transfer_id) do update set
       status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state`;
 }
