@@ -16,8 +16,8 @@ import { printTable, ratio } from './support/table.ts';
 
 const CALLERS = [1, 16, 64];
 const PREFIX = 'waybill_';
-/** A rebuild tells of every 2,000 events. */
-const LEAST_EVENTS = 50_000;
+/** A rebuild tells of every 5,000 events. */
+const LEAST_EVENTS = 100_000;
 
 /** The Postgres log: appends, reading it all, and making the projection of transfers anew from it. */
 export async function run(bench: Bench): Promise<void> {

@@ -12,6 +12,8 @@ export interface Projection {
   tables: string[];
   /** Makes the tables, empty, in a schema. */
   create(tx: Transaction, schema: string): Promise<void>;
+  /** Makes the indexes that only queries need: a rebuild does so when the tables are full. */
+  createIndexes?(tx: Transaction, schema: string): Promise<void>;
   /** Folds a batch, oldest first. What was folded before changes nothing. Throws at an event that can't be folded. */
   apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
   /**

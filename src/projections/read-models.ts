@@ -73,5 +73,6 @@ async function createAnew(tx: Transaction, projection: Projection, logId: string
   for (const table of projection.tables) await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
   await tx`delete from read.checkpoints where name = ${projection.name}`;
   await projection.create(tx, LIVE_SCHEMA);
+  await projection.createIndexes?.(tx, LIVE_SCHEMA);
   await startCheckpoint(tx, 'read.checkpoints', projection.name, logId, projection.version);
 }

@@ -5,9 +5,11 @@ import { upcast } from '../domain/upcast.ts';
 import { loadCheckpoint, moveCheckpoint, startCheckpoint } from './checkpoint.ts';
 import { type ConsumerDeps, lockOf } from './consumer.ts';
 import type { Projection } from './projection.ts';
+import { readAhead } from './read-ahead.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
 
-const BATCH = 2_000;
+/** Larger than where the log is followed: more events of a transfer lie in one, and its row is written less often. */
+const BATCH = 5_000;
 const DIFFERENCES_SHOWN = 20;
 const LOCK_NOT_AVAILABLE = '55P03';
 
@@ -37,6 +39,8 @@ export function rebuildProjection(
 ): Promise<Comparison> {
   return besideLive(deps, name, onProgress, async (shadow) => {
     const differences = await compare(deps.sql, shadow);
+    await prepareForQueries(deps.sql, shadow);
+    await shadow.catchUp();
     while (!(await takeOver(deps, shadow))) await shadow.catchUp();
     return differences;
   });
@@ -108,9 +112,12 @@ async function catchUp(
   within?: Transaction,
 ): Promise<void> {
   let from = (await loadCheckpoint(within ?? sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
-  for await (const batch of store.subscribe({ from: from === 0n ? null : from, signal, batchSize: BATCH, streams: projection.streams })) {
+  const batches = store.subscribe({ from: from === 0n ? null : from, signal, batchSize: BATCH, streams: projection.streams });
+  for await (const batch of readAhead(batches)) {
     if (batch.position > from) {
       const keep = async (tx: Transaction) => {
+        // A crash of Postgres takes no more than a rebuild that is run again.
+        await tx`set local synchronous_commit to off`;
         await moveCheckpoint(tx, 'read.checkpoints', checkpoint, from, batch.position, batch.events.at(-1) ?? null);
         await projection.apply(tx, schema, batch.events.map(upcast));
       };
@@ -133,6 +140,14 @@ function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
     return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
   }) as Promise<string[]>;
+}
+
+/** Gives the full tables what they did without until here: it would have slowed down their filling, or have told of empty ones. */
+async function prepareForQueries(sql: Sql, { projection, schema }: Shadow): Promise<void> {
+  await sql.begin(async (tx) => {
+    await projection.createIndexes?.(tx, schema);
+    for (const table of projection.tables) await tx`analyze ${tx(schema)}.${tx(table)}`;
+  });
 }
 
 /** Puts the new tables in the place of the live ones; false where queries did not let go of those in time. */

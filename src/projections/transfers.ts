@@ -26,9 +26,6 @@ export const transfersProjection: Projection = {
         position bigint not null,
         state jsonb not null
       )`;
-    await tx`create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
-    await tx`create index on ${tx(schema)}.transfers (account_id, status, created_at desc, transfer_id desc)`;
-    await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
     await tx`
       create table ${tx(schema)}.transfer_counts (
         account_id text not null,
@@ -37,6 +34,12 @@ export const transfersProjection: Projection = {
         transfers bigint not null,
         primary key (account_id, hour, status)
       )`;
+  },
+
+  async createIndexes(tx, schema) {
+    await tx`create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
+    await tx`create index on ${tx(schema)}.transfers (account_id, status, created_at desc, transfer_id desc)`;
+    await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
   },
 
   async apply(tx, schema, events) {

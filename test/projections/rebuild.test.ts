@@ -39,6 +39,15 @@ describeWithPostgres('rebuilding a projection', () => {
     ];
   };
 
+  // The first of all: the tables are those that the start has made.
+  it('leaves tables with all the indexes that they had', async () => {
+    const indexes = () =>
+      installation.sql`select tablename, indexname, indexdef from pg_indexes where schemaname = 'read' order by indexdef`;
+    const before = await indexes();
+    await rebuild();
+    expect(await indexes()).toEqual(before);
+  });
+
   it('finds nothing wrong with tables that are right', async () => {
     for (const name of ['transfers', 'catalog'] as const) {
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
