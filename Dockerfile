@@ -5,7 +5,8 @@ WORKDIR /opt/waybill
 COPY package.json package-lock.json .npmrc ./
 COPY bin bin
 COPY scripts scripts
-# The set-up after npm ci builds ssh2's native crypto: the compiler is needed here and nowhere else.
+COPY src/console src/console
+# The set-up after npm ci builds the Admin Console, and ssh2's native crypto: the compiler is needed here and nowhere else.
 RUN npm ci --omit=dev
 COPY LICENSE ./
 COPY src src

@@ -1,12 +1,13 @@
 /**
  * What install scripts of dependencies would do, done by the project itself, because npm runs theirs no more unless told to and
- * ssh2's own would build for whichever Node headers it finds. Runs after `npm ci`, and from bin/waybill and `npm test` where npm
+ * ssh2's own would build for whichever Node headers it finds; and the Admin Console, which a browser can't run from its source. Runs after `npm ci`, and from bin/waybill and `npm test` where npm
  * was told to run no scripts at all. It never fails an install: what could not be done is said in one line.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
+import { buildConsole } from './build-console.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -14,9 +15,9 @@ const require = createRequire(import.meta.url);
 const GUARD_OF_NODES_OBJECT_WRAP = 'SRC_NODE_OBJECT_WRAP_H_';
 const TRACE_OF_NODES_OBJECT_WRAP = 'RemoveEnvironmentCleanupHook';
 
-for (const step of [linkPostgresLibraries, buildSshCrypto]) {
+for (const step of [linkPostgresLibraries, buildSshCrypto, buildAdminConsole]) {
   try {
-    step();
+    await step();
   } catch (error) {
     say(String(error));
   }
@@ -51,6 +52,11 @@ function buildSshCrypto(): void {
     for (const file of [fresh, library]) rmSync(file, { force: true });
     say(`ssh2 runs without its native crypto, and slower: ${failure}`);
   }
+}
+
+async function buildAdminConsole(): Promise<void> {
+  const started = Date.now();
+  if (await buildConsole()) say(`built the Admin Console in ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }
 
 /** As node-gyp would by the headers' common.gypi and ssh2's binding.gyp, but with neither Python nor make nor a network. */

@@ -1,0 +1,47 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { RequestFailed } from './client.ts';
+
+export interface Loaded<T> {
+  /** What was loaded last; null before that. It stays while something newer is on its way. */
+  data: T | null;
+  /** Why the last attempt came to nothing. */
+  error: RequestFailed | null;
+  loading: boolean;
+  reload: () => void;
+  /** Puts something newer in place, such as the answer to a change. */
+  set: (data: T) => void;
+}
+
+/**
+ * Loads, again whenever one of `dependencies` changes, and every `everyMs` milliseconds while the page is
+ * looked at. What comes after its time is dropped.
+ */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], everyMs?: number): Loaded<T> {
+  const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({ data: null, error: null, loading: true });
+  const [round, setRound] = useState(0);
+  const latest = useRef(load);
+  latest.current = load;
+
+  useEffect(() => {
+    const stop = new AbortController();
+    setState((before) => ({ ...before, loading: true }));
+    latest.current(stop.signal).then(
+      (data) => stop.signal.aborted || setState({ data, error: null, loading: false }),
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        if (!(error instanceof RequestFailed)) throw error;
+        setState((before) => ({ ...before, error, loading: false }));
+      },
+    );
+    return () => stop.abort();
+  }, [...dependencies, round]);
+
+  const reload = useCallback(() => setRound((before) => before + 1), []);
+  useEffect(() => {
+    if (everyMs === undefined) return;
+    const timer = setInterval(() => document.visibilityState === 'visible' && reload(), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, reload]);
+
+  return { ...state, reload, set: (data) => setState({ data, error: null, loading: false }) };
+}

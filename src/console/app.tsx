@@ -1,0 +1,39 @@
+import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
+import { Shell } from './components/shell.tsx';
+import { ToastProvider } from './components/toast.tsx';
+import { NotFoundPage } from './pages/not-found.tsx';
+import { SignInPage } from './pages/sign-in.tsx';
+import { TransferPage } from './pages/transfers/detail.tsx';
+import { TransferListPage } from './pages/transfers/list.tsx';
+import { NewTransferPage } from './pages/transfers/new.tsx';
+import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
+
+export function App() {
+  return (
+    <LocationProvider scope="/console">
+      <SessionProvider>
+        <ToastProvider>
+          <Pages />
+        </ToastProvider>
+      </SessionProvider>
+    </LocationProvider>
+  );
+}
+
+function Pages() {
+  const { path } = useLocation();
+  if (path === SIGN_IN) return <SignInPage />;
+  return (
+    <RequireSession>
+      <Shell>
+        <Router>
+          <Route path="/console" component={TransferListPage} />
+          <Route path="/console/transfers" component={TransferListPage} />
+          <Route path="/console/transfers/new" component={NewTransferPage} />
+          <Route path="/console/transfers/:id" component={TransferPage} />
+          <Route default component={NotFoundPage} />
+        </Router>
+      </Shell>
+    </RequireSession>
+  );
+}

@@ -1,0 +1,11 @@
+import type { ComponentChildren } from 'preact';
+
+/** Stands where nothing is yet: says what would be here and what to do. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <section class="empty">
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,18 @@
+import type { ComponentChildren } from 'preact';
+
+/** Names with their values. What is undefined is left out. */
+export function Facts({ of }: { of: Record<string, ComponentChildren> }) {
+  return (
+    <dl class="facts">
+      {Object.entries(of).map(
+        ([name, value]) =>
+          value !== undefined && (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value ?? '–'}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  );
+}

@@ -1,0 +1,29 @@
+const PATHS = {
+  brand: 'M3 6l4 12 5-10 5 10 4-12',
+  transfers: 'M4 8h13m-4-4 4 4-4 4M20 16H7m4-4-4 4 4 4',
+  webhooks: 'M13 3 5 14h6l-1 7 9-12h-7z',
+  failed: 'M12 8v5m0 3.500v.1M10.3 4 2.6 18a2 2 0 0 0 1.7 3h15.400a2 2 0 0 0 1.7-3L13.7 4a2 2 0 0 0-3.4 0z',
+  operations: 'M3 12h4l3-8 4 16 3-8h4',
+  endpoints: 'M4 4h16v6H4zM4 14h16v6H4zM8 7h.1M8 17h.1',
+  keys: 'M15 9a4 4 0 1 1-8 0 4 4 0 0 1 8 0zm-1.5 2.500L21 19m-3-3-2 2',
+  menu: 'M4 6h16M4 12h16M4 18h16',
+  close: 'M6 6l12 12M18 6 6 18',
+  copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
+  check: 'M5 12l5 5 9-10',
+  folder: 'M3 6h6l2 2h10v11H3z',
+  file: 'M6 3h8l4 4v14H6zM14 3v4h4',
+  up: 'M12 19V5m-6 6 6-6 6 6',
+  theme: 'M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18',
+  plus: 'M12 5v14M5 12h14',
+} as const;
+
+export type IconName = keyof typeof PATHS;
+
+/** Beside a text that says the same: it is hidden from screen readers. */
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}

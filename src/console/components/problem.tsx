@@ -1,0 +1,19 @@
+import type { RequestFailed } from '../api/client.ts';
+
+/** Why something could not be done, where it was asked for. `retry` offers to try again. */
+export function ProblemNotice({ error, retry }: { error: RequestFailed; retry?: () => void }) {
+  const { title, detail, request_id } = error.problem;
+  return (
+    <div class="notice danger" role="alert">
+      <p>
+        <strong>{title}.</strong> {detail}
+      </p>
+      {request_id && <p class="muted mono">{request_id}</p>}
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { useSession } from '../session.tsx';
+import { Icon, type IconName } from './icon.tsx';
+import { ThemeSwitch } from './theme-switch.tsx';
+
+interface Place {
+  href: string;
+  label: string;
+  icon: IconName;
+}
+
+const PLACES: { heading: string; places: Place[] }[] = [
+  {
+    heading: 'Work',
+    places: [
+      { href: '/console/transfers', label: 'Transfers', icon: 'transfers' },
+      { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks' },
+      { href: '/console/webhooks/failed-deliveries', label: 'Failed Deliveries', icon: 'failed' },
+      { href: '/console/operations', label: 'Operations', icon: 'operations' },
+    ],
+  },
+  {
+    heading: 'Settings',
+    places: [
+      { href: '/console/settings/endpoints', label: 'Endpoints', icon: 'endpoints' },
+      { href: '/console/settings/api-keys', label: 'API Keys', icon: 'keys' },
+    ],
+  },
+];
+
+/** What stands around every page: navigation, account, sign-out. */
+export function Shell({ children }: { children: ComponentChildren }) {
+  const { path } = useLocation();
+  const { session } = useSession();
+  const [open, setOpen] = useState(false);
+  // The menu of a narrow screen closes when one has gone somewhere.
+  useEffect(() => setOpen(false), [path]);
+
+  return (
+    <div class="shell">
+      <a class="skip-link" href="#main">
+        Skip to content
+      </a>
+      <div class="sidebar" data-open={open}>
+        <div class="brand">
+          <a href="/console/transfers">
+            <Icon name="brand" /> Waybill
+          </a>
+          <button
+            type="button"
+            class="ghost menu-button"
+            aria-expanded={open}
+            aria-controls="menu"
+            onClick={() => setOpen(!open)}
+            onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}
+          >
+            <Icon name={open ? 'close' : 'menu'} /> Menu
+          </button>
+        </div>
+        <div class="menu" id="menu">
+          <nav aria-label="Console">
+            {PLACES.map(({ heading, places }) => (
+              <div key={heading}>
+                <p class="nav-heading">{heading}</p>
+                <ul>
+                  {places.map(({ href, label, icon }) => (
+                    <li key={href}>
+                      <a href={href} aria-current={isHere(path, href) ? 'page' : undefined}>
+                        <Icon name={icon} /> {label}
+                      </a>
+                    </li>
+                  ))}
+                </ul>
+              </div>
+            ))}
+          </nav>
+          <SessionBox />
+        </div>
+      </div>
+      {/* Another account is another world: pages begin anew. */}
+      <main id="main" key={session.account} tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+function SessionBox() {
+  const { session, signOut, switchAccount } = useSession();
+  const { account, accounts, key_name } = session;
+  return (
+    <div class="session-box">
+      <label>
+        <span>Account</span>
+        <select value={account} onChange={(event) => void switchAccount(event.currentTarget.value)}>
+          {accounts.map((id) => (
+            <option key={id}>{id}</option>
+          ))}
+        </select>
+      </label>
+      <ThemeSwitch />
+      <p class="muted">
+        Signed in with <strong>{key_name}</strong>
+      </p>
+      <button type="button" onClick={() => void signOut()}>
+        Sign out
+      </button>
+    </div>
+  );
+}
+
+/** The longest place that the path lies in. */
+function isHere(path: string, href: string): boolean {
+  if (path === '/console') return href === '/console/transfers';
+  const all = PLACES.flatMap(({ places }) => places.map((place) => place.href));
+  const fitting = all.filter((place) => path === place || path.startsWith(`${place}/`));
+  return fitting.toSorted((a, b) => b.length - a.length)[0] === href;
+}

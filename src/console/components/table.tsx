@@ -1,0 +1,51 @@
+import type { ComponentChildren, Key } from 'preact';
+
+export interface Column<Row> {
+  heading: string;
+  cell: (row: Row) => ComponentChildren;
+  /** `number` aligns at the end. `row` names the row: the first thing that is read of it. */
+  kind?: 'number' | 'row';
+}
+
+interface TableProps<Row> {
+  /** Names the table for screen readers. */
+  caption: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  id: (row: Row) => Key;
+}
+
+/** A table that becomes a list of cards on a narrow screen. */
+export function Table<Row>({ caption, columns, rows, id }: TableProps<Row>) {
+  return (
+    <table>
+      <caption class="visually-hidden">{caption}</caption>
+      <thead>
+        <tr>
+          {columns.map(({ heading, kind }) => (
+            <th key={heading} scope="col" class={kind}>
+              {heading}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={id(row)}>
+            {columns.map(({ heading, cell, kind }) =>
+              kind === 'row' ? (
+                <th key={heading} scope="row" data-heading={heading}>
+                  {cell(row)}
+                </th>
+              ) : (
+                <td key={heading} class={kind} data-heading={heading}>
+                  {cell(row)}
+                </td>
+              ),
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,32 @@
+import { useEffect, useState } from 'preact/hooks';
+
+const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+  ['second', 1],
+];
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const EVERY_MS = 10_000;
+
+/** A moment as its distance from now, with the exact time on pointing at it. null is shown as a dash. */
+export function Time({ at }: { at: string | null }) {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => redraw((count) => count + 1), EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  if (at === null) return <>–</>;
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {distance(at)}
+    </time>
+  );
+}
+
+/** Such as `3 minutes ago` or `in 7 days`. */
+export function distance(at: string): string {
+  const seconds = (Date.parse(at) - Date.now()) / 1_000;
+  const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ['second', 1];
+  return relative.format(Math.trunc(seconds / size), unit);
+}

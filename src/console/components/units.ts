@@ -1,0 +1,26 @@
+const BYTES = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+const BITS = ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s'];
+
+/** Such as `128 MiB`; a dash where the size is not known. */
+export function bytes(count: number | null): string {
+  return count === null ? '–' : scaled(count, 1_024, BYTES);
+}
+
+/** Such as `93.5 Mbit/s`. */
+export function speed(bitsPerSecond: number | null): string {
+  return bitsPerSecond === null ? '–' : scaled(bitsPerSecond, 1_000, BITS);
+}
+
+/** Such as `2 min 5 s`. */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
+}
+
+function scaled(count: number, step: number, units: string[]): string {
+  const power = count < step ? 0 : Math.min(units.length - 1, Math.floor(Math.log(count) / Math.log(step)));
+  const value = count / step ** power;
+  return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
+}

@@ -1,0 +1,5 @@
+import { Page } from '../../components/page.tsx';
+
+export function TransferListPage() {
+  return <Page title="Transfers">{null}</Page>;
+}

@@ -1,0 +1,45 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import fastifyStatic from '@fastify/static';
+import type { FastifyPluginAsync } from 'fastify';
+import { DomainError } from '../../domain/errors.ts';
+
+const BUILT = join(import.meta.dirname, '..', '..', '..', 'dist', 'console');
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "font-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+/** The Admin Console: its files for good, as their names hold their hashes, and its one page at every address that a page of it has. */
+export const consoleRoutes: FastifyPluginAsync = async (app) => {
+  await app.register(fastifyStatic, { root: BUILT, serve: false });
+
+  app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/console'));
+
+  app.get<{ Params: { file: string } }>('/console/assets/:file', { schema: { hide: true } }, async (request, reply) => {
+    const { file } = request.params;
+    if (!existsSync(join(BUILT, 'assets', file))) throw new DomainError('not_found', 'There is nothing at this path');
+    return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
+  });
+
+  for (const url of ['/console', '/console/*']) {
+    app.get(url, { schema: { hide: true } }, async (_request, reply) => {
+      if (!existsSync(join(BUILT, 'index.html')))
+        throw new DomainError('not_found', 'The console was not built: `bin/node scripts/set-up.ts` says why');
+      return reply
+        .headers({ 'content-security-policy': POLICY, 'cross-origin-opener-policy': 'same-origin' })
+        .sendFile('index.html', { cacheControl: false })
+        .header('cache-control', 'no-cache');
+    });
+  }
+};
