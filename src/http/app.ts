@@ -16,6 +16,7 @@ import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
 import { answerClientError } from './client-error.ts';
+import { consoleRoutes } from './console/routes.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
@@ -105,6 +106,7 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
   return async (app) => {
     await describeApi(app);
     await app.register(api, { prefix: '/v1' });
+    await app.register(consoleRoutes);
     await app.register(healthRoutes(deps.health));
     await app.register(administrationRoutes(deps));
     await app.register(metricsRoute(deps.metrics));
