@@ -28,6 +28,8 @@ import { createTurnstile } from './rate-limit.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
 import { validatorCompiler } from './validation.ts';
+import { deliveryRoutes } from './webhooks/delivery-routes.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
 
 /** Within this a request has to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -101,14 +103,16 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
     await app.register(transferRoutes(deps));
+    await app.register(webhookRoutes(deps));
+    await app.register(deliveryRoutes(deps));
     await app.register(auditRoutes(deps));
+    await app.register(administrationRoutes(deps));
   };
   return async (app) => {
     await describeApi(app);
     await app.register(api, { prefix: '/v1' });
     await app.register(consoleRoutes);
     await app.register(healthRoutes(deps.health));
-    await app.register(administrationRoutes(deps));
     await app.register(metricsRoute(deps.metrics));
   };
 }

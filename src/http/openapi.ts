@@ -45,10 +45,11 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       servers: [{ url: '/', description: 'This installation' }],
       tags: [
         { name: 'Transfers', description: 'Copy one file from one server to another, proved by its checksum.' },
+        { name: 'Webhooks', description: 'Be told of what happens, instead of asking: by signed POSTs to a URL of yours.' },
         { name: 'Audit', description: 'The log itself.' },
         { name: 'Session', description: 'Sign-in to the Admin Console.' },
-        { name: 'Service', description: 'How the service is, and what it offers.' },
         { name: 'Administration', description: 'What operators do and see, over the whole installation, with a key of the scope `admin`.' },
+        { name: 'Service', description: 'How the service is, and what it offers.' },
       ],
       components: {
         securitySchemes: {

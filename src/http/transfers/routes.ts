@@ -14,6 +14,7 @@ import { listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import { idempotencyHeaders, responses } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
+import { toPagination } from '../pages.ts';
 import { notFound, readHistory, stateAsOf } from './history.ts';
 import * as schemas from './schemas.ts';
 import { toCreated, toDetail, toHistoryItem, toListItem } from './views.ts';
@@ -64,7 +65,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { status, from_date, to_date, destination, limit, offset } = request.query;
         const filter = { status, from: from_date, to: to_date, destination };
         const { transfers, total } = await listTransfers(sql, clientOf(request).accountId, filter, { limit, offset });
-        return { data: transfers.map(toListItem), pagination: { total, limit, offset, has_more: offset + transfers.length < total } };
+        return { data: transfers.map(toListItem), pagination: toPagination({ limit, offset }, transfers.length, total) };
       },
     });
 

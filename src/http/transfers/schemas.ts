@@ -3,9 +3,7 @@ import { text, transferRequest } from '../../commands/requests.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import { transferError } from '../../processes/webhooks/payloads.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
-
-const DEFAULT_PAGE = 25;
-const LONGEST_PAGE = 100;
+import { pageQuery, pagination } from '../pages.ts';
 
 const id = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
@@ -21,20 +19,6 @@ const size = z
 const status = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: id });
-
-function wholeNumber(least: number, most: number, otherwise: number) {
-  const message = `must be a whole number from ${least} to ${most}`;
-  return (
-    z
-      .string()
-      .regex(/^(0|[1-9]\d{0,15})$/, message)
-      // On what comes before the transformation: zod drops a default that stands behind it.
-      .meta({ type: 'integer', pattern: undefined, minimum: least, maximum: most, default: otherwise })
-      .optional()
-      .transform((value) => Number(value ?? otherwise))
-      .refine((value) => value >= least && value <= most, message)
-  );
-}
 
 function limit(edge: Edge) {
   return z.string().transform((value, context) => {
@@ -53,8 +37,7 @@ export const listQuery = z
       .optional()
       .describe('Created on or before it, the whole day included: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.'),
     destination: text.min(1).optional().describe('Start of the destination URI, taken literally.'),
-    limit: wholeNumber(1, LONGEST_PAGE, DEFAULT_PAGE).describe('Results per page.'),
-    offset: wholeNumber(0, Number.MAX_SAFE_INTEGER, 0).describe('Results to skip.'),
+    ...pageQuery,
   })
   .refine(({ from_date, to_date }) => from_date === undefined || to_date === undefined || from_date <= to_date, {
     path: ['from_date'],
@@ -109,12 +92,7 @@ export type TransferListItem = z.output<typeof transferListItem>;
 export const transferList = z
   .strictObject({
     data: z.array(transferListItem).describe('Newest first: by `created_at`, then by `id`.'),
-    pagination: z.strictObject({
-      total: z.int().describe('How many transfers match.'),
-      limit: z.int(),
-      offset: z.int(),
-      has_more: z.boolean().describe('More results follow.'),
-    }),
+    pagination,
   })
   .meta({ id: 'TransferList' });
 export type TransferList = z.output<typeof transferList>;

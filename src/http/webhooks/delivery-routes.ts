@@ -1,0 +1,243 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import {
+  type DeliveryDetail,
+  type DeliveryFilter,
+  getDelivery,
+  listDeliveries,
+  ping,
+  redeliver,
+  retryFailed,
+} from '../../processes/webhooks/deliveries.ts';
+import { replay } from '../../processes/webhooks/replays.ts';
+import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { type Answer, idempotent } from '../idempotency.ts';
+import { toPagination } from '../pages.ts';
+import { noQuery } from '../transfers/schemas.ts';
+import * as schemas from './delivery-schemas.ts';
+import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
+import { webhookParams } from './schemas.ts';
+
+export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
+  store: EventStore;
+}
+
+const ON_POST = [...WITH_IDEMPOTENCY_KEY, 'unknown_field', 'not_found'] as const;
+
+/** Throws `not_found` where there is none that matches. */
+async function findDelivery(sql: Sql, id: string, filter: DeliveryFilter = {}): Promise<DeliveryDetail> {
+  const found = isId('dlv', id) ? await getDelivery(sql, id, filter) : null;
+  if (!found) throw new DomainError('not_found', 'There is no such delivery');
+  return found;
+}
+
+/** What is pending again, or for the first time, and where to look what becomes of it. */
+async function accepted(sql: Sql, id: string): Promise<Answer<schemas.Delivery>> {
+  const { body: _body, attempt_list: _attempts, ...delivery } = await findDelivery(sql, id);
+  return { status: 202, body: delivery, location: `/v1/webhooks/${delivery.webhook_id}/deliveries/${id}` };
+}
+
+export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod {
+  const { sql } = deps;
+
+  return async (app) => {
+    app.route({
+      method: 'POST',
+      url: '/webhooks/:webhook_id/ping',
+      config: { scope: 'webhooks:write' },
+      schema: {
+        operationId: 'pingWebhook',
+        summary: 'Send a ping to a webhook',
+        description: 'A delivery of the type `ping`, signed and tried again as any other.',
+        tags: ['Webhooks'],
+        headers: idempotencyHeaders,
+        params: webhookParams,
+        querystring: noQuery,
+        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [...ON_POST]),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run() {
+            const { webhook_id: webhookId, account_id: accountId } = await ownWebhook(sql, request);
+            return accepted(sql, await ping(sql, { webhookId, accountId }));
+          },
+        }),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/webhooks/:webhook_id/deliveries',
+      config: { scope: 'webhooks:read' },
+      schema: {
+        operationId: 'listWebhookDeliveries',
+        summary: 'List the deliveries of a webhook',
+        tags: ['Webhooks'],
+        params: webhookParams,
+        querystring: schemas.webhookDeliveriesQuery,
+        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, ['invalid_parameter', 'unknown_field', 'not_found']),
+      },
+      async handler(request): Promise<schemas.DeliveryList> {
+        const { webhook_id: webhookId } = await ownWebhook(sql, request);
+        const { status = null, ...page } = request.query;
+        const { deliveries, total } = await listDeliveries(sql, { webhookId, status, ...page });
+        return { data: deliveries, pagination: toPagination(page, deliveries.length, total) };
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/webhooks/:webhook_id/deliveries/:delivery_id',
+      config: { scope: 'webhooks:read' },
+      schema: {
+        operationId: 'getWebhookDelivery',
+        summary: 'Get a delivery with its payload and its attempts',
+        tags: ['Webhooks'],
+        params: schemas.webhookDeliveryParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, ['unknown_field', 'not_found']),
+      },
+      async handler(request): Promise<schemas.DeliveryDetail> {
+        const { webhook_id: webhookId } = await ownWebhook(sql, request);
+        return findDelivery(sql, request.params.delivery_id, { webhookId });
+      },
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/webhooks/:webhook_id/deliveries/:delivery_id/redeliver',
+      config: { scope: 'webhooks:write' },
+      schema: {
+        operationId: 'redeliver',
+        summary: 'Deliver once more',
+        description: 'The same event id and the same bytes, at once and with the whole schedule of retries before it, whatever its status.',
+        tags: ['Webhooks'],
+        headers: idempotencyHeaders,
+        params: schemas.webhookDeliveryParams,
+        querystring: noQuery,
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST]),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run() {
+            const { webhook_id: webhookId } = await ownWebhook(sql, request);
+            const { id } = await findDelivery(sql, request.params.delivery_id, { webhookId });
+            await redeliver(sql, { deliveryId: id });
+            return accepted(sql, id);
+          },
+        }),
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/webhooks/:webhook_id/retry-failed',
+      config: { scope: 'webhooks:write' },
+      schema: {
+        operationId: 'retryFailedDeliveries',
+        summary: 'Deliver once more all that has failed',
+        tags: ['Webhooks'],
+        headers: idempotencyHeaders,
+        params: webhookParams,
+        querystring: noQuery,
+        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [...ON_POST]),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run(): Promise<Answer<schemas.Retried>> {
+            const { webhook_id } = await ownWebhook(sql, request);
+            return { status: 202, body: { retried: await retryFailed(sql, webhook_id) } };
+          },
+        }),
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/webhooks/:webhook_id/replay',
+      config: { scope: 'webhooks:write' },
+      schema: {
+        operationId: 'replayWebhook',
+        summary: 'Tell a webhook again of what has happened',
+        description:
+          'All that it subscribes to, from a time or an event up to now, in the background: also what it was never told, and what has arrived. Event ids stay the same.',
+        tags: ['Webhooks'],
+        headers: idempotencyHeaders,
+        params: webhookParams,
+        querystring: noQuery,
+        body: schemas.replayBody,
+        response: responses({ 202: ['The replay begins', schemas.acceptedReplay] }, [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY, 'not_found']),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run(): Promise<Answer<schemas.AcceptedReplay>> {
+            const { webhook_id } = await ownWebhook(sql, request);
+            await replay(deps, webhook_id, request.body.from);
+            return { status: 202, body: { accepted: true } };
+          },
+        }),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/deliveries',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'listDeliveries',
+        summary: 'List the deliveries of all accounts',
+        description: 'Failed Deliveries are those with `status=failed`.',
+        tags: ['Administration'],
+        querystring: schemas.deliveriesQuery,
+        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, ['invalid_parameter', 'unknown_field']),
+      },
+      async handler(request): Promise<schemas.DeliveryList> {
+        const { status = null, webhook_id: webhookId = null, ...page } = request.query;
+        const { deliveries, total } = await listDeliveries(sql, { webhookId, status, ...page });
+        return { data: deliveries, pagination: toPagination(page, deliveries.length, total) };
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/deliveries/:delivery_id',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'getDelivery',
+        summary: 'Get a delivery of any account with its payload and its attempts',
+        tags: ['Administration'],
+        params: schemas.deliveryParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, ['unknown_field', 'not_found']),
+      },
+      handler: (request): Promise<schemas.DeliveryDetail> => findDelivery(sql, request.params.delivery_id),
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/deliveries/:delivery_id/retry',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'retryDelivery',
+        summary: 'Deliver once more, whatever the account',
+        tags: ['Administration'],
+        headers: idempotencyHeaders,
+        params: schemas.deliveryParams,
+        querystring: noQuery,
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST]),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          async run() {
+            const { id } = await findDelivery(sql, request.params.delivery_id);
+            await redeliver(sql, { deliveryId: id });
+            return accepted(sql, id);
+          },
+        }),
+    });
+  };
+}

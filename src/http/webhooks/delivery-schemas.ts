@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { text } from '../../commands/requests.ts';
+import { isId } from '../../domain/ids.ts';
+import { DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
+import type { ReplayFrom } from '../../processes/webhooks/replays.ts';
+import { parseTime } from '../instants.ts';
+import { pageQuery, pagination } from '../pages.ts';
+import { timestamp, webhookId } from './schemas.ts';
+
+const deliveryId = z.string().meta({ examples: ['dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+const status = z.enum(DELIVERY_STATUSES);
+
+export const deliveryParams = z.object({ delivery_id: deliveryId });
+export const webhookDeliveryParams = z.object({ webhook_id: webhookId, delivery_id: deliveryId });
+
+export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
+export const deliveriesQuery = z.strictObject({ status: status.optional(), webhook_id: text.min(1).optional(), ...pageQuery });
+
+const deliveryFields = {
+  id: deliveryId,
+  webhook_id: webhookId,
+  account_id: z.string(),
+  event_id: z
+    .string()
+    .describe('The `id` in the payload.')
+    .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+  event_type: z.string().meta({ examples: ['transfer.completed'] }),
+  transfer_id: z.string().nullable(),
+  status: status.describe('`pending` until an attempt was answered with 2xx or the last one has failed.'),
+  attempts: z.int().describe('Attempts made so far.'),
+  created_at: timestamp,
+  next_attempt_at: timestamp.nullable().describe('null where it has ended.'),
+  delivered_at: timestamp.nullable(),
+  last_status_code: z.int().nullable().describe('Of the last attempt; null where that had no answer.'),
+  last_error: z.string().nullable(),
+};
+
+export const delivery = z.strictObject(deliveryFields).meta({ id: 'Delivery' });
+export type Delivery = z.output<typeof delivery>;
+
+const attempt = z
+  .strictObject({
+    number: z.int().describe('From 1.'),
+    at: timestamp,
+    duration_ms: z.int(),
+    status_code: z.int().nullable().describe('null where there was no answer.'),
+    error: z.string().nullable().describe('Why it counts as failed; null for a 2xx.'),
+    response_body: z.string().nullable().describe('At most 4 KiB of the answer.'),
+  })
+  .meta({ id: 'DeliveryAttempt' });
+
+export const deliveryDetail = z
+  .strictObject({
+    ...deliveryFields,
+    body: z.string().describe('The very text that is sent and signed, in each attempt.'),
+    attempt_list: z.array(attempt).describe('Oldest first.'),
+  })
+  .meta({ id: 'DeliveryDetail' });
+export type DeliveryDetail = z.output<typeof deliveryDetail>;
+
+export const deliveryList = z.strictObject({ data: z.array(delivery).describe('Newest first.'), pagination }).meta({ id: 'DeliveryList' });
+export type DeliveryList = z.output<typeof deliveryList>;
+
+export const retried = z
+  .strictObject({ retried: z.int().describe('Deliveries that are pending again.') })
+  .meta({ id: 'RetriedDeliveries' });
+export type Retried = z.output<typeof retried>;
+
+export const replayBody = z
+  .strictObject({
+    from: z
+      .string()
+      .transform((value, context): ReplayFrom => {
+        if (isId('evt', value)) return { eventId: value };
+        const time = parseTime(value, 'start');
+        if (time !== null) return { time };
+        context.addIssue({ code: 'custom', message: 'must be an RFC 3339 time with an offset, or the id of an event (evt_...)' });
+        return z.NEVER;
+      })
+      .describe('A time (RFC 3339) or the id of an event: where to begin, inclusive.')
+      .meta({ examples: ['2026-01-31T09:30:00Z'] }),
+  })
+  .meta({ id: 'ReplayRequest' });
+
+export const acceptedReplay = z.strictObject({ accepted: z.literal(true) }).meta({ id: 'AcceptedReplay' });
+export type AcceptedReplay = z.output<typeof acceptedReplay>;
