@@ -10,6 +10,7 @@ export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 export interface Delivery {
   id: string;
   webhook_id: string;
+  account_id: string;
   event_id: string;
   event_type: string;
   transfer_id: string | null;
@@ -117,7 +118,7 @@ export async function ping(sql: Sql, { webhookId, accountId }: { webhookId: stri
 
 function columns(sql: Queryable) {
   return sql`
-    id, webhook_id, event_id, event_type, transfer_id, status, attempts, created_at,
+    id, webhook_id, account_id, event_id, event_type, transfer_id, status, attempts, created_at,
     case when status = 'pending' then due_at end as next_attempt_at,
     case when status = 'delivered' then ended_at end as delivered_at,
     last_status_code, last_error`;
