@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { WEBHOOK_EVENT_TYPES } from '../domain/webhook.ts';
-import { text } from './requests.ts';
 
 const LONGEST_URL = 2_048;
 /** Such a secret says its key in base64, as Standard Webhooks has it. */
 export const STANDARD_SECRET_PREFIX = 'whsec_';
 
-const url = text
+const url = z
+  .string()
   .max(LONGEST_URL)
   .superRefine((value, context) => {
     const refuse = (message: string, code?: string) => context.addIssue({ code: 'custom', message, ...(code && { params: { code } }) });
@@ -34,10 +34,10 @@ const secret = z
   .string()
   .regex(/^[^\p{C}\p{Zl}\p{Zp}]*$/u, 'must have printable characters only')
   .refine((value) => [...value].length >= 8 && [...value].length <= 256, 'must be 8 to 256 characters long')
-  .refine((value) => !value.startsWith(STANDARD_SECRET_PREFIX) || isBase64(value.slice(STANDARD_SECRET_PREFIX.length)), {
-    message: `must go on in base64 after ${STANDARD_SECRET_PREFIX}`,
-    abort: true,
-  })
+  .refine(
+    (value) => !value.startsWith(STANDARD_SECRET_PREFIX) || isBase64(value.slice(STANDARD_SECRET_PREFIX.length)),
+    `must go on in base64 after ${STANDARD_SECRET_PREFIX}`,
+  )
   .meta({ pattern: undefined, minLength: 8, maxLength: 256 })
   .optional()
   .describe('What deliveries are signed with. Left out, one is generated and shown in the answer, once.');
