@@ -84,6 +84,6 @@ async function markHours(tx: Transaction, events: StoredEvent[]): Promise<void> 
   }
   await tx`
     insert into work.event_times (hour, position)
-    select hour::timestamptz, position from unnest(${[...first.keys()]}::text[], ${[...first.values()]}::bigint[]) as m(hour, position)
+    select hour::timestamptz, position from unnest(${[...first.keys()]}::text[], ${[...first.values()].map(String)}::bigint[]) as m(hour, position)
     on conflict do nothing`;
 }

@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
+import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
+import { type PayloadType, payloadSchema } from '../../../src/processes/webhooks/payloads.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { endpointConfigured, keyCreated, T1 } from '../../support/samples.ts';
+import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+
+const URL = 'https://receiver.example/hook';
+
+interface Row {
+  webhook_id: string;
+  event_id: string;
+  event_type: PayloadType;
+  transfer_id: string | null;
+  body: string;
+}
+
+describeWithPostgres('the outbox', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+  });
+  afterAll(() => installation?.close());
+
+  // Webhooks of the tests before would be told as well.
+  beforeEach(async () => {
+    const left = await installation.sql<{ webhook_id: string }[]>`select webhook_id from work.outbox_webhooks`;
+    for (const { webhook_id } of left) await removeWebhook(installation.commands, webhook_id, CAUSE);
+    await runOutbox(installation);
+    await installation.sql`delete from work.deliveries`;
+  });
+
+  async function rows(webhookId?: string): Promise<Row[]> {
+    await runOutbox(installation);
+    const { sql } = installation;
+    return sql<Row[]>`
+      select webhook_id, event_id, event_type, transfer_id, body from work.deliveries
+       where ${webhookId ? sql`webhook_id = ${webhookId}` : sql`true`} order by event_id, webhook_id`;
+  }
+
+  const types = async (webhookId?: string) => (await rows(webhookId)).map(({ event_type }) => event_type);
+
+  it('tells a webhook of each event that it subscribes to, with the event id and the transfer', async () => {
+    const webhookId = await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
+    const { transferId, eventIds } = await appendTransfer(installation.store, ['admitted', 'started', 'completed']);
+    const [created, completed, ...more] = await rows();
+    expect(more).toEqual([]);
+    expect(created).toMatchObject({
+      webhook_id: webhookId,
+      event_id: eventIds[0],
+      event_type: 'transfer.created',
+      transfer_id: transferId,
+    });
+    expect(completed).toMatchObject({ event_id: eventIds[3], event_type: 'transfer.completed' });
+    expect(JSON.parse(completed?.body ?? '')).toEqual({
+      id: eventIds[3],
+      type: 'transfer.completed',
+      created_at: expect.any(String),
+      data: {
+        transfer_id: transferId,
+        file_name: 'a.csv',
+        size_bytes: 1000,
+        status: 'completed',
+        source: 'sftp://from/a.csv',
+        destination: 'sftp://to/in/a.csv',
+        duration_ms: 5000,
+        checksum_sha256: 'ab'.repeat(32),
+      },
+    });
+  });
+
+  it('writes payloads of every type as they are documented', async () => {
+    const { store } = installation;
+    await addWebhook(installation, URL, [...WEBHOOK_EVENT_TYPES]);
+    await appendTransfer(store, ['admitted', 'started', 'retry', 'started', 'failed']);
+    await appendTransfer(store, ['admitted', 'started', 'completed']);
+    await appendTransfer(store, ['cancelled']);
+    const { endpoint_id, name } = endpointConfigured();
+    const lost = { endpoint_id, name, protocol: 'sftp', host: 'files.example.com', last_success_at: null, detected_at: T1 };
+    await appendEvents(
+      store,
+      `endpoint-${endpoint_id}`,
+      [
+        { type: 'endpoint.configured', data: endpointConfigured() },
+        { type: 'endpoint.connectivity_lost', data: { ...lost, error: { code: 'timeout', message: 'no answer' } } },
+      ],
+      null,
+    );
+    const { key_id, expires_at } = keyCreated();
+    await appendEvents(store, `key-${key_id}`, [
+      { type: 'key.created', data: keyCreated() },
+      { type: 'key.expiring_soon', data: { key_id, name: 'ci', expires_at, days_remaining: 7 } },
+    ]);
+
+    const told = await rows();
+    expect(new Set(told.map(({ event_type }) => event_type))).toEqual(new Set(WEBHOOK_EVENT_TYPES));
+    for (const { event_type, body } of told) {
+      const payload = JSON.parse(body);
+      expect(payloadSchema(event_type).parse(payload)).toEqual(payload);
+    }
+    const second = told.filter(({ event_type }) => event_type === 'transfer.in_progress')[1];
+    expect(JSON.parse(second?.body ?? '').data).toMatchObject({ status: 'in_progress', retry_count: 1 });
+  });
+
+  it('tells a webhook of nothing before its registration, and of nothing while it is disabled or after it was removed', async () => {
+    const { commands, store } = installation;
+    const happens = async () => (await appendTransfer(store, [])).eventIds[0];
+    await happens();
+    const webhookId = await addWebhook(installation, URL, ['transfer.created']);
+    const told = [await happens()];
+    await updateWebhook(commands, webhookId, { enabled: false }, CAUSE);
+    await happens();
+    await updateWebhook(commands, webhookId, { enabled: true }, CAUSE);
+    told.push(await happens());
+    await updateWebhook(commands, webhookId, { events: ['transfer.failed'] }, CAUSE);
+    await happens();
+    await updateWebhook(commands, webhookId, { events: ['transfer.created'] }, CAUSE);
+    told.push(await happens());
+    await removeWebhook(commands, webhookId, CAUSE);
+    await happens();
+    // All of it in one batch.
+    expect((await rows()).map(({ event_id }) => event_id)).toEqual(told);
+  });
+
+  it('ends what a removed webhook was still to be told', async () => {
+    const webhookId = await addWebhook(installation, URL, ['transfer.created']);
+    await appendTransfer(installation.store, []);
+    await runOutbox(installation);
+    await removeWebhook(installation.commands, webhookId, CAUSE);
+    await runOutbox(installation);
+    const ended = await installation.sql`select status, last_error from work.deliveries where webhook_id = ${webhookId}`;
+    expect([...ended]).toEqual([{ status: 'failed', last_error: 'the webhook was removed' }]);
+  });
+
+  describe('asked to notify on completion', () => {
+    it.each(['completed', 'failed'] as const)('also tells webhooks that do not subscribe to transfer.%s, and none twice', async (end) => {
+      const { store } = installation;
+      const subscribed = await addWebhook(installation, URL, [`transfer.${end}`]);
+      const other = await addWebhook(installation, URL, ['key.expiring_soon']);
+      const ofAnother = await addWebhook(installation, URL, ['key.expiring_soon'], { accountId: 'acc_other' });
+      await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: true });
+      await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: false });
+      expect(await types(subscribed)).toEqual([`transfer.${end}`, `transfer.${end}`]);
+      expect(await types(other)).toEqual([`transfer.${end}`]);
+      expect(await types(ofAnother)).toEqual([]);
+    });
+  });
+
+  it('tells no account of what belongs to another', async () => {
+    const { store } = installation;
+    const ours = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon']);
+    const theirs = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon'], { accountId: 'acc_other' });
+    const { eventIds } = await appendTransfer(store, [], { account_id: 'acc_other' });
+    expect((await rows(theirs)).map(({ event_id }) => event_id)).toEqual(eventIds);
+    expect(await rows(ours)).toEqual([]);
+  });
+
+  it('tells of a lost endpoint whoever may use it as it is then', async () => {
+    const { store } = installation;
+    const ours = await addWebhook(installation, URL, ['endpoint.connectivity_lost']);
+    const theirs = await addWebhook(installation, URL, ['endpoint.connectivity_lost'], { accountId: 'acc_other' });
+    const lost = { type: 'endpoint.connectivity_lost', data: { detected_at: T1 } };
+    const restored = { type: 'endpoint.connectivity_restored', data: { restored_at: T1 } };
+    const { settings, max_connections, overwrite, ...identity } = endpointConfigured({ accounts: ['acc_other'] });
+    const everybody = { type: 'endpoint.updated', data: { settings, max_connections, overwrite, accounts: null } };
+    const configured = { type: 'endpoint.configured', data: { ...identity, settings, max_connections, overwrite } };
+    await appendEvents(store, 'endpoint-end_lost', [configured, lost, restored, everybody, lost], null);
+    expect(await types(theirs)).toHaveLength(2);
+    expect(await types(ours)).toHaveLength(1);
+  });
+
+  it('writes nothing a second time: put back to the start, and while a projection is rebuilt', async () => {
+    const { sql, derived } = installation;
+    await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
+    await appendTransfer(installation.store, ['admitted', 'started', 'completed']);
+    const before = await rows();
+    await sql`update work.deliveries set status = 'delivered', ended_at = now()`;
+    await sql`delete from work.checkpoints where name = 'outbox'`;
+    await rebuildProjection({ ...installation, sql: derived }, 'catalog', () => undefined);
+    const after = await rows();
+    expect(after.filter(({ event_id }) => before.some((row) => row.event_id === event_id))).toEqual(before);
+    const [{ pending } = { pending: -1 }] = await sql<{ pending: number }[]>`
+      select count(*)::integer as pending from work.deliveries where status = 'pending' and event_id = any(${before.map(({ event_id }) => event_id)}::text[])`;
+    expect(pending).toBe(0);
+  });
+});
