@@ -171,15 +171,16 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(await leftovers()).toEqual([]);
     });
 
-    test('a successor with another claim goes on where the first one stopped', async () => {
+    test.each([0, 1])('a successor with another claim goes on where the first one stopped, after %i chunks', async (chunks) => {
       const content = randomBytes((16 << 20) + 5);
       const transferId = newId('txr');
       const first = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId }));
-      await first.write(0, content.subarray(0, first.chunkSize));
-      const resume = JSON.parse(JSON.stringify(await first.resumePoint(first.chunkSize)));
+      const written = chunks * first.chunkSize;
+      if (written > 0) await first.write(0, content.subarray(0, written));
+      const resume = JSON.parse(JSON.stringify(await first.resumePoint(written)));
       await first.close();
       const second = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId, resume }));
-      expect(second.resumedFrom).toBe(first.chunkSize);
+      expect(second.resumedFrom).toBe(written);
       await writeFrom(second, content);
       await second.commit(whole(content));
       await second.close();

@@ -81,7 +81,7 @@ export async function resumeUpload(store: Store, options: UploadOptions, resume:
   const parts = new Map<number, Part>();
   const object = { Bucket: store.settings.bucket, Key: options.key, UploadId: state.upload_id };
   try {
-    for await (const { Parts = [] } of paginateListParts({ client: store.s3 }, object, { abortSignal: options.signal })) {
+    for await (const { Parts = [], IsTruncated } of paginateListParts({ client: store.s3 }, object, { abortSignal: options.signal })) {
       for (const { PartNumber, ETag = '', Size, ChecksumCRC32 } of Parts) {
         const digest = digests[parts.size];
         const asSent =
@@ -92,6 +92,8 @@ export async function resumeUpload(store: Store, options: UploadOptions, resume:
         if (!asSent) return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
         parts.set(PartNumber, { etag: ETag, digest });
       }
+      // Servers name a next page also where there is none; of an upload without parts, for ever the first.
+      if (!IsTruncated) break;
     }
   } catch (error) {
     if (isUploadGone(error)) return null;
