@@ -6,6 +6,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
 import { OPEN, responses } from './documentation.ts';
 import { transferBody } from './transfers/schemas.ts';
+import { describePayloads } from './webhooks/payload-documentation.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events; what the API shows is a view of it.
@@ -126,6 +127,7 @@ function tidy(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
       }
     }
   }
+  Object.assign(document, { webhooks: describePayloads() });
   dropUnused(document);
   // Zod leaves the examples of a request out where reading it changes anything, such as by a default.
   Object.assign(document.components?.schemas?.TransferRequestInput ?? {}, { examples: transferBody.meta()?.examples });

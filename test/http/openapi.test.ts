@@ -1,5 +1,6 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -155,6 +156,22 @@ describeWithPostgres('the OpenAPI document', () => {
     const open = operations.filter(([, { security }]) => security?.length === 0).map(([name]) => name);
     expect(open.sort()).toEqual(['get /health/live', 'get /health/ready', 'get /v1/openapi.json', 'post /v1/session']);
     for (const [name, { summary, tags }] of operations) expect([name, typeof summary, tags?.length]).toEqual([name, 'string', 1]);
+  });
+
+  test('describes what every webhook is told, and how it is signed', async () => {
+    const { webhooks, components } = (await api.ask('GET', '/v1/openapi.json')).body;
+    expect(Object.keys(webhooks).toSorted()).toEqual([...WEBHOOK_EVENT_TYPES, 'ping'].toSorted());
+    const payloadOf = (type: string) => {
+      const { $ref } = webhooks[type].post.requestBody.content['application/json'].schema;
+      return components.schemas[$ref.slice('#/components/schemas/'.length)];
+    };
+    for (const [type, { post }] of Object.entries<{ post: { parameters: { name: string }[] } }>(webhooks)) {
+      const headers = ['X-Service-Signature', 'webhook-id', 'webhook-timestamp', 'webhook-signature'];
+      expect(post.parameters.map(({ name }) => name)).toEqual(headers);
+      expect(payloadOf(type)).toMatchObject({ properties: { type: { const: type } }, required: ['id', 'type', 'created_at', 'data'] });
+    }
+    const fields = ['transfer_id', 'file_name', 'size_bytes', 'status', 'source', 'destination', 'duration_ms', 'checksum_sha256'];
+    expect(payloadOf('transfer.completed').properties.data.required).toEqual(fields);
   });
 
   test('points at nothing that is not there', () => {

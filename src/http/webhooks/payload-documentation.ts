@@ -1,0 +1,55 @@
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { PAYLOADS, type PayloadType, payloadSchema } from '../../processes/webhooks/payloads.ts';
+
+const SUMMARIES: Record<PayloadType, string> = {
+  'transfer.created': 'A transfer is created',
+  'transfer.in_progress': 'An attempt to move a file begins',
+  'transfer.completed': 'A transfer has finished successfully',
+  'transfer.failed': 'A transfer has failed after all its retries',
+  'transfer.cancelled': 'A transfer is cancelled',
+  'endpoint.connectivity_lost': "An endpoint that the account may use can't be reached any more",
+  'key.expiring_soon': 'An API key of the account expires within 7 days',
+  ping: 'Sent when it is asked for, by `POST /v1/webhooks/{webhook_id}/ping`',
+};
+
+const DESCRIPTION = `
+Answer with any 2xx within 10 seconds; anything else is tried again after 1, 5 and 30 minutes, with the same id and the same bytes.
+Verify the signature over the raw body before you read it. A delivery may come twice: pass over the ids that you have handled.
+`.trim();
+
+const HEADERS: [name: string, description: string][] = [
+  ['X-Service-Signature', 'Lowercase hex HMAC-SHA-256 of the raw body; the key is the UTF-8 bytes of the secret.'],
+  ['webhook-id', 'The `id` in the payload (Standard Webhooks).'],
+  ['webhook-timestamp', 'Seconds since 1970 at which this attempt was made: refuse what is older than a few minutes.'],
+  [
+    'webhook-signature',
+    '`v1,` and the base64 HMAC-SHA-256 of `{webhook-id}.{webhook-timestamp}.{body}`; two of them, with a space between, during the grace time of a rotation. The key is what a `whsec_` secret has in base64, else the bytes of the secret.',
+  ],
+];
+
+const COMPONENTS = Object.fromEntries(Object.keys(PAYLOADS).map((type) => [type, register(type as PayloadType)]));
+
+/** Makes a payload one of the document's components, and gives its name there. */
+function register(type: PayloadType): string {
+  const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
+  const name = `${words.join('')}Payload`;
+  payloadSchema(type).meta({ id: name });
+  return name;
+}
+
+/** What webhooks are told, for the document's section of that name. */
+export function describePayloads(): Record<string, { post: OpenAPIV3_1.OperationObject }> {
+  return Object.fromEntries(Object.entries(SUMMARIES).map(([type, summary]) => [type, { post: operation(type, summary) }]));
+}
+
+function operation(type: string, summary: string): OpenAPIV3_1.OperationObject {
+  return {
+    summary,
+    description: DESCRIPTION,
+    tags: ['Webhooks'],
+    security: [],
+    parameters: HEADERS.map(([name, description]) => ({ name, in: 'header', required: true, description, schema: { type: 'string' } })),
+    requestBody: { required: true, content: { 'application/json': { schema: { $ref: `#/components/schemas/${COMPONENTS[type]}` } } } },
+    responses: { '2XX': { description: 'Delivered. The body is not read beyond 4 KiB.' }, default: { description: 'Tried again.' } },
+  };
+}
