@@ -65,14 +65,14 @@ export async function listDeliveries(
 
 /** One delivery with its payload and attempts; null where there is none that matches. */
 export async function getDelivery(sql: Queryable, deliveryId: string, filter: DeliveryFilter = {}): Promise<DeliveryDetail | null> {
-  const [[delivery], attempt_list] = await Promise.all([
-    sql<(Delivery & { body: string })[]>`
-      select ${columns(sql)}, body from work.deliveries where id = ${deliveryId} and ${matching(sql, filter)}`,
-    sql<DeliveryAttempt[]>`
-      select number, at, duration_ms, status_code, error, response_body
-        from work.delivery_attempts where delivery_id = ${deliveryId} order by number`,
-  ]);
-  return delivery ? { ...delivery, attempt_list: [...attempt_list] } : null;
+  const [delivery] = await sql<(Delivery & { body: string })[]>`
+    select ${columns(sql)}, body from work.deliveries where id = ${deliveryId} and ${matching(sql, filter)}`;
+  if (!delivery) return null;
+  // Those that the row has counted: another may have been recorded since.
+  const attempt_list = await sql<DeliveryAttempt[]>`
+    select number, at, duration_ms, status_code, error, response_body from work.delivery_attempts
+     where delivery_id = ${deliveryId} and number <= ${delivery.attempts} order by number`;
+  return { ...delivery, attempt_list: [...attempt_list] };
 }
 
 /** Sends a delivery again, at once and with the whole schedule before it, whatever its status. Throws `not_found`. */

@@ -1,0 +1,304 @@
+import pino from 'pino';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
+import { serviceSignature } from '../../../src/adapters/webhooks/signature.ts';
+import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
+import { runDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
+import { getDelivery, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import { createCertificates } from '../../support/certificates.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { until } from '../../support/transfers.ts';
+import { type Behaviour, startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+
+const MINUTE = 60_000;
+const DELAYS = [MINUTE, 5 * MINUTE, 30 * MINUTE];
+
+describeWithPostgres('the deliverer', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' });
+  });
+  afterAll(() => installation?.close());
+
+  const undo: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+    await installation.sql`delete from work.deliveries`;
+  });
+
+  /** Stands still until it is moved. */
+  let now = Date.now();
+
+  function startDeliverer({ graceMs = 0, withinMs = 400 } = {}): { stop(): Promise<void> } {
+    const stopping = new AbortController();
+    const running = runDeliverer(
+      {
+        sql: installation.derived,
+        vault: installation.vault,
+        logger: pino({ level: 'silent' }),
+        sender: createWebhookSender({ allowedCidrs: installation.config.webhookAllowCidrs, withinMs }),
+        metrics: { attempted: () => undefined, ended: () => undefined },
+        retryDelays: DELAYS,
+        graceMs,
+        clock: () => new Date(now),
+      },
+      stopping.signal,
+    );
+    const stop = async () => {
+      stopping.abort();
+      await running;
+    };
+    undo.push(stop);
+    return { stop };
+  }
+
+  async function receiver(behaviour?: Behaviour, options = {}): Promise<WebhookReceiver> {
+    const started = await startWebhookReceiver({ ...options, ...(behaviour ? { behaviour } : {}) });
+    undo.push(() => started.close());
+    return started;
+  }
+
+  /** A webhook that gets nothing but what it is sent here. */
+  async function webhookAt(url: string, secret?: string): Promise<string> {
+    const webhookId = await addWebhook(installation, url, ['transfer.created', 'transfer.in_progress', 'transfer.completed'], {
+      accountId: accountOf(url),
+      ...(secret ? { secret } : {}),
+    });
+    await runOutbox(installation);
+    // Written by Postgres's clock, which is a little ahead of the one that stands still.
+    now = Math.max(now, Date.now());
+    return webhookId;
+  }
+
+  async function send(webhookId: string): Promise<string> {
+    const id = await ping(installation.sql, { webhookId, accountId: 'acc_default' });
+    now = Math.max(now, Date.now());
+    return id;
+  }
+
+  const detail = async (id: string) => (await getDelivery(installation.sql, id)) ?? expect.fail(`there is no ${id}`);
+  const attempted = (id: string, times: number) =>
+    until(`${id} is attempted ${times} times`, async () => {
+      const found = await detail(id);
+      return found.attempts >= times ? found : null;
+    });
+
+  it('tells a receiver what is signed with its secret, and by the headers of Standard Webhooks', async () => {
+    const { url, received } = await receiver();
+    const webhookId = await webhookAt(url, 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0');
+    startDeliverer();
+    const delivery = await attempted(await send(webhookId), 1);
+    expect(delivery).toMatchObject({ status: 'delivered', last_status_code: 200, last_error: null, next_attempt_at: null });
+    expect(delivery.attempt_list).toMatchObject([{ number: 1, status_code: 200, error: null, response_body: 'said 200' }]);
+    const [request] = received;
+    expect(request?.body).toBe(delivery.body);
+    expect(request?.headers['x-service-signature']).toBe(serviceSignature('whsec_c2VjcmV0c2VjcmV0c2VjcmV0', delivery.body));
+    const headers = request?.headers as Record<string, string>;
+    expect(new Webhook('c2VjcmV0c2VjcmV0c2VjcmV0').verify(delivery.body, headers)).toMatchObject({ id: delivery.event_id, type: 'ping' });
+    expect(headers['webhook-id']).toBe(delivery.event_id);
+  });
+
+  it('tries each kind of failure again after a minute, five and thirty, and then gives up, to the second', async () => {
+    const certificates = await createCertificates();
+    const kinds: [Behaviour | 'bad certificate', string | RegExp][] = [
+      [302, /^answered 302, a redirect to https:\/\/elsewhere\.example\//],
+      [404, /^answered 404/],
+      [500, /^answered 500/],
+      ['hang', /^no answer within/],
+      ['slow_headers', /^no answer within/],
+      ['reset', /closed the connection without an answer/],
+      ['bad certificate', /is signed by no authority that is known/],
+    ];
+    const healthy = await webhookAt((await receiver(204)).url);
+    startDeliverer();
+    const failing = await Promise.all(
+      kinds.map(async ([kind, words]) => {
+        const bad = kind === 'bad certificate';
+        const { url, received } = bad ? await receiver(200, { certificate: certificates.untrusted }) : await receiver(kind);
+        return { id: await send(await webhookAt(url)), words, received, bad };
+      }),
+    );
+
+    for (const [i, delay] of [...DELAYS, null].entries()) {
+      const attempts = i + 1;
+      const found = await Promise.all(failing.map(({ id }) => attempted(id, attempts)));
+      for (const [k, delivery] of found.entries()) {
+        expect(delivery.last_error).toMatch(failing[k]?.words as RegExp);
+        const last = delivery.attempt_list.at(-1) ?? expect.fail();
+        const end = Date.parse(last.at) + last.duration_ms;
+        if (delay === null) expect(delivery).toMatchObject({ status: 'failed', next_attempt_at: null, attempts: 4 });
+        else expect(Date.parse(delivery.next_attempt_at as string) - end).toBe(delay);
+      }
+      if (delay === null) break;
+
+      const due = found.map(({ next_attempt_at }) => Date.parse(next_attempt_at as string));
+      now = Math.min(...due) - 1;
+      // What comes after the clock was moved was claimed by that clock, and so were they not.
+      await attempted(await send(healthy), 1);
+      for (const { id } of failing) expect((await detail(id)).attempts).toBe(attempts);
+      now = Math.max(...due);
+      for (const [k, { id }] of failing.entries()) {
+        const next = (await attempted(id, attempts + 1)).attempt_list.at(-1);
+        expect(Date.parse(next?.at as string)).toBeGreaterThanOrEqual(due[k] as number);
+      }
+    }
+    for (const { received, bad } of failing) {
+      expect(received).toHaveLength(bad ? 0 : 4);
+      expect(new Set(received.map(({ body }) => body)).size).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it.each(['slow_body', 'huge_body'] as const)('takes 200 with a %s for an arrival', async (behaviour) => {
+    const webhookId = await webhookAt((await receiver(behaviour)).url);
+    startDeliverer();
+    expect(await attempted(await send(webhookId), 1)).toMatchObject({ status: 'delivered', attempts: 1 });
+  });
+
+  it('sends what has failed again when it is asked to: the same event, the same bytes', async () => {
+    const { url, received, behave } = await receiver(500);
+    const webhookId = await webhookAt(url);
+    startDeliverer();
+    const ids = [await send(webhookId), await send(webhookId)];
+    for (let attempts = 1; attempts <= 4; attempts++) {
+      for (const id of ids) await attempted(id, attempts);
+      now += 31 * MINUTE;
+    }
+    behave(200);
+    await redeliver(installation.sql, { deliveryId: ids[0] as string, webhookId });
+    expect(await attempted(ids[0] as string, 5)).toMatchObject({ status: 'delivered', attempts: 5 });
+    expect(await detail(ids[1] as string)).toMatchObject({ status: 'failed' });
+    expect(await retryFailed(installation.sql, webhookId)).toBe(1);
+    expect(await attempted(ids[1] as string, 5)).toMatchObject({ status: 'delivered' });
+    for (const id of ids) {
+      const { event_id, body } = await detail(id);
+      expect(received.filter(({ eventId }) => eventId === event_id).map((request) => request.body)).toEqual(Array(5).fill(body));
+    }
+  });
+
+  it('sends the events of a transfer in their order, also where the first attempt at one fails', async () => {
+    const { url, received, behave } = await receiver();
+    await webhookAt(url);
+    const happens = () => appendTransfer(installation.store, ['admitted', 'started', 'completed'], { account_id: accountOf(url) });
+    const transfers = await Promise.all(Array.from({ length: 40 }, happens));
+    await runOutbox(installation);
+    now = Date.now();
+    startDeliverer();
+    await until('all have arrived', () => received.length === 120);
+    const toldOf = (transferId: string) => received.filter(({ body }) => body.includes(transferId)).map(({ eventId }) => eventId);
+    for (const { transferId, eventIds } of transfers) expect(toldOf(transferId)).toEqual([eventIds[0], eventIds[2], eventIds[3]]);
+
+    const { transferId, eventIds } = await happens();
+    const [created, , started, completed] = eventIds;
+    behave(({ eventId }) => (eventId === created ? 500 : 200));
+    await runOutbox(installation);
+    now = Date.now();
+    await until('the others have arrived', () => toldOf(transferId).length === 3);
+    behave(200);
+    now += 2 * MINUTE;
+    await until('the first one is sent again', () => toldOf(transferId).length === 4);
+    expect(toldOf(transferId)).toEqual([created, started, completed, created]);
+  });
+
+  it('lets no webhook wait for one that hangs', async () => {
+    const [dead, healthy] = [await receiver('hang'), await receiver()];
+    const [deadId, healthyId] = [await webhookAt(dead.url), await webhookAt(healthy.url)];
+    for (let i = 0; i < 50; i++) await send(deadId);
+    startDeliverer({ withinMs: 60_000 });
+    await until('it has as many as it may have', () => dead.received.length === 8);
+    for (let i = 0; i < 50; i++) await send(healthyId);
+    await until('the healthy one has all', () => healthy.received.length === 50);
+    expect(dead.received).toHaveLength(8);
+  });
+
+  it('holds what a disabled webhook is to be told until it is enabled', async () => {
+    const { url, received, behave } = await receiver(500);
+    const webhookId = await webhookAt(url);
+    startDeliverer();
+    const id = await send(webhookId);
+    await attempted(id, 1);
+    await updateWebhook(installation.commands, webhookId, { enabled: false }, CAUSE);
+    await runOutbox(installation);
+    now += 2 * MINUTE;
+    const sentinel = await webhookAt((await receiver()).url);
+    await attempted(await send(sentinel), 1);
+    expect(received).toHaveLength(1);
+    behave(200);
+    await updateWebhook(installation.commands, webhookId, { enabled: true }, CAUSE);
+    await runOutbox(installation);
+    expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
+  });
+
+  it('signs with both secrets while a rotation lasts, and with the new one alone after it', async () => {
+    const { url, received } = await receiver();
+    const webhookId = await webhookAt(url, 'the old secret');
+    startDeliverer();
+    await rotateWebhookSecret(installation.commands, webhookId, { secret: 'the new secret', grace: '1h' }, CAUSE);
+    await runOutbox(installation);
+    await attempted(await send(webhookId), 1);
+    now += 61 * MINUTE;
+    await attempted(await send(webhookId), 1);
+    const [during, after] = received;
+    expect(during?.headers['x-service-signature']).toBe(serviceSignature('the old secret', during?.body ?? ''));
+    expect(String(during?.headers['webhook-signature']).split(' ')).toHaveLength(2);
+    expect(after?.headers['x-service-signature']).toBe(serviceSignature('the new secret', after?.body ?? ''));
+    expect(String(after?.headers['webhook-signature']).split(' ')).toHaveLength(1);
+  });
+
+  describe('that is stopped', () => {
+    it('waits for what is under way', async () => {
+      const { url, received } = await receiver('hang');
+      const webhookId = await webhookAt(url);
+      const deliverer = startDeliverer({ graceMs: 30_000 });
+      const id = await send(webhookId);
+      await until('it is under way', () => received.length === 1);
+      await deliverer.stop();
+      expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 1 });
+    });
+
+    it('gives back what takes longer, and another sends it at once', async () => {
+      const { url, received, behave } = await receiver('hang');
+      const webhookId = await webhookAt(url);
+      const deliverer = startDeliverer({ graceMs: 10, withinMs: 60_000 });
+      const id = await send(webhookId);
+      await until('it is under way', () => received.length === 1);
+      await deliverer.stop();
+      expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 0 });
+      behave(200);
+      startDeliverer();
+      expect(await attempted(id, 1)).toMatchObject({ status: 'delivered' });
+      expect(received.map(({ body }) => body)).toEqual([received[0]?.body, received[0]?.body]);
+    });
+  });
+
+  it('records nothing for a claim that has gone to another', async () => {
+    const { url, received } = await receiver('hang');
+    const webhookId = await webhookAt(url);
+    startDeliverer();
+    const id = await send(webhookId);
+    await until('it is under way', () => received.length === 1);
+    await installation.sql`update work.deliveries set claim_id = 'clm_other' where id = ${id}`;
+    const sentinel = await webhookAt(url);
+    await attempted(await send(sentinel), 1);
+    expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 0, attempt_list: [] });
+  });
+
+  it('sends again what was claimed by one that has vanished, when its lease has run out', async () => {
+    const { url, received } = await receiver();
+    const webhookId = await webhookAt(url);
+    const id = await send(webhookId);
+    await installation.sql`update work.deliveries set claim_id = 'clm_gone', lease_until = ${new Date(now + 30_000)} where id = ${id}`;
+    startDeliverer();
+    await attempted(await send(webhookId), 1);
+    expect((await detail(id)).attempts).toBe(0);
+    now += 30_001;
+    expect(await attempted(id, 1)).toMatchObject({ status: 'delivered' });
+    expect(received).toHaveLength(2);
+  });
+});
+
+function accountOf(url: string): string {
+  return `acc_${new URL(url).port}`;
+}
