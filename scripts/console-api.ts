@@ -12,9 +12,7 @@ export function printOperations({ paths = {}, components = {} }: OpenAPIV3_1.Doc
       return operation && path.startsWith('/v1/') ? [`  '${method.toUpperCase()} ${path}': ${printOperation(operation)};`] : [];
     }),
   );
-  const schemas = Object.entries(components.schemas ?? {}).map(
-    ([name, schema]) => `export type ${name} = ${print(schema).replace(/^\{ (.*) \}$/, onLines)};\n`,
-  );
+  const schemas = Object.entries(components.schemas ?? {}).map(([name, schema]) => `export type ${name} = ${printNamed(schema)};\n`);
   return [
     '// Made from the OpenAPI document by `npm run console-api`.\n',
     `export interface Operations {\n${operations.toSorted().join('\n')}\n}\n`,
@@ -23,23 +21,22 @@ export function printOperations({ paths = {}, components = {} }: OpenAPIV3_1.Doc
 }
 
 function printOperation({ parameters = [], requestBody, responses = {} }: OpenAPIV3_1.OperationObject): string {
-  const named = parameters as OpenAPIV3_1.ParameterObject[];
   const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1] as OpenAPIV3_1.ResponseObject | undefined;
   const content = (requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content;
-  return printFields({
-    path: printParameters(named, 'path'),
-    [named.some((parameter) => parameter.in === 'query' && parameter.required) ? 'query' : 'query?']: printParameters(named, 'query'),
-    body: content && printContent(content),
-    answer: success?.content ? printContent(success.content) : 'null',
-  });
+  const parts = [
+    ...printParameters(parameters as OpenAPIV3_1.ParameterObject[], 'path'),
+    ...printParameters(parameters as OpenAPIV3_1.ParameterObject[], 'query'),
+    ...(content ? [`body: ${printContent(content)}`] : []),
+    `answer: ${success?.content ? printContent(success.content) : 'null'}`,
+  ];
+  return `{ ${parts.join('; ')} }`;
 }
 
-function printParameters(parameters: OpenAPIV3_1.ParameterObject[], place: 'path' | 'query'): string | undefined {
+function printParameters(parameters: OpenAPIV3_1.ParameterObject[], place: 'path' | 'query'): string[] {
   const here = parameters.filter((parameter) => parameter.in === place);
-  if (here.length === 0) return undefined;
-  return printFields(
-    Object.fromEntries(here.map(({ name, required, schema }) => [required ? name : `${name}?`, print((schema ?? {}) as Schema)])),
-  );
+  if (here.length === 0) return [];
+  const fields = here.map(({ name, required, schema }) => `${nameOf(name)}${required ? '' : '?'}: ${print((schema ?? {}) as Schema)}`);
+  return [`${place}${here.some(({ required }) => required) ? '' : '?'}: { ${fields.join('; ')} }`];
 }
 
 /** A stream is not read as one answer. */
@@ -64,34 +61,34 @@ function print(schema: Schema): string {
   return schema.type ?? 'unknown';
 }
 
+/** The fields, or the choices, on lines of their own; what lies within them stays on theirs. */
+function printNamed(schema: Schema): string {
+  if ('$ref' in schema) return print(schema);
+  const choice = schema.anyOf ?? schema.oneOf;
+  if (choice) return choice.map((item) => `\n  | ${print(item)}`).join('');
+  if (!schema.properties) return print(schema);
+  return `{\n${fieldsOf(schema)
+    .map((field) => `  ${field};\n`)
+    .join('')}}`;
+}
+
 function printArray(item: string): string {
   return item.includes(' | ') ? `(${item})[]` : `${item}[]`;
 }
 
-function printObject({ properties, required = [], additionalProperties }: OpenAPIV3_1.SchemaObject): string {
-  if (properties && Object.keys(properties).length > 0) {
-    return printFields(
-      Object.fromEntries(Object.entries(properties).map(([name, field]) => [required.includes(name) ? name : `${name}?`, print(field)])),
-    );
-  }
-  const values = typeof additionalProperties === 'object' ? print(additionalProperties) : 'unknown';
-  return `Record<string, ${values}>`;
+function printObject(schema: OpenAPIV3_1.SchemaObject): string {
+  const fields = fieldsOf(schema);
+  if (fields.length > 0) return `{ ${fields.join('; ')} }`;
+  const { additionalProperties } = schema;
+  return `Record<string, ${typeof additionalProperties === 'object' ? print(additionalProperties) : 'unknown'}>`;
 }
 
-function printFields(fields: Record<string, string | undefined>): string {
-  const given = Object.entries(fields).filter(([, type]) => type !== undefined);
-  return `{ ${given.map(([name, type]) => `${/^\w+\??$/.test(name) ? name : literal(name)}: ${type}`).join('; ')} }`;
+function fieldsOf({ properties = {}, required = [] }: OpenAPIV3_1.SchemaObject): string[] {
+  return Object.entries(properties).map(([name, field]) => `${nameOf(name)}${required.includes(name) ? '' : '?'}: ${print(field)}`);
 }
 
-/** The fields of a schema on lines of their own; those of a schema within it stay on theirs. */
-function onLines(_: string, fields: string): string {
-  let depth = 0;
-  const lines = [...fields].map((character) => {
-    if ('{('.includes(character)) depth++;
-    if ('})'.includes(character)) depth--;
-    return character === ';' && depth === 0 ? ';\n ' : character;
-  });
-  return `{\n  ${lines.join('')};\n}`;
+function nameOf(field: string): string {
+  return /^\w+$/.test(field) ? field : literal(field);
 }
 
 function literal(value: unknown): string {

@@ -1,18 +1,53 @@
 // Made from the OpenAPI document by `npm run console-api`.
 
 export interface Operations {
+  'DELETE /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: null };
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
+  'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
+  'GET /v1/deliveries': { query?: { status?: "pending" | "delivered" | "failed"; webhook_id?: string; limit?: number; offset?: number }; answer: DeliveryList };
+  'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
+  'GET /v1/endpoints': { answer: EndpointList };
+  'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
+  'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
   'GET /v1/events': { query?: { from?: string }; answer: unknown };
+  'GET /v1/keys': { answer: KeyList };
   'GET /v1/openapi.json': { answer: Record<string, unknown> };
   'GET /v1/session': { answer: Session };
   'GET /v1/transfers': { query?: { status?: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled"; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
   'GET /v1/transfers/{transfer_id}/events': { path: { transfer_id: string }; answer: TransferHistory };
+  'GET /v1/webhooks': { answer: WebhookList };
+  'GET /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: Webhook };
+  'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: "pending" | "delivered" | "failed"; limit?: number; offset?: number }; answer: DeliveryList };
+  'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
+  'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChangesInput; answer: Webhook };
+  'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
+  'POST /v1/endpoints': { body: EndpointRequestInput; answer: Endpoint };
+  'POST /v1/endpoints/test': { body: EndpointRequestInput; answer: unknown };
+  'POST /v1/endpoints/{endpoint_id}/accept-host-key': { path: { endpoint_id: string }; body: { host_key_sha256: string }; answer: Endpoint };
+  'POST /v1/endpoints/{endpoint_id}/pause': { path: { endpoint_id: string }; answer: Endpoint };
+  'POST /v1/endpoints/{endpoint_id}/resume': { path: { endpoint_id: string }; answer: Endpoint };
+  'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdateInput | null; answer: unknown };
+  'POST /v1/keys': { body: KeyRequestInput; answer: CreatedKey };
+  'POST /v1/keys/{key_id}/revoke': { path: { key_id: string }; answer: Key };
   'POST /v1/session': { body: SignInInput; answer: Session };
   'POST /v1/transfers': { body: TransferRequestInput; answer: CreatedTransfer };
+  'POST /v1/transfers/{transfer_id}/abort': { path: { transfer_id: string }; answer: TransferDetail };
+  'POST /v1/webhooks': { body: WebhookRequestInput; answer: WebhookWithSecret };
+  'POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver': { path: { webhook_id: string; delivery_id: string }; answer: Delivery };
+  'POST /v1/webhooks/{webhook_id}/ping': { path: { webhook_id: string }; answer: Delivery };
+  'POST /v1/webhooks/{webhook_id}/replay': { path: { webhook_id: string }; body: ReplayRequestInput; answer: AcceptedReplay };
+  'POST /v1/webhooks/{webhook_id}/retry-failed': { path: { webhook_id: string }; answer: RetriedDeliveries };
+  'POST /v1/webhooks/{webhook_id}/rotate-secret': { path: { webhook_id: string }; body: SecretRotationInput; answer: WebhookWithSecret };
+  'PUT /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; body: EndpointUpdateInput; answer: Endpoint };
   'PUT /v1/session/account': { body: AccountChoiceInput; answer: Session };
 }
+
+export type AcceptedReplay = {
+  accepted: true;
+};
 
 export type AccountChoiceInput = {
   account: string;
@@ -35,6 +70,21 @@ export type CancelledTransfer = {
   cancelled_at: string;
 };
 
+export type CreatedKey = {
+  id: string;
+  name: string;
+  account: string;
+  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  last_four: string;
+  status: "active" | "expired" | "revoked";
+  expiring_soon: boolean;
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+  key?: string;
+};
+
 export type CreatedTransfer = {
   id: string;
   status: "pending";
@@ -45,6 +95,104 @@ export type CreatedTransfer = {
   estimated_start: string;
 };
 
+export type Delivery = {
+  id: string;
+  webhook_id: string;
+  account_id: string;
+  event_id: string;
+  event_type: string;
+  transfer_id: string | null;
+  status: "pending" | "delivered" | "failed";
+  attempts: number;
+  created_at: string;
+  next_attempt_at: string | null;
+  delivered_at: string | null;
+  last_status_code: number | null;
+  last_error: string | null;
+};
+
+export type DeliveryAttempt = {
+  number: number;
+  at: string;
+  duration_ms: number;
+  status_code: number | null;
+  error: string | null;
+  response_body: string | null;
+};
+
+export type DeliveryDetail = {
+  id: string;
+  webhook_id: string;
+  account_id: string;
+  event_id: string;
+  event_type: string;
+  transfer_id: string | null;
+  status: "pending" | "delivered" | "failed";
+  attempts: number;
+  created_at: string;
+  next_attempt_at: string | null;
+  delivered_at: string | null;
+  last_status_code: number | null;
+  last_error: string | null;
+  body: string;
+  attempt_list: DeliveryAttempt[];
+};
+
+export type DeliveryList = {
+  data: Delivery[];
+  pagination: { total: number; limit: number; offset: number; has_more: boolean };
+};
+
+export type Endpoint = 
+  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "sftp"; host: string; port: number; base_path: string; username: string; host_key_sha256: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
+  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "ftps"; host: string; base_path: string; username: string; tls: "explicit" | "implicit"; ca_pem: string | null; port: number; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
+  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "s3"; bucket: string; prefix: string; region: string; endpoint_url: string | null; force_path_style: boolean; ca_pem: string | null; storage_class: string | null; sse: "AES256" | "aws:kms" | null; sse_kms_key_id: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
+  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "azure"; account: string; container: string; prefix: string; endpoint_url: string | null; ca_pem: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string };
+
+export type EndpointConnectivityLostPayload = {
+  id: string;
+  type: "endpoint.connectivity_lost";
+  created_at: string;
+  data: { endpoint_id: string; name: string; protocol: "sftp" | "ftps" | "s3" | "azure"; host: string; last_success_at: string | null; detected_at: string; error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string } };
+};
+
+export type EndpointHealth = {
+  failures_in_row: number;
+  successes_in_row: number;
+  last_success_at: string | null;
+  last_probe_at: string | null;
+  latency_ms: number | null;
+  fingerprint: string | null;
+  error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string } | null;
+};
+
+export type EndpointList = {
+  data: Endpoint[];
+};
+
+export type EndpointRequestInput = 
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "sftp"; host: string; port?: number; base_path?: string; username: string; password?: string; private_key?: string; passphrase?: string; host_key_sha256?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "ftps"; host: string; port?: number; base_path?: string; username: string; password: string; tls?: "explicit" | "implicit"; ca_pem?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "s3"; bucket: string; prefix?: string; region?: string; endpoint_url?: string | null; force_path_style?: boolean; access_key_id: string; secret_access_key: string; ca_pem?: string | null; storage_class?: string | null; sse?: "AES256" | "aws:kms" | null; sse_kms_key_id?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "azure"; account: string; container: string; prefix?: string; endpoint_url?: string | null; account_key?: string; sas_token?: string; ca_pem?: string | null };
+
+export type EndpointTestLine = 
+  | { type: "step"; step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove"; ok: true; ms: number; at: string; detail: string }
+  | { type: "step"; step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove"; ok: false; ms: number; at: string; code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string }
+  | { type: "result"; ok: boolean; fingerprint: string | null; write_bps: number | null; read_bps: number | null };
+
+export type EndpointUpdateInput = 
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "sftp"; host: string; port?: number; base_path?: string; username: string; password?: string; private_key?: string; passphrase?: string; host_key_sha256?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "ftps"; host: string; port?: number; base_path?: string; username: string; password?: string; tls?: "explicit" | "implicit"; ca_pem?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "s3"; bucket: string; prefix?: string; region?: string; endpoint_url?: string | null; force_path_style?: boolean; access_key_id?: string; secret_access_key?: string; ca_pem?: string | null; storage_class?: string | null; sse?: "AES256" | "aws:kms" | null; sse_kms_key_id?: string | null }
+  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "azure"; account: string; container: string; prefix?: string; endpoint_url?: string | null; account_key?: string; sas_token?: string; ca_pem?: string | null };
+
+export type FileList = {
+  path: string;
+  data: ({ name: string; type: "file" | "directory" | "other"; size: number | null; modified_at: string | null })[];
+  truncated: boolean;
+};
+
 export type HistoryItem = {
   id: string;
   type: string;
@@ -53,6 +201,70 @@ export type HistoryItem = {
   occurred_at: string;
   actor: string;
   data: Record<string, unknown>;
+};
+
+export type Key = {
+  id: string;
+  name: string;
+  account: string;
+  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  last_four: string;
+  status: "active" | "expired" | "revoked";
+  expiring_soon: boolean;
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+};
+
+export type KeyExpiringSoonPayload = {
+  id: string;
+  type: "key.expiring_soon";
+  created_at: string;
+  data: { key_id: string; name: string; expires_at: string; days_remaining: number };
+};
+
+export type KeyList = {
+  data: Key[];
+};
+
+export type KeyRequestInput = {
+  name: string;
+  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  account?: string;
+  expires_in?: string;
+};
+
+export type LiveTransfer = {
+  id: string;
+  file_name: string;
+  size_bytes: number | null;
+  transferred_bytes: number;
+  progress_pct: number;
+  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  speed_bps: number | null;
+  source: string;
+  destination: string;
+  checksum_sha256: string | null;
+  created_at: string;
+  completed_at: string | null;
+  retry_count: number;
+  error: TransferError | null;
+  priority: "low" | "normal" | "high";
+  metadata: Record<string, string>;
+  account: string;
+  seconds_left: number | null;
+};
+
+export type LiveTransfers = {
+  transfers: LiveTransfer[];
+};
+
+export type PingPayload = {
+  id: string;
+  type: "ping";
+  created_at: string;
+  data: { webhook_id: string };
 };
 
 export type Problem = {
@@ -75,6 +287,19 @@ export type Readiness = {
   checks: Record<string, { ok: boolean; detail: string }>;
 };
 
+export type ReplayRequestInput = {
+  from: string;
+};
+
+export type RetriedDeliveries = {
+  retried: number;
+};
+
+export type SecretRotationInput = {
+  secret?: string;
+  grace?: string;
+};
+
 export type Session = {
   key_id: string;
   key_name: string;
@@ -85,6 +310,27 @@ export type Session = {
 
 export type SignInInput = {
   api_key: string;
+};
+
+export type TransferCancelledPayload = {
+  id: string;
+  type: "transfer.cancelled";
+  created_at: string;
+  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "cancelled"; source: string; destination: string; cancelled_at: string };
+};
+
+export type TransferCompletedPayload = {
+  id: string;
+  type: "transfer.completed";
+  created_at: string;
+  data: { transfer_id: string; file_name: string; size_bytes: number; status: "completed"; source: string; destination: string; duration_ms: number; checksum_sha256: string };
+};
+
+export type TransferCreatedPayload = {
+  id: string;
+  type: "transfer.created";
+  created_at: string;
+  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "pending"; source: string; destination: string; priority: "low" | "normal" | "high"; created_at: string };
 };
 
 export type TransferDetail = {
@@ -116,8 +362,22 @@ export type TransferError = {
   advice: string;
 };
 
+export type TransferFailedPayload = {
+  id: string;
+  type: "transfer.failed";
+  created_at: string;
+  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "failed"; source: string; destination: string; error: TransferError; retry_count: number; failed_at: string };
+};
+
 export type TransferHistory = {
   data: HistoryItem[];
+};
+
+export type TransferInProgressPayload = {
+  id: string;
+  type: "transfer.in_progress";
+  created_at: string;
+  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "in_progress"; source: string; destination: string; started_at: string; retry_count: number };
 };
 
 export type TransferList = {
@@ -142,4 +402,41 @@ export type TransferRequestInput = {
   priority?: "low" | "normal" | "high";
   notify_on_complete?: boolean;
   metadata?: Record<string, string>;
+};
+
+export type Webhook = {
+  id: string;
+  url: string;
+  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  enabled: boolean;
+  created_at: string;
+  updated_at: string;
+  previous_secret_valid_until: string | null;
+};
+
+export type WebhookChangesInput = {
+  url?: string;
+  events?: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  enabled?: boolean;
+};
+
+export type WebhookList = {
+  data: Webhook[];
+};
+
+export type WebhookRequestInput = {
+  url: string;
+  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  secret?: string;
+};
+
+export type WebhookWithSecret = {
+  id: string;
+  url: string;
+  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  enabled: boolean;
+  created_at: string;
+  updated_at: string;
+  previous_secret_valid_until: string | null;
+  secret?: string;
 };

@@ -42,7 +42,8 @@ export function createSessions(sql: Sql): Sessions {
                (select array_agg(account_id order by account_id) from (${accounts}) as a) as accounts,
                least(s.created_at + ${ABSOLUTE_HOURS} * interval '1 hour', k.expires_at) as expires_at
           from work.console_sessions s join read.keys k using (key_id)
-         where token_sha256 = ${sha256}`;
+         where token_sha256 = ${sha256}
+           and s.used_at > now() - ${IDLE_MINUTES} * interval '1 minute' and s.created_at > now() - ${ABSOLUTE_HOURS} * interval '1 hour'`;
       return row ?? null;
     },
 
