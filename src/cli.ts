@@ -12,6 +12,7 @@ import { addProjectionCommands } from './cli/projections.ts';
 import { addServiceCommands } from './cli/serve.ts';
 import { addTransferCommands } from './cli/transfers.ts';
 import { addVaultCommands } from './cli/vault.ts';
+import { addWebhookCommands } from './cli/webhooks.ts';
 
 watchOutput();
 const program = new Command('waybill')
@@ -27,6 +28,7 @@ for (const add of [
   addHistoryCommand,
   addEndpointCommands,
   addKeyCommands,
+  addWebhookCommands,
   addProjectionCommands,
   addAuditCommands,
   addVaultCommands,

@@ -1,0 +1,168 @@
+import { type Command, Option } from 'commander';
+import { webhookRequest } from '../commands/webhook-requests.ts';
+import { registerWebhook, removeWebhook } from '../commands/webhooks.ts';
+import { DomainError } from '../domain/errors.ts';
+import { isId } from '../domain/ids.ts';
+import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
+import { toPagination } from '../http/pages.ts';
+import { replayBody, webhookDeliveriesQuery } from '../http/webhooks/delivery-schemas.ts';
+import { toWebhook } from '../http/webhooks/views.ts';
+import type { Installation } from '../installation.ts';
+import { DELIVERY_STATUSES, listDeliveries, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
+import { replay } from '../processes/webhooks/replays.ts';
+import { findWebhook, listWebhooks } from '../projections/catalog-queries.ts';
+import { note, print, printFacts, printJson, printTable } from './output.ts';
+import { commaSeparated, parseRequest } from './parse.ts';
+import { operator, withInstallation } from './session.ts';
+import { addWebhookTools } from './webhook-tools.ts';
+
+const ACCOUNT = ['--account <account>', 'whose webhooks', 'acc_default'] as const;
+const JSON_DOCUMENT = ['--json', 'one JSON document'] as const;
+
+interface Common {
+  account: string;
+  json?: boolean;
+}
+
+interface DeliveriesOptions extends Common {
+  status?: string;
+  limit?: string;
+  offset?: string;
+}
+
+export function addWebhookCommands(program: Command): void {
+  const webhooks = program.command('webhooks').description('what is told to whom, and what became of it');
+
+  webhooks
+    .command('add')
+    .description('register one')
+    .requiredOption('--url <url>', 'where deliveries go: https, but to where WAYBILL_WEBHOOK_ALLOW_CIDRS allows http')
+    .requiredOption('--events <a,b>', `what is told: ${WEBHOOK_EVENT_TYPES.join(', ')}`, commaSeparated)
+    .option('--secret <secret>', 'what deliveries are signed with; without it one is generated and shown, this once')
+    .option(...ACCOUNT)
+    .option(...JSON_DOCUMENT)
+    .action(async ({ url, events, secret, account, json }: { url: string; events: string[]; secret?: string } & Common) => {
+      const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
+      const added = await withInstallation(({ commands }) => registerWebhook(commands, account, request, operator(account)));
+      const shown = { ...toWebhook(added.webhook), ...(added.secret === null ? {} : { secret: added.secret }) };
+      if (json) return printJson(shown);
+      await printFacts({ id: shown.id, url, events: events.join(', '), ...(shown.secret ? { secret: shown.secret } : {}) });
+      if (shown.secret) await print('Keep the secret now: it is not shown again.');
+    });
+
+  webhooks
+    .command('list')
+    .description('all of an account, newest first')
+    .option(...ACCOUNT)
+    .option('--json', 'one JSON line a webhook')
+    .action(async ({ account, json }: Common) => {
+      const all = await withInstallation(({ sql }) => listWebhooks(sql, account));
+      if (json) for (const webhook of all) await printJson(toWebhook(webhook));
+      else await printWebhooks(all);
+    });
+
+  webhooks
+    .command('remove')
+    .description('tell it nothing any more')
+    .argument('<webhook-id>', 'as `webhooks list` shows it')
+    .option(...ACCOUNT)
+    .option(...JSON_DOCUMENT)
+    .action(async (id: string, { account, json }: Common) => {
+      await withInstallation(async (installation) => {
+        await find(installation, account, id);
+        await removeWebhook(installation.commands, id, operator(account));
+      });
+      if (json) await printJson({ id, status: 'removed' });
+      else await print(`${id} is removed`);
+    });
+
+  webhooks
+    .command('deliveries')
+    .description('what was told to one, or to all of the account, newest first')
+    .argument('[webhook-id]')
+    .addOption(new Option('--status <status>').choices(DELIVERY_STATUSES))
+    .option('--limit <number>', 'up to 100', '25')
+    .option('--offset <number>', 'how many to skip', '0')
+    .option(...ACCOUNT)
+    .option('--json', 'one JSON document, as the API answers')
+    .action((id: string | undefined, options: DeliveriesOptions) =>
+      withInstallation((installation) => deliveries(installation, id, options)),
+    );
+
+  webhooks
+    .command('retry')
+    .description('deliver again: one delivery, whatever its status, or all that have failed of a webhook')
+    .argument('<id>', 'of a delivery or a webhook')
+    .option(...ACCOUNT)
+    .option(...JSON_DOCUMENT)
+    .action(async (id: string, { account, json }: Common) => {
+      const retried = await withInstallation((installation) => retry(installation, account, id));
+      if (json) await printJson({ id, retried });
+      else await print(`${retried} ${retried === 1 ? 'delivery is' : 'deliveries are'} due again`);
+    });
+
+  webhooks
+    .command('replay')
+    .description('tell one again all that it subscribes to, from a time or an event on, in the background')
+    .argument('<webhook-id>')
+    .requiredOption('--from <time or event>', 'such as 2026-01-31T09:30:00Z, or evt_...; inclusive')
+    .option(...ACCOUNT)
+    .option(...JSON_DOCUMENT)
+    .action(async (id: string, { from, account, json }: { from: string } & Common) => {
+      const body = parseRequest(replayBody, { from }, 'The replay');
+      await withInstallation(async (installation) => {
+        await find(installation, account, id);
+        await replay(installation, id, body.from);
+      });
+      if (json) await printJson({ id, accepted: true });
+      else await print(`${id} is told again what has happened from ${from} on; \`waybill webhooks deliveries ${id}\` shows it`);
+    });
+
+  addWebhookTools(webhooks);
+}
+
+async function find({ sql }: Installation, account: string, id: string): Promise<Webhook> {
+  const found = isId('whk', id) ? await findWebhook(sql, account, id) : null;
+  if (!found) throw new DomainError('not_found', `There is no webhook ${id} in ${account}; \`waybill webhooks list\` shows the ids`);
+  return found;
+}
+
+async function deliveries(
+  installation: Installation,
+  id: string | undefined,
+  { account, json, ...options }: DeliveriesOptions,
+): Promise<void> {
+  const { status = null, limit, offset } = parseRequest(webhookDeliveriesQuery, options, 'The filter');
+  const webhookId = id === undefined ? null : (await find(installation, account, id)).webhook_id;
+  const page = await listDeliveries(installation.sql, { accountId: account, webhookId, status, limit, offset });
+  const pagination = toPagination({ limit, offset }, page.deliveries.length, page.total);
+  if (json) return printJson({ data: page.deliveries, pagination });
+  const rows = page.deliveries.map((delivery) => [
+    delivery.id,
+    delivery.event_id,
+    delivery.event_type,
+    delivery.status,
+    delivery.attempts,
+    delivery.next_attempt_at ?? delivery.delivered_at,
+    delivery.last_error ?? delivery.last_status_code,
+  ]);
+  await printTable(['ID', 'EVENT', 'TYPE', 'STATUS', 'ATTEMPTS', 'NEXT OR DELIVERED', 'LAST ANSWER'], rows, 'No deliveries match');
+  if (pagination.has_more)
+    note(`${offset + 1} to ${offset + page.deliveries.length} of ${page.total}; --offset ${offset + limit} shows more`);
+}
+
+async function retry(installation: Installation, account: string, id: string): Promise<number> {
+  if (!isId('dlv', id)) return retryFailed(installation.sql, (await find(installation, account, id)).webhook_id);
+  await redeliver(installation.sql, { deliveryId: id, accountId: account });
+  return 1;
+}
+
+function printWebhooks(webhooks: Webhook[]): Promise<void> {
+  const rows = webhooks.map(({ webhook_id, url, events, enabled }) => [
+    webhook_id,
+    url,
+    events.join(','),
+    enabled ? 'enabled' : 'disabled',
+  ]);
+  return printTable(['ID', 'URL', 'EVENTS', 'STATE'], rows, 'There are no webhooks; `waybill webhooks add` registers one');
+}
