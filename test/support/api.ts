@@ -50,8 +50,8 @@ export interface TestApi extends Server {
  * The API on a real socket and a database of its own, with the projections running and one endpoint,
  * `archive`: the bucket of that name. Nothing moves: there is no mover.
  */
-export async function startApi(changes: Partial<HttpServerDeps> = {}): Promise<TestApi> {
-  const installation = await openTestInstallation();
+export async function startApi(changes: Partial<HttpServerDeps> = {}, settings: Record<string, string> = {}): Promise<TestApi> {
+  const installation = await openTestInstallation(settings);
   const stopping = new AbortController();
   const consumers = Object.values(PROJECTIONS).map((projection) =>
     runConsumer(installation, projectionConsumer(projection), stopping.signal, () => undefined),
