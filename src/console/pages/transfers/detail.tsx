@@ -1,5 +1,113 @@
+import { useEffect } from 'preact/hooks';
+import { useLocation, useRoute } from 'preact-iso/router';
+import { call, urlOf } from '../../api/client.ts';
+import type { TransferDetail } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { CopyButton } from '../../components/copy-button.tsx';
 import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Time } from '../../components/time.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { Moving } from './moving.tsx';
+import { hasEnded, TransferState } from './states.tsx';
+import { Timeline } from './timeline.tsx';
+import { TransferFacts } from './transfer-facts.tsx';
+import { useLiveTransfers } from './use-live-transfers.ts';
 
+/** One transfer: how it goes, what happened, and how it was after any of its events. */
 export function TransferPage() {
-  return <Page title="Transfer">{null}</Page>;
+  const id = useRoute().params.id ?? '';
+  const { query } = useLocation();
+  const now = useLoad((signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, signal }), [id]);
+  const transfer = now.data;
+  const history = useLoad(
+    (signal) => call('GET /v1/transfers/{transfer_id}/events', { path: { transfer_id: id }, signal }),
+    [id, transfer?.status, transfer?.retry_count, transfer?.error?.occurred_at],
+  );
+  useLiveTransfers(([latest]) => latest && now.set(latest), { transferId: id, open: transfer !== null && !hasEnded(transfer.status) });
+
+  if (!transfer) return <Page title="Transfer">{now.error && <ProblemNotice error={now.error} retry={now.reload} />}</Page>;
+  return (
+    <Page
+      title={transfer.file_name}
+      subtitle={
+        <>
+          <TransferState status={transfer.status} />
+          <span class="mono">{transfer.id}</span>
+          <CopyButton text={transfer.id} what="the transfer's id" />
+        </>
+      }
+      actions={<Actions transfer={transfer} onChange={now.reload} />}
+    >
+      {transfer.error && <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />}
+      {transfer.status === 'in_progress' && <Moving transfer={transfer} />}
+      {query.as_of === undefined ? <TransferFacts title="Now" transfer={transfer} /> : <AsItWas id={id} revision={query.as_of} />}
+      <Timeline history={history} transferId={id} chosen={query.as_of} />
+    </Page>
+  );
+}
+
+function Actions({ transfer: { id, status }, onChange }: { transfer: TransferDetail; onChange: () => void }) {
+  const say = useToast();
+  const path = { transfer_id: id };
+  async function cancel(): Promise<void> {
+    await call('DELETE /v1/transfers/{transfer_id}', { path });
+    say('The transfer is cancelled');
+    onChange();
+  }
+  async function abort(): Promise<void> {
+    await call('POST /v1/transfers/{transfer_id}/abort', { path });
+    say('The transfer is aborted');
+    onChange();
+  }
+  if (hasEnded(status)) {
+    return (
+      <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
+        Create again
+      </a>
+    );
+  }
+  return status === 'in_progress' ? (
+    <ConfirmButton label="Abort" title="Abort this transfer?" onConfirm={abort}>
+      <p>It fails at once, and what it has written at the destination is removed. The source stays as it is.</p>
+    </ConfirmButton>
+  ) : (
+    <ConfirmButton label="Cancel" title="Cancel this transfer?" onConfirm={cancel}>
+      <p>It is not begun any more. Nothing has been written yet.</p>
+    </ConfirmButton>
+  );
+}
+
+function TransferProblem({ error, ended }: { error: NonNullable<TransferDetail['error']>; ended: boolean }) {
+  const { message, advice, code, phase, attempts, occurred_at } = error;
+  return (
+    <section class={`notice ${ended ? 'danger' : 'warning'}`}>
+      <h2>{ended ? 'It failed' : 'The last attempt failed'}</h2>
+      <p>
+        <strong>{message}</strong>
+      </p>
+      <p>{advice}</p>
+      <p class="muted">
+        <code>{code}</code> during {phase}, after {attempts} {attempts === 1 ? 'attempt' : 'attempts'}, <Time at={occurred_at} />
+      </p>
+    </section>
+  );
+}
+
+function AsItWas({ id, revision }: { id: string; revision: string }) {
+  const then = useLoad(
+    (signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, query: { as_of: revision }, signal }),
+    [id, revision],
+  );
+  useEffect(() => document.getElementById('as-it-was')?.scrollIntoView({ block: 'nearest' }), [revision]);
+  return (
+    <div id="as-it-was" class="as-it-was" aria-live="polite">
+      {then.error && <ProblemNotice error={then.error} />}
+      {then.data && <TransferFacts title={`State at this point: after event ${revision}`} transfer={then.data} withState />}
+      <p>
+        <a href={`/console/transfers/${id}`}>Back to now</a>
+      </p>
+    </div>
+  );
 }

@@ -1,5 +1,133 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { LiveTransfer, TransferList, TransferListItem } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Progress } from '../../components/progress.tsx';
+import { Status } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { bytes, duration, speed } from '../../components/units.ts';
+import { type Filter, Filters, readFilter } from './filters.tsx';
+import { FirstSteps } from './first-steps.tsx';
+import { TransferState } from './states.tsx';
+import { useLiveTransfers } from './use-live-transfers.ts';
 
+const PAGE = 50;
+/** New rows are fetched together, at most so often. */
+const RELOAD_MS = 1_500;
+
+type Row = TransferListItem & Partial<Pick<LiveTransfer, 'progress_pct' | 'speed_bps' | 'seconds_left'>>;
+
+const COLUMNS: Column<Row>[] = [
+  {
+    heading: 'File',
+    kind: 'row',
+    cell: ({ id, file_name, source, destination }) => (
+      <>
+        <a class="file" href={`/console/transfers/${id}`}>
+          {file_name}
+        </a>
+        <span class="route mono">
+          <span>{source}</span> <span aria-hidden="true">→</span> <span>{destination}</span>
+        </span>
+      </>
+    ),
+  },
+  { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
+  {
+    heading: 'Progress',
+    cell: ({ status, progress_pct, file_name }) =>
+      status === 'in_progress' ? <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} /> : null,
+  },
+  { heading: 'Speed', kind: 'number', cell: ({ status, speed_bps }) => (status === 'in_progress' ? speed(speed_bps ?? null) : null) },
+  {
+    heading: 'Time left',
+    kind: 'number',
+    cell: ({ status, seconds_left }) => (status === 'in_progress' && seconds_left != null ? duration(seconds_left) : null),
+  },
+  { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
+  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+];
+
+/** The transfers of the account, as they move. The address holds filter and page. */
 export function TransferListPage() {
-  return <Page title="Transfers">{null}</Page>;
+  const { query } = useLocation();
+  const filter = readFilter(query);
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const list = useLoad(
+    (signal) => call('GET /v1/transfers', { query: { ...filter, limit: PAGE, offset }, signal }),
+    [JSON.stringify(filter), offset],
+  );
+  const { rows, live } = useMovingRows(list.data, filter, list.reload);
+  const filtered = Object.values(filter).some(Boolean);
+  const total = list.data?.pagination.total ?? 0;
+
+  return (
+    <Page
+      title="Transfers"
+      subtitle={<Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>}
+      actions={
+        <a class="button primary" href="/console/transfers/new">
+          <Icon name="plus" /> New transfer
+        </a>
+      }
+    >
+      {list.data && total === 0 && !filtered ? (
+        <FirstSteps />
+      ) : (
+        <>
+          <Filters filter={filter} />
+          {list.error && <ProblemNotice error={list.error} retry={list.reload} />}
+          {list.data && total === 0 && (
+            <Empty title="No transfer matches">
+              <p>
+                <a href="/console/transfers">Show all</a>
+              </p>
+            </Empty>
+          )}
+          {rows.length > 0 && <Table caption="Transfers, newest first" columns={COLUMNS} rows={rows} id={({ id }) => id} />}
+          {list.data && total > 0 && <Pager total={total} offset={offset} limit={PAGE} />}
+        </>
+      )}
+    </Page>
+  );
+}
+
+/** The rows of the page with what is told of them since; when others belong there, the page is loaded again. */
+function useMovingRows(list: TransferList | null, filter: Filter, reload: () => void): { rows: Row[]; live: boolean } {
+  const [moves, setMoves] = useState<ReadonlyMap<string, LiveTransfer>>(new Map());
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const known = useRef<Set<string>>(new Set());
+
+  // What was loaded is no older than what was told before.
+  useEffect(() => {
+    known.current = new Set(list?.data.map(({ id }) => id));
+    setMoves((before) => new Map([...before].filter(([id]) => known.current.has(id))));
+  }, [list]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+
+  function reloadSoon(): void {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      reload();
+    }, RELOAD_MS);
+  }
+
+  const live = useLiveTransfers((transfers) => {
+    const here = transfers.filter(({ id }) => known.current.has(id));
+    if (here.length > 0) setMoves((before) => new Map([...before, ...here.map((transfer) => [transfer.id, transfer] as const)]));
+    const newest = list?.data[0]?.created_at ?? '';
+    const isNew = ({ id, created_at }: LiveTransfer) => !known.current.has(id) && created_at >= newest;
+    const isOut = ({ status }: LiveTransfer) => filter.status !== undefined && status !== filter.status;
+    if (transfers.some(isNew) || here.some(isOut)) reloadSoon();
+  });
+
+  const rows = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
+  return { rows, live };
 }

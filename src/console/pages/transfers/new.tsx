@@ -1,5 +1,111 @@
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Endpoint, TransferDetail } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { Field } from '../../components/field.tsx';
+import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { useSession } from '../../session.tsx';
+import { MetadataFields } from './metadata-fields.tsx';
+import { type Place, placeOf, uriOf } from './place.ts';
+import { PlaceFields } from './place-fields.tsx';
 
+const PRIORITIES = ['low', 'normal', 'high'] as const;
+
+/** Creates a transfer; `?like=` names one to begin with. */
 export function NewTransferPage() {
-  return <Page title="New transfer">{null}</Page>;
+  const { account } = useSession().session;
+  const { like } = useLocation().query;
+  const { data, error, reload } = useLoad(
+    async (signal) => {
+      const [{ data: endpoints }, template] = await Promise.all([
+        call('GET /v1/endpoints', { signal }),
+        like ? call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: like }, signal }) : null,
+      ]);
+      return { endpoints: endpoints.filter(({ accounts }) => accounts === null || accounts.includes(account)), template };
+    },
+    [like, account],
+  );
+  return (
+    <Page title="New transfer">
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.endpoints.length === 0 && (
+        <p class="notice warning">
+          No endpoint is configured yet: a transfer needs one that it goes to. <a href="/console/settings/endpoints">Add one</a>
+        </p>
+      )}
+      {data && <TransferForm key={like} {...data} />}
+    </Page>
+  );
+}
+
+function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template: TransferDetail | null }) {
+  const { route } = useLocation();
+  const begin = (uri: string | undefined): Place => {
+    if (uri !== undefined) return placeOf(uri, endpoints);
+    const [first] = endpoints;
+    return first ? { endpoint: first, path: '/' } : { endpoint: null, path: '' };
+  };
+  const [source, setSource] = useState(() => begin(template?.source));
+  const [destination, setDestination] = useState(() => begin(template?.destination));
+  const [priority, setPriority] = useState<(typeof PRIORITIES)[number]>(template?.priority ?? 'normal');
+  const [notify, setNotify] = useState(false);
+  const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));
+
+  async function create(): Promise<void> {
+    const body = {
+      source_uri: uriOf(source),
+      destination_uri: uriOf(destination),
+      priority,
+      notify_on_complete: notify,
+      metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
+    };
+    const { id } = await call('POST /v1/transfers', { body });
+    route(`/console/transfers/${id}`);
+  }
+
+  return (
+    <section class="card">
+      <Form
+        submit="Create transfer"
+        onSubmit={create}
+        fields={['source_uri', 'destination_uri']}
+        beside={
+          <a class="button" href="/console/transfers">
+            Back
+          </a>
+        }
+      >
+        {(errors) => (
+          <>
+            <PlaceFields legend="Source" pick="file" endpoints={endpoints} place={source} onChange={setSource} error={errors.source_uri} />
+            <PlaceFields
+              legend="Destination"
+              pick="folder"
+              endpoints={endpoints}
+              place={destination}
+              onChange={setDestination}
+              error={errors.destination_uri}
+            />
+            <div class="field-row">
+              <Field label="Priority">
+                <select value={priority} onChange={(event) => setPriority(event.currentTarget.value as typeof priority)}>
+                  {PRIORITIES.map((name) => (
+                    <option key={name}>{name}</option>
+                  ))}
+                </select>
+              </Field>
+            </div>
+            <MetadataFields entries={metadata} onChange={setMetadata} />
+            <label class="choice">
+              <input type="checkbox" checked={notify} onChange={(event) => setNotify(event.currentTarget.checked)} />
+              Tell every webhook of the account when it ends
+            </label>
+          </>
+        )}
+      </Form>
+    </section>
+  );
 }

@@ -1,0 +1,44 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { call } from './client.ts';
+
+const RETRY_MS = 5_000;
+
+/**
+ * Follows server-sent events of these types at an address, as long as there is one; true while they come.
+ * A broken stream is taken up again, and begins with its first event anew.
+ */
+export function useEvents<T>(url: string | null, types: readonly string[], onEvent: (type: string, data: T) => void): boolean {
+  const [live, setLive] = useState(false);
+  const latest = useRef(onEvent);
+  latest.current = onEvent;
+  const names = types.join(' ');
+
+  useEffect(() => {
+    if (url === null) return;
+    let source: EventSource;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const open = () => {
+      source = new EventSource(url);
+      source.onopen = () => setLive(true);
+      source.onerror = () => {
+        setLive(false);
+        // The browser takes up what breaks off. What is refused is for us: it may be that the session has ended.
+        if (source.readyState === EventSource.CLOSED) {
+          call('GET /v1/session').catch(() => undefined);
+          timer = setTimeout(open, RETRY_MS);
+        }
+      };
+      for (const type of names.split(' ')) {
+        source.addEventListener(type, (event: MessageEvent<string>) => latest.current(type, JSON.parse(event.data)));
+      }
+    };
+    open();
+    return () => {
+      clearTimeout(timer);
+      source.close();
+      setLive(false);
+    };
+  }, [url, names]);
+
+  return live;
+}

@@ -1,0 +1,41 @@
+export interface Point {
+  /** Milliseconds, on any clock. */
+  at: number;
+  value: number;
+}
+
+interface LineChartProps {
+  /** What is drawn, for screen readers. */
+  label: string;
+  points: Point[];
+  /** Writes a value. */
+  format: (value: number) => string;
+}
+
+const WIDTH = 600;
+const HEIGHT = 120;
+
+/** Values over time as a line, its highest and latest value in words beside it. */
+export function LineChart({ label, points, format }: LineChartProps) {
+  const latest = points.at(-1);
+  const highest = Math.max(0, ...points.map(({ value }) => value));
+  return (
+    <figure class="chart">
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+        <line x1="0" y1={HEIGHT - 1} x2={WIDTH} y2={HEIGHT - 1} class="axis" />
+        {points.length > 1 && <path d={lineThrough(points, highest)} />}
+      </svg>
+      <figcaption class="muted number">
+        {latest ? `Now ${format(latest.value)}, at most ${format(highest)}` : 'Nothing measured yet'}
+      </figcaption>
+    </figure>
+  );
+}
+
+function lineThrough(points: Point[], highest: number): string {
+  const start = points[0]?.at ?? 0;
+  const span = (points.at(-1)?.at ?? 0) - start || 1;
+  const x = (at: number) => (((at - start) / span) * WIDTH).toFixed(1);
+  const y = (value: number) => (HEIGHT - 2 - (value / (highest || 1)) * (HEIGHT - 6)).toFixed(1);
+  return points.map(({ at, value }, index) => `${index === 0 ? 'M' : 'L'}${x(at)} ${y(value)}`).join('');
+}

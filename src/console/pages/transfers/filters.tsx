@@ -1,0 +1,62 @@
+import { useLocation } from 'preact-iso/router';
+import { urlOf } from '../../api/client.ts';
+import { labelOf, STATUSES, type TransferStatus } from './states.tsx';
+
+const ADDRESS = '/console/transfers';
+
+/** As `GET /v1/transfers` takes it. */
+export interface Filter {
+  status?: TransferStatus;
+  destination?: string;
+  from_date?: string;
+  to_date?: string;
+}
+
+export function readFilter(query: Record<string, string>): Filter {
+  const { destination, from_date, to_date } = query;
+  const status = STATUSES.find((known) => known === query.status);
+  return { ...(status && { status }), ...(destination && { destination }), ...(from_date && { from_date }), ...(to_date && { to_date }) };
+}
+
+/** What narrows the list; each change goes into the address. The id of a transfer leads to it. */
+export function Filters({ filter }: { filter: Filter }) {
+  const { route } = useLocation();
+
+  function narrow(changes: Record<string, string>): void {
+    const id = changes.destination?.trim();
+    if (id?.startsWith('txr_')) route(`${ADDRESS}/${id}`);
+    else route(urlOf(ADDRESS, { query: { ...filter, ...changes } }));
+  }
+  const onChange = ({ currentTarget }: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
+    narrow({ [currentTarget.name]: currentTarget.value });
+
+  return (
+    <search>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <label class="wide">
+          <span>Destination starts with, or transfer id</span>
+          <input type="search" name="destination" value={filter.destination ?? ''} placeholder="sftp://bank/inbox/" onChange={onChange} />
+        </label>
+        <label>
+          <span>State</span>
+          <select name="status" value={filter.status ?? ''} onChange={onChange}>
+            <option value="">All</option>
+            {STATUSES.map((status) => (
+              <option key={status} value={status}>
+                {labelOf(status)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Created from</span>
+          <input type="date" name="from_date" value={filter.from_date ?? ''} onChange={onChange} />
+        </label>
+        <label>
+          <span>Created to</span>
+          <input type="date" name="to_date" value={filter.to_date ?? ''} onChange={onChange} />
+        </label>
+      </form>
+    </search>
+  );
+}

@@ -1,0 +1,43 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { LiveTransfer, TransferDetail } from '../../api/operations.ts';
+import { LineChart, type Point } from '../../components/line-chart.tsx';
+import { Progress } from '../../components/progress.tsx';
+import { bytes, duration, speed } from '../../components/units.ts';
+
+/** Of a transfer that runs for hours, the last ten minutes are drawn. */
+const KEPT = 600;
+
+/** How a transfer moves at this moment. */
+export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<LiveTransfer, 'seconds_left'>> }) {
+  const { progress_pct, transferred_bytes, size_bytes, speed_bps, seconds_left } = transfer;
+  const speeds = useSpeeds(transferred_bytes);
+  return (
+    <section class="card" aria-label="Progress">
+      <Progress percent={progress_pct} label="Progress" />
+      <p class="number">
+        {bytes(transferred_bytes)} of {bytes(size_bytes)}, {speed(speed_bps)} on average
+        {seconds_left != null && `, ${duration(seconds_left)} left`}
+      </p>
+      <LineChart label="Speed since this page was opened" points={speeds} format={speed} />
+    </section>
+  );
+}
+
+/** Bits per second between one count of bytes and the next. */
+function useSpeeds(transferred: number): Point[] {
+  const [{ speeds }, setSeen] = useState<{ last: Point; speeds: Point[] }>(() => ({
+    last: { at: performance.now(), value: transferred },
+    speeds: [],
+  }));
+  useEffect(() => {
+    setSeen(({ last, speeds }) => {
+      const at = performance.now();
+      const next = { at, value: transferred };
+      // An attempt that began anew has fewer.
+      if (transferred <= last.value) return { last: transferred < last.value ? next : last, speeds };
+      const value = ((transferred - last.value) * 8_000) / Math.max(1, at - last.at);
+      return { last: next, speeds: [...speeds, { at, value }].slice(-KEPT) };
+    });
+  }, [transferred]);
+  return speeds;
+}

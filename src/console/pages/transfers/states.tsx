@@ -1,0 +1,29 @@
+import type { TransferDetail } from '../../api/operations.ts';
+import { Status, type Tone } from '../../components/status.tsx';
+
+export type TransferStatus = TransferDetail['status'];
+
+const STATES: Record<TransferStatus, { label: string; tone: Tone }> = {
+  pending: { label: 'Pending', tone: 'neutral' },
+  queued: { label: 'Queued', tone: 'neutral' },
+  in_progress: { label: 'In progress', tone: 'active' },
+  completed: { label: 'Completed', tone: 'good' },
+  failed: { label: 'Failed', tone: 'bad' },
+  cancelled: { label: 'Cancelled', tone: 'warning' },
+};
+
+export const STATUSES = Object.keys(STATES) as TransferStatus[];
+
+export function labelOf(status: TransferStatus): string {
+  return STATES[status].label;
+}
+
+export function TransferState({ status }: { status: TransferStatus }) {
+  const { label, tone } = STATES[status];
+  return <Status tone={tone}>{label}</Status>;
+}
+
+/** Nothing follows any more. */
+export function hasEnded(status: TransferStatus): boolean {
+  return status === 'completed' || status === 'failed' || status === 'cancelled';
+}

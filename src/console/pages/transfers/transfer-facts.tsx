@@ -1,0 +1,48 @@
+import type { TransferDetail } from '../../api/operations.ts';
+import { CopyButton } from '../../components/copy-button.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Time } from '../../components/time.tsx';
+import { bytes, speed } from '../../components/units.ts';
+import { TransferState } from './states.tsx';
+
+interface TransferFactsProps {
+  title: string;
+  transfer: TransferDetail;
+  withState?: boolean;
+}
+
+/** All that is known of a transfer. */
+export function TransferFacts({ title, transfer, withState = false }: TransferFactsProps) {
+  const { size_bytes, transferred_bytes, progress_pct, speed_bps, checksum_sha256, metadata, error } = transfer;
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <Facts
+        of={{
+          State: withState ? <TransferState status={transfer.status} /> : undefined,
+          Source: <code>{transfer.source}</code>,
+          Destination: <code>{transfer.destination}</code>,
+          Size: bytes(size_bytes),
+          Transferred: `${bytes(transferred_bytes)} (${Math.floor(progress_pct)} %)`,
+          'Average speed': speed(speed_bps),
+          Priority: transfer.priority,
+          Retries: transfer.retry_count,
+          Created: <Time at={transfer.created_at} />,
+          Completed: <Time at={transfer.completed_at} />,
+          Error: withState && error ? error.message : undefined,
+          'SHA-256': checksum_sha256 ? (
+            <>
+              <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="the SHA-256" />
+            </>
+          ) : null,
+        }}
+      />
+      {Object.keys(metadata).length > 0 && (
+        <>
+          <h3>Metadata</h3>
+          <Facts of={metadata} />
+        </>
+      )}
+    </section>
+  );
+}
