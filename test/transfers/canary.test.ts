@@ -1,28 +1,35 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/commands/requests.ts';
+import { ROLES } from '../../src/main.ts';
 import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startSshSignInServer } from '../support/ssh-sign-in-server.ts';
 import { describeTransfers, until } from '../support/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
 await describeTransfers('secrets', () => {
   let installation: TestInstallation;
   let alpha: SftpServer;
   let service: SpawnedService;
+  let receiver: WebhookReceiver;
 
   beforeAll(async () => {
-    [installation, alpha] = await Promise.all([openTestInstallation(), startSftpServer()]);
-    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'trace' }, ['api', 'projector', 'mover', 'monitor']);
+    [installation, alpha, receiver] = await Promise.all([
+      openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms' }),
+      startSftpServer(),
+      startWebhookReceiver({ behaviour: ({ body }) => (body.includes('transfer.failed') ? 500 : 200) }),
+    ]);
+    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'trace' }, ROLES);
   });
   afterAll(async () => {
     await service?.kill();
-    await Promise.all([installation?.close(), alpha?.stop()]);
+    await Promise.all([installation?.close(), alpha?.stop(), receiver?.close()]);
   });
 
   test('are found in no table, no log line and no answer, whatever happens', async () => {
@@ -31,13 +38,14 @@ await describeTransfers('secrets', () => {
     const passphrase = alpha.protectedKey.passphrase;
     const { key } = await createKey(
       installation.commands,
-      keyRequest.parse({ name: 'canary', scopes: ['transfers:write', 'audit:read', 'metrics:read'] }),
+      keyRequest.parse({ name: 'canary', scopes: ['transfers:write', 'webhooks:write', 'audit:read', 'metrics:read'] }),
       CAUSE,
       { allowNever: false },
     );
     const masterKey = installation.environment.WAYBILL_MASTER_KEY as string;
     const keyLines = [alpha.privateKey, alpha.protectedKey.privateKey].flatMap((pem) => pem.split('\n').filter((line) => line.length > 60));
-    const secrets = [password, passphrase, key, masterKey, ...keyLines];
+    const signing = await registerWebhooks(service, key, receiver.url);
+    const secrets = [password, passphrase, key, masterKey, ...keyLines, ...signing];
 
     writeFileSync(join(alpha.root, 'file'), 'file');
     await configureSftp(installation, 'alpha', alpha, { private_key: alpha.protectedKey.privateKey, passphrase });
@@ -56,6 +64,8 @@ await describeTransfers('secrets', () => {
     const error = await until('the unforeseen error', async () => (await untilStatus(installation, unforeseen, 'queued')).facts.error);
     expect(error.code).toBe('internal_error');
 
+    await until('a failed delivery', async () => (await installation.sql`select from work.deliveries where status = 'failed'`).length > 0);
+
     const answers = await askAround(service, { key, password, transferIds: [moved, unsigned, unforeseen] });
     await service.stop();
     await refused.stop();
@@ -68,6 +78,9 @@ await describeTransfers('secrets', () => {
     // They do hold what was done.
     for (const place of ['log.events', 'the log of the service', 'answers of the API']) expect(places[place]).toContain(unforeseen);
     expect(places['work.vault']).toContain('endpoint-credentials');
+    expect(places['work.vault']).toContain('webhook-secret');
+    expect(places['work.idempotency_keys']).toContain('whk_');
+    expect(places['work.deliveries']).toContain(unsigned);
     const found = Object.entries(places).flatMap(([place, text]) =>
       secrets.flatMap((secret) =>
         disguises(secret).flatMap(([disguise, looks]) => (text.includes(looks) ? [`${secret} (${disguise}) in ${place}`] : [])),
@@ -93,12 +106,32 @@ await describeTransfers('secrets', () => {
   });
 });
 
+/** Registers webhooks in every way that there is a secret in; gives the secrets. */
+async function registerWebhooks(service: SpawnedService, key: string, receiver: string): Promise<string[]> {
+  const post = async (path: string, body: unknown) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': randomUUID() };
+    const response = await fetch(baseUrl(service) + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    expect(response.ok).toBe(true);
+    return (await response.json()) as { id: string; secret: string };
+  };
+  const chosen = `Kanärie/+?&%="${randomBytes(12).toString('base64url')}`;
+  const { id, secret } = await post('/v1/webhooks', { url: receiver, events: ['transfer.created', 'transfer.failed'] });
+  const { secret: rotated } = await post(`/v1/webhooks/${id}/rotate-secret`, {});
+  await post(`/v1/webhooks/${id}/rotate-secret`, { secret: chosen });
+  // Without its start, which says nothing.
+  return [secret, rotated].map((text) => text.slice('whsec_'.length)).concat(chosen);
+}
+
+function baseUrl(service: SpawnedService): string {
+  return /"url":"(http[^"]+)"/.exec(service.output())?.[1] as string;
+}
+
 /** Bodies and headers of what the API answers to good and bad requests; the bad ones hold secrets where none belong. */
 async function askAround(
   service: SpawnedService,
   { key, password, transferIds }: { key: string; password: string; transferIds: string[] },
 ): Promise<string> {
-  const url = /"url":"(http[^"]+)"/.exec(service.output())?.[1] as string;
+  const url = baseUrl(service);
   const authorization = `Bearer ${key}`;
   const encoded = encodeURIComponent(password);
   const post = (body: string, headers: Record<string, string> = {}): [string, RequestInit] => [
@@ -112,6 +145,7 @@ async function askAround(
       [`/v1/transfers/${id}/events`, { headers: { authorization } }],
     ]),
     ['/v1/transfers', { headers: { authorization } }],
+    ['/v1/webhooks', { headers: { authorization } }],
     ['/v1/events', { headers: { authorization } }],
     ['/metrics', { headers: { authorization } }],
     ['/health/ready', {}],
