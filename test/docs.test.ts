@@ -3,6 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
 import { PROBLEMS } from '../src/http/problems.ts';
+import { PAYLOADS } from '../src/processes/webhooks/payloads.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENTS = ['README.md', ...globSync('{docs,bench}/*.md', { cwd: ROOT })];
@@ -28,6 +29,18 @@ describe('docs/clients.md', () => {
   it('has every error of a request, with its status and title', () => {
     const rows = Object.entries(PROBLEMS).map(([code, { status, title }]) => [String(status), `\`${code}\``, title]);
     expect(tableUnder('docs/clients.md', 'Errors of requests')).toEqual(rows);
+  });
+
+  it('has every type that webhooks are told, with its data', () => {
+    const six = Object.keys(PAYLOADS['transfer.created'].shape).slice(0, 6);
+    expect(textOf('docs/clients.md')).toContain(`The six: ${six.map((field) => `\`${field}\``).join(', ')}.`);
+    const fieldsOf = (cell: string) => [...(cell.startsWith('the six') ? six : []), ...(cell.match(/\w+(?=`)/g) ?? [])];
+    const rows = tableUnder('docs/clients.md', 'Webhooks', '| `type` |').map(([type, , data]) => [
+      type,
+      fieldsOf(data as string).toSorted(),
+    ]);
+    const payloads = Object.entries(PAYLOADS).map(([type, { shape }]) => [`\`${type}\``, Object.keys(shape).toSorted()]);
+    expect(rows).toEqual(payloads);
   });
 });
 
@@ -64,13 +77,13 @@ function headingsOf(document: string): string[] {
   );
 }
 
-/** Cells of the last table of a section, without its two rows of headings. */
-function tableUnder(document: string, heading: string): string[][] {
+/** Cells of the last table of a section that starts so, without its two rows of headings. */
+function tableUnder(document: string, heading: string, start = '| '): string[][] {
   const section =
     textOf(document)
       .split(/^## /m)
       .find((text) => text.startsWith(`${heading}\n`)) ?? '';
-  const table = section.split('\n\n').findLast((block) => block.startsWith('| ')) ?? '';
+  const table = section.split('\n\n').findLast((block) => block.startsWith(start)) ?? '';
   const rows = table.trim().split('\n').slice(2);
   return rows.map((row) =>
     row
