@@ -24,8 +24,6 @@ interface Append {
   stream: string;
   expected: ExpectedRevision;
   events: NewEvent[];
-  resolve(result: AppendResult): void;
-  reject(error: unknown): void;
 }
 
 /** A position of null: refused, and `revision` is what was found. */
@@ -33,6 +31,9 @@ interface Verdict {
   revision: number;
   position: bigint | null;
 }
+
+/** An append that Postgres refuses by itself has an error of its own. */
+type Outcome = Verdict | { error: unknown };
 
 interface Row {
   head: bigint;
@@ -48,41 +49,42 @@ interface Row {
 
 /** The event store in the installation's own Postgres, in the schema `log`. */
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
-  const queue: Append[] = [];
   const bells = new Set<Bell>();
-  let calling = false;
   let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
 
-  function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
-    if (events.length === 0) return Promise.reject(new RangeError(`${stream}: an append needs at least one event`));
-    return new Promise((resolve, reject) => {
-      queue.push({ stream: prefix + stream, expected, events, resolve, reject });
-      void drain();
-    });
+  /** One call at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
+  const appendOne = createBatcher(appendAll, APPENDS_PER_CALL);
+
+  async function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+    if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
+    const outcome = await appendOne({ stream: prefix + stream, expected, events });
+    if ('error' in outcome) throw outcome.error;
+    const { revision, position } = outcome;
+    if (position === null) throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
+    return { revision, position };
   }
 
-  /** One call in flight at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
-  async function drain(): Promise<void> {
-    if (calling) return;
-    calling = true;
-    while (queue.length > 0) await appendGroup(takeGroup(queue));
-    calling = false;
-  }
-
-  async function appendGroup(group: Append[]): Promise<void> {
-    try {
-      const verdicts = await callAppend(group);
-      for (const [i, member] of group.entries()) settle(member, verdicts[i] as Verdict);
-    } catch (error) {
-      // One append that Postgres refuses must not take the others with it.
-      if (group.length > 1 && !isUnavailable(error)) for (const member of group) await appendGroup([member]);
-      else for (const member of group) member.reject(error);
+  async function appendAll(appends: Append[]): Promise<Outcome[]> {
+    const outcomes = new Map<Append, Outcome>();
+    for (const group of inGroups(appends)) {
+      const ofGroup = await appendGroup(group);
+      for (const [i, member] of group.entries()) outcomes.set(member, ofGroup[i] as Outcome);
     }
+    return appends.map((member) => outcomes.get(member) as Outcome);
   }
 
-  function settle(member: Append, { revision, position }: Verdict): void {
-    if (position !== null) member.resolve({ revision, position });
-    else member.reject(new RevisionConflict(member.stream.slice(prefix.length), member.expected, revision < 0 ? 'no_stream' : revision));
+  /** Throws EventStoreUnavailable for all of them. */
+  async function appendGroup(group: Append[]): Promise<Outcome[]> {
+    try {
+      return await callAppend(group);
+    } catch (error) {
+      if (error instanceof EventStoreUnavailable) throw error;
+      if (group.length === 1) return [{ error }];
+      // One append that Postgres refuses must not take the others with it.
+      const outcomes: Outcome[] = [];
+      for (const member of group) outcomes.push(...(await appendGroup([member])));
+      return outcomes;
+    }
   }
 
   async function callAppend(group: Append[]): Promise<Verdict[]> {
@@ -204,21 +206,15 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   };
 }
 
-/** The next appends, at most one to a stream: the second of two has to see what came of the first. */
-function takeGroup(queue: Append[]): Append[] {
-  const group: Append[] = [];
-  const streams = new Set<string>();
-  for (let i = 0; i < queue.length && group.length < APPENDS_PER_CALL; ) {
-    const candidate = queue[i] as Append;
-    if (streams.has(candidate.stream)) {
-      i++;
-      continue;
-    }
-    streams.add(candidate.stream);
-    group.push(candidate);
-    queue.splice(i, 1);
-  }
-  return group;
+/** At most one append to a stream in each: the second of two has to see what came of the first. */
+function inGroups(appends: Append[]): Iterable<Append[]> {
+  const before = new Map<string, number>();
+  const groups = Map.groupBy(appends, ({ stream }) => {
+    const group = before.get(stream) ?? 0;
+    before.set(stream, group + 1);
+    return group;
+  });
+  return groups.values();
 }
 
 /** Repeats a call that is safe to repeat until Postgres answers again. Throws EventStoreUnavailable when it does not. */

@@ -1,9 +1,10 @@
-import { inject } from 'vitest';
-import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { expect, inject, it } from 'vitest';
+import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { createTestDatabase } from '../../support/postgres.ts';
 import { describeEventStore, type Engine } from './contract.ts';
+import { event } from './events.ts';
 
 async function startEngine(): Promise<Engine> {
   const { url, sql, drop } = await createTestDatabase();
@@ -30,3 +31,12 @@ async function startEngine(): Promise<Engine> {
 
 const postgres = inject('postgres');
 describeEventStore('Postgres', startEngine, postgres.state === 'ready' ? null : `no Postgres: ${postgres.reason}`);
+
+it('gives up once for all who wait, where Postgres does not answer', async () => {
+  const sql = connect('postgres://nobody@127.0.0.1:1/nothing');
+  const store = createPostgresLog({ sql, prefix: 'test_' });
+  const appends = ['a', 'b', 'c', 'd'].map((stream) => store.append(stream, 'no_stream', [event()]));
+  const outcomes = await Promise.allSettled(appends);
+  for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
+  await sql.end();
+});
