@@ -16,6 +16,7 @@ import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
 import { answerClientError } from './client-error.ts';
+import { closeIdleConnections } from './closing.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { logAnswer, safePath } from './log.ts';
@@ -33,9 +34,6 @@ import { webhookRoutes } from './webhooks/routes.ts';
 
 /** Within this a request has to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
-
-/** How often a server that closes looks for connections that have become idle. */
-const IDLE_CHECK_MS = 50;
 
 export interface HttpServerDeps extends AdministrationDeps {
   sql: Sql;
@@ -85,7 +83,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
 
-  app.addHook('preClose', async () => closeConnectionsOnceIdle(app));
+  closeIdleConnections(app, tls !== undefined);
 
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
@@ -115,12 +113,6 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await app.register(healthRoutes(deps.health));
     await app.register(metricsRoute(deps.metrics));
   };
-}
-
-/** Closing alone ends the connections that are idle when it begins; those that are at work then would be kept alive after it. */
-function closeConnectionsOnceIdle({ server }: FastifyInstance): void {
-  const timer = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
-  server.once('close', () => clearInterval(timer));
 }
 
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {

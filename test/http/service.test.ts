@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import tls from 'node:tls';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startApi, type TestApi } from '../support/api.ts';
@@ -64,6 +67,18 @@ describeWithPostgres('health, metrics and documentation', () => {
     expect(await answer).toMatchObject({ status: 201 });
     await closed;
     await expect(server.ask('GET', '/v1/transfers')).rejects.toThrow();
+  });
+
+  test.for(['http', 'https'])('is not held up by a %s connection that asks nothing when it is told to close', async (scheme, context) => {
+    const certificates = scheme === 'https' ? await createCertificates().catch((error: Error) => context.skip(error.message)) : null;
+    const server = await api.startServer(certificates ? { tls: certificates.valid } : {});
+    const spare = certificates
+      ? tls.connect({ port: server.port, host: '127.0.0.1', ca: certificates.caPem })
+      : net.connect(server.port, '127.0.0.1');
+    spare.on('error', () => undefined);
+    await once(spare, certificates ? 'secureConnect' : 'connect');
+    await server.app.close();
+    spare.destroy();
   });
 
   test('speaks https where it has a certificate', async (context) => {
