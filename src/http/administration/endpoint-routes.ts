@@ -6,6 +6,7 @@ import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Access, acceptShownHostKey, accessOf, accessTo, listFolder } from '../../processes/endpoint-access.ts';
+import { endpointHealth } from '../../processes/reachability.ts';
 import { type ConfiguredEndpoint, findEndpoint, listEndpoints } from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
@@ -28,7 +29,15 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     return found;
   }
 
-  const shown = ({ state, revision }: Pick<Handled<Endpoint>, 'state' | 'revision'>) => toEndpoint({ ...state, revision });
+  async function get(id: string): Promise<schemas.Endpoint> {
+    const state = await find(id);
+    return shown({ state, revision: state.revision });
+  }
+
+  async function shown({ state, revision }: Pick<Handled<Endpoint>, 'state' | 'revision'>): Promise<schemas.Endpoint> {
+    const health = await endpointHealth(sql);
+    return toEndpoint({ ...state, revision }, health.get(state.endpoint_id));
+  }
 
   return async (app) => {
     app.route({
@@ -42,7 +51,10 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         querystring: noQuery,
         response: responses({ 200: ['Every endpoint of the installation', schemas.endpointList] }, ['unknown_field']),
       },
-      handler: async (): Promise<schemas.EndpointList> => ({ data: (await listEndpoints(sql)).map(toEndpoint) }),
+      async handler(): Promise<schemas.EndpointList> {
+        const [endpoints, health] = await Promise.all([listEndpoints(sql), endpointHealth(sql)]);
+        return { data: endpoints.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))) };
+      },
     });
 
     app.route({
@@ -62,7 +74,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         idempotent(deps, request, reply, {
           reserve: () => ({ endpointId: newId('end') }),
           async run({ endpointId }) {
-            const body = shown(await createEndpoint(commands, request.body, causeOf(request), endpointId));
+            const body = await shown(await createEndpoint(commands, request.body, causeOf(request), endpointId));
             return { status: 201, body, location: `/v1/endpoints/${endpointId}` };
           },
         }),
@@ -96,7 +108,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         querystring: noQuery,
         response: responses({ 200: ['The endpoint', schemas.endpoint] }, ['unknown_field', 'not_found']),
       },
-      handler: async (request): Promise<schemas.Endpoint> => toEndpoint(await find(request.params.endpoint_id)),
+      handler: async (request): Promise<schemas.Endpoint> => get(request.params.endpoint_id),
     });
 
     app.route({
@@ -186,7 +198,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           async run() {
             const signal = AbortSignal.timeout(REMOTE_LIMIT_MS);
             const accepted = await acceptShownHostKey(commands, found, request.body.host_key_sha256, causeOf(request), signal);
-            return { status: 200, body: shown(accepted) };
+            return { status: 200, body: await shown(accepted) };
           },
         });
       },
@@ -218,7 +230,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           const { endpoint_id } = await find(request.params.endpoint_id);
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
-            run: async () => ({ status: 200, body: shown(await command(commands, endpoint_id, causeOf(request))) }),
+            run: async () => ({ status: 200, body: await shown(await command(commands, endpoint_id, causeOf(request))) }),
           });
         },
       });

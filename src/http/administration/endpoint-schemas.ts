@@ -14,6 +14,21 @@ export const hostKeyBody = z.strictObject({
   host_key_sha256: sftp.shape.host_key_sha256.unwrap().unwrap().describe('As the server shows it.'),
 });
 
+const health = z
+  .strictObject({
+    failures_in_row: z.int().describe('Network failures, of probes and transfers; three make an outage.'),
+    successes_in_row: z.int().describe('Two end an outage.'),
+    last_success_at: timestamp.nullable(),
+    last_probe_at: timestamp.nullable(),
+    latency_ms: z.int().nullable().describe('How long the last probe took.'),
+    fingerprint: fingerprint.nullable().describe('Host key or certificate that was last shown.'),
+    error: z
+      .strictObject({ code: transferErrorCode, message: z.string(), advice: z.string() })
+      .nullable()
+      .describe('null where the last probe or transfer found all in order.'),
+  })
+  .meta({ id: 'EndpointHealth' });
+
 const standing = {
   id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
   has_credentials: z
@@ -21,6 +36,7 @@ const standing = {
     .describe('Which kind it signs in with. They are never shown.'),
   paused: z.boolean().describe('Nothing new is started on it.'),
   unreachable_since: timestamp.nullable().describe('Set while it can not be reached.'),
+  health: health.nullable().describe('null for one that was not probed or used yet.'),
   revision: z.int().describe('Goes up with every change.'),
   configured_at: timestamp,
 };

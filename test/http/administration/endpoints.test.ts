@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { noteObservation } from '../../../src/processes/reachability.ts';
 import { type Answer, type Ask, startApi, type TestApi } from '../../support/api.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint } from '../../support/endpoints.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -54,6 +55,7 @@ describeWithPostgres('/v1/endpoints', () => {
       has_credentials: 'password',
       paused: false,
       unreachable_since: null,
+      health: null,
       revision: 0,
       configured_at: expect.stringMatching(/Z$/),
     });
@@ -119,6 +121,16 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await ask('PUT', `/${id}`, { json })).toMatchObject({ status: 400, body: { errors: [{ field: 'password' }] } });
     expect(await ask('POST', `/${id}/test`, { json })).toMatchObject({ status: 400, body: { errors: [{ field: 'password' }] } });
     expect(await ask('PUT', `/${id}`, { json: { ...json, password: 'new' } })).toMatchObject({ status: 200 });
+  });
+
+  test('show how they were last seen, with what to do about it', async () => {
+    const { id } = await create({ name: 'seen' });
+    const error = { code: 'connection_failed' as const, message: 'connect ECONNREFUSED' };
+    const observation = { endpointId: id, reached: false, error, probe: { latencyMs: 7, fingerprint: null } };
+    await noteObservation(api.installation.sql, observation);
+    const health = { failures_in_row: 1, latency_ms: 7, error: { ...error, advice: expect.stringContaining('firewall') } };
+    expect((await ask('GET', `/${id}`)).body).toMatchObject({ health });
+    expect((await ask('GET', '')).body.data).toContainEqual(expect.objectContaining({ id, health: expect.objectContaining(health) }));
   });
 
   test('are paused and resumed, and that again changes nothing', async () => {

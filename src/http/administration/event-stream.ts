@@ -1,0 +1,67 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { clientOf } from '../auth.ts';
+import type { Client } from '../rate-limit.ts';
+import { createSessions } from '../session/sessions.ts';
+
+/** Something is sent at least this often, so that proxies keep the connection; and whoever listens has to be admitted still. */
+const HEARTBEAT_MS = 15_000;
+
+export interface EventStreamDeps {
+  sql: Sql;
+  /** Aborts when the service stops. */
+  closing: AbortSignal;
+  /** 15 s by default. */
+  heartbeatMs?: number | undefined;
+}
+
+/** null: nothing has happened for a while. */
+export type ServerEvent = { event: string; data: unknown } | null;
+
+/**
+ * Answers with server-sent events until the source ends, the client leaves, the service closes, or the key or session is no
+ * longer good. What goes wrong before the first event is answered as an error.
+ */
+export async function sendEvents(
+  { sql, closing, heartbeatMs = HEARTBEAT_MS }: EventStreamDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  source: (signal: AbortSignal, quietMs: number) => AsyncGenerator<ServerEvent>,
+): Promise<FastifyReply> {
+  const left = new AbortController();
+  reply.raw.once('close', () => left.abort());
+  const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
+  const first = await events.next();
+  if (first.done) throw new Error('A stream of events has no first event');
+  const admitted = () => isAdmitted(sql, clientOf(request));
+  const body = Readable.from(frames(first.value, events, admitted, heartbeatMs), { objectMode: false });
+  return reply.header('x-accel-buffering', 'no').type('text/event-stream; charset=utf-8').send(body);
+}
+
+async function* frames(
+  first: ServerEvent,
+  events: AsyncGenerator<ServerEvent>,
+  admitted: () => Promise<boolean>,
+  everyMs: number,
+): AsyncGenerator<string> {
+  yield frame(first);
+  let checkedAt = performance.now();
+  for await (const event of events) {
+    if (performance.now() - checkedAt >= everyMs / 2) {
+      if (!(await admitted())) return;
+      checkedAt = performance.now();
+    }
+    yield frame(event);
+  }
+}
+
+function frame(event: ServerEvent): string {
+  return event === null ? ': nothing new\n\n' : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
+}
+
+async function isAdmitted(sql: Sql, { keyId, session }: Client): Promise<boolean> {
+  const keys = await sql`
+    select from read.keys where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
+  return keys.length > 0 && (session === null || (await createSessions(sql).describe(session)) !== null);
+}
