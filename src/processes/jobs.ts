@@ -1,7 +1,7 @@
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../batcher.ts';
 import type { Handled } from '../commands/handle.ts';
-import type { NewEvent, StoredEvent } from '../domain/event.ts';
+import type { NewEvent } from '../domain/event.ts';
 import type { AttemptFigures, Priority, Transfer, TransferEvent, TransferFailed } from '../domain/transfer.ts';
 import type { TransferPhase } from '../domain/transfer-errors.ts';
 import { startCheckpoint } from '../projections/checkpoint.ts';
@@ -24,7 +24,7 @@ export const dispatchConsumer: Consumer = {
   table: 'work.checkpoints',
   version: 1,
   streams: [STREAMS],
-  apply: (tx, events) => recordInJobs(tx, events),
+  apply: (tx, events) => recordInJobs(tx, events, (work) => work(tx)),
 };
 
 interface Job {
@@ -39,12 +39,12 @@ interface Job {
   destination_endpoint_id: string;
   claim_id: string | null;
   due_at: string;
-  attempts: number;
   figures: AttemptFigures | null;
 }
 
 type KnownJob = Omit<Job, 'figures'>;
 
+/** An event with its place; one that was stored is such. */
 type PlacedEvent = NewEvent & { stream: string; revision: number };
 
 /**
@@ -55,7 +55,7 @@ export type JobRecorder = (...handled: Handled<Transfer>[]) => Promise<void>;
 
 export function createJobRecorder(sql: Sql): JobRecorder {
   const record = createBatcher(async (batches: PlacedEvent[][]) => {
-    await sql.begin((tx) => recordInJobs(tx, batches.flat()));
+    await recordInJobs(sql, batches.flat(), (work) => sql.begin(work));
     return batches.map(() => undefined);
   });
   return async (...handled) => {
@@ -71,57 +71,74 @@ function placed({ state, events, revision }: Handled<Transfer>): PlacedEvent[] {
 }
 
 /** Brings the to-do rows up to these events, oldest first. The rows are locked in one order by all who write several. */
-async function recordInJobs(sql: Queryable, events: (StoredEvent | PlacedEvent)[]): Promise<void> {
-  const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
-  const rows = await sql<KnownJob[]>`
-    select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at, attempts
-      from work.transfer_jobs where transfer_id = any(${ids}) order by transfer_id for update`;
+async function recordInJobs(sql: Queryable, events: PlacedEvent[], begin: (work: (tx: Queryable) => Promise<void>) => Promise<unknown>) {
+  const ended = events.flatMap(endOf);
+  if (ended.length > 0) await removeJobs(sql, ended);
+  const removed = new Set(ended.map(({ transferId }) => transferId));
+  const open = events.filter((event) => !removed.has(transferOf(event)));
+  if (open.length > 0) await begin((tx) => advanceJobs(tx, open));
+}
+
+async function advanceJobs(tx: Queryable, events: PlacedEvent[]): Promise<void> {
+  const rows = await tx<KnownJob[]>`
+    select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
+      from work.transfer_jobs where transfer_id = any(${[...new Set(events.map(transferOf))]}) order by transfer_id for update`;
   const jobs = new Map<string, Job>(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
-  const changed = new Map<string, Job | Ended>();
+  const changed = new Map<string, Job>();
   for (const event of events) {
-    const id = event.stream.slice(STREAMS.length);
+    const id = transferOf(event);
     const before = changed.get(id) ?? jobs.get(id) ?? null;
-    if (before !== null && ('ended' in before || event.revision <= before.revision)) continue;
+    if (before !== null && event.revision <= before.revision) continue;
     const after = jobAfter(before, event as TransferEvent & NewEvent, event.revision);
     if (after !== null) changed.set(id, after);
   }
-  const after = [...changed.values()];
-  const ended = after.filter((job) => 'ended' in job);
-  const open = after.filter((job): job is Job => !('ended' in job));
-  if (ended.length > 0) await removeJobs(sql, ended);
-  if (open.length > 0) await save(sql, open);
+  if (changed.size > 0) await save(tx, [...changed.values()]);
+}
+
+function transferOf({ stream }: PlacedEvent): string {
+  return stream.slice(STREAMS.length);
+}
+
+/** null where the row is gone already: the transfer has ended since. */
+function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: number): Job | null {
+  if (event.type === 'transfer.created') {
+    const { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id, created_at } = event.data;
+    const facts = { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id };
+    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, figures: null };
+  }
+  if (job === null) return null;
+  if (event.type === 'transfer.in_progress') return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id };
+  if (event.type !== 'transfer.queued') return job;
+  // A mover may have claimed it while it was pending; the other reasons end a claim.
+  if (event.data.reason === 'admitted') return { ...job, status: 'queued', revision };
+  const due_at = event.data.reason === 'retry' ? event.data.not_before : job.due_at;
+  return { ...job, status: 'queued', revision, claim_id: null, due_at, figures: event.data };
 }
 
 interface Ended {
-  ended: string;
+  transferId: string;
   /** An attempt may have left something at the destination. */
   untidy: boolean;
 }
 
-/** null where the row is gone already: the transfer has ended since. */
-function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: number): Job | Ended | null {
-  if (event.type === 'transfer.created') {
-    const { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id, created_at } = event.data;
-    const facts = { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id };
-    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, attempts: 0, figures: null };
-  }
-  if (job === null) return null;
+/** Revision of the end of a transfer that one attempt was enough for: it was created, queued and in progress before. */
+const END_OF_FIRST_ATTEMPT = 3;
+
+/** The transfer that has ended with an event; none where it goes on. */
+function endOf(placed: PlacedEvent): Ended[] {
+  const transferId = transferOf(placed);
+  const event = placed as TransferEvent & PlacedEvent;
   switch (event.type) {
-    case 'transfer.queued': {
-      // A mover may have claimed it while it was pending; the other reasons end a claim.
-      if (event.data.reason === 'admitted') return { ...job, status: 'queued', revision };
-      const due_at = event.data.reason === 'retry' ? event.data.not_before : job.due_at;
-      return { ...job, status: 'queued', revision, claim_id: null, due_at, figures: event.data };
-    }
-    case 'transfer.in_progress':
-      return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id, attempts: job.attempts + 1 };
     case 'transfer.completed':
       // The attempt that completed took over what the ones before it had, if it could.
-      return { ended: job.transfer_id, untidy: job.attempts > 1 };
+      return [{ transferId, untidy: event.revision > END_OF_FIRST_ATTEMPT }];
     case 'transfer.failed':
-      return { ended: job.transfer_id, untidy: job.attempts > 1 || !endedBeforeWriting(event.data) };
+      return [{ transferId, untidy: event.revision > END_OF_FIRST_ATTEMPT || !endedBeforeWriting(event.data) }];
+    case 'transfer.cancelled':
+      // It may have been queued again after an attempt.
+      return [{ transferId, untidy: event.revision >= END_OF_FIRST_ATTEMPT }];
     default:
-      return { ended: job.transfer_id, untidy: job.attempts > 0 };
+      return [];
   }
 }
 
@@ -135,7 +152,7 @@ function endedBeforeWriting({ error, size_bytes }: TransferFailed): boolean {
 
 /** Removes the row of a transfer that the log says has ended. */
 export function removeEndedJob(sql: Sql, transferId: string): Promise<void> {
-  return removeJobs(sql, [{ ended: transferId, untidy: true }]);
+  return removeJobs(sql, [{ transferId, untidy: true }]);
 }
 
 /** Has what an attempt may have left at its destination removed, once more where that was done; not while its transfer goes on. */
@@ -150,11 +167,15 @@ export async function cleanUpIfEnded(
 }
 
 async function removeJobs(sql: Queryable, ended: Ended[]): Promise<void> {
-  const untidy = ended.filter((job) => job.untidy).map((job) => job.ended);
+  const untidy = ended.filter((job) => job.untidy).map(({ transferId }) => transferId);
   await sql`
-    with removed as (
-      delete from work.transfer_jobs where transfer_id = any(${ended.map((job) => job.ended)})
-      returning transfer_id, account_id, destination, resume_record
+    with found as (
+      select transfer_id from work.transfer_jobs
+       where transfer_id = any(${ended.map(({ transferId }) => transferId)}) order by transfer_id for update
+    ),
+    removed as (
+      delete from work.transfer_jobs j using found where j.transfer_id = found.transfer_id
+      returning j.transfer_id, account_id, destination, resume_record
     )
     insert into work.cleanups (transfer_id, account_id, destination, resume_record)
     select * from removed where transfer_id = any(${untidy}) on conflict do nothing`;
@@ -162,42 +183,44 @@ async function removeJobs(sql: Queryable, ended: Ended[]): Promise<void> {
 }
 
 async function save(sql: Queryable, jobs: Job[]): Promise<void> {
+  const claimable = jobs.some(({ status }) => status !== 'in_progress');
   await sql`
-    insert into work.transfer_jobs as j (
-      transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
-      claim_id, due_at, rank, attempts, size_bytes, transferred_bytes)
-    select n.transfer_id, n.account_id, n.status, n.revision, n.priority, n.source, n.destination, n.source_endpoint_id, n.destination_endpoint_id,
-           n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.attempts, n.size_bytes, coalesce(n.transferred_bytes, 0)
-      from unnest(
-        ${jobs.map((job) => job.transfer_id)}::text[],
-        ${jobs.map((job) => job.account_id)}::text[],
-        ${jobs.map((job) => job.status)}::text[],
-        ${jobs.map((job) => job.revision)}::integer[],
-        ${jobs.map((job) => job.priority)}::text[],
-        ${jobs.map((job) => job.source)}::text[],
-        ${jobs.map((job) => job.destination)}::text[],
-        ${jobs.map((job) => job.source_endpoint_id)}::text[],
-        ${jobs.map((job) => job.destination_endpoint_id)}::text[],
-        ${jobs.map((job) => job.claim_id)}::text[],
-        ${jobs.map((job) => job.due_at)}::text[],
-        ${jobs.map(rankOf)}::text[],
-        ${jobs.map((job) => job.attempts)}::integer[],
-        ${jobs.map((job) => job.figures?.size_bytes ?? null)}::bigint[],
-        ${jobs.map((job) => job.figures?.transferred_bytes ?? null)}::bigint[])
-      as n(transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
-           claim_id, due_at, rank, attempts, size_bytes, transferred_bytes)
-    on conflict (transfer_id) do update set
-      status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank, attempts = excluded.attempts,
-      claim_id = excluded.claim_id,
-      claimed_by = case when j.claim_id = excluded.claim_id then j.claimed_by end,
-      -- the claim that the log names holds, also where another was noted here meanwhile
-      lease_until = case when excluded.claim_id is null then null
-                         when j.claim_id = excluded.claim_id then j.lease_until
-                         else now() + interval '30 seconds' end,
-      size_bytes = coalesce(excluded.size_bytes, j.size_bytes),
-      transferred_bytes = greatest(excluded.transferred_bytes, j.transferred_bytes)
-    where j.revision < excluded.revision`;
-  if (jobs.some(({ status }) => status !== 'in_progress')) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
+    with saved as (
+      insert into work.transfer_jobs as j (
+        transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
+        claim_id, due_at, rank, size_bytes, transferred_bytes)
+      select n.transfer_id, n.account_id, n.status, n.revision, n.priority, n.source, n.destination, n.source_endpoint_id, n.destination_endpoint_id,
+             n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.size_bytes, coalesce(n.transferred_bytes, 0)
+        from unnest(
+          ${jobs.map((job) => job.transfer_id)}::text[],
+          ${jobs.map((job) => job.account_id)}::text[],
+          ${jobs.map((job) => job.status)}::text[],
+          ${jobs.map((job) => job.revision)}::integer[],
+          ${jobs.map((job) => job.priority)}::text[],
+          ${jobs.map((job) => job.source)}::text[],
+          ${jobs.map((job) => job.destination)}::text[],
+          ${jobs.map((job) => job.source_endpoint_id)}::text[],
+          ${jobs.map((job) => job.destination_endpoint_id)}::text[],
+          ${jobs.map((job) => job.claim_id)}::text[],
+          ${jobs.map((job) => job.due_at)}::text[],
+          ${jobs.map(rankOf)}::text[],
+          ${jobs.map((job) => job.figures?.size_bytes ?? null)}::bigint[],
+          ${jobs.map((job) => job.figures?.transferred_bytes ?? null)}::bigint[])
+        as n(transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
+             claim_id, due_at, rank, size_bytes, transferred_bytes)
+      on conflict (transfer_id) do update set
+        status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank,
+        claim_id = excluded.claim_id,
+        claimed_by = case when j.claim_id = excluded.claim_id then j.claimed_by end,
+        -- the claim that the log names holds, also where another was noted here meanwhile
+        lease_until = case when excluded.claim_id is null then null
+                           when j.claim_id = excluded.claim_id then j.lease_until
+                           else now() + interval '30 seconds' end,
+        size_bytes = coalesce(excluded.size_bytes, j.size_bytes),
+        transferred_bytes = greatest(excluded.transferred_bytes, j.transferred_bytes)
+      where j.revision < excluded.revision
+    )
+    select pg_notify(${JOBS_CHANNEL}, '') where ${claimable}`;
 }
 
 function rankOf({ due_at, priority }: Job): string {
