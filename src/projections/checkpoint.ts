@@ -2,6 +2,9 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 
+/** Told after every commit that moved a checkpoint, to whoever waits for a position: `NAME:POSITION`. */
+export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
+
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
 
 /** How far a consumer of the log has come. */
@@ -49,7 +52,7 @@ export async function startCheckpoint(sql: Queryable, table: CheckpointTable, na
     on conflict (name) do nothing`;
 }
 
-/** Moves a checkpoint within the transaction of what it stands for. Throws CheckpointMoved where it is not where it was left. */
+/** Moves a checkpoint within the transaction of what it stands for, and tells of it. Throws CheckpointMoved where it is not where it was left. */
 export async function moveCheckpoint(
   tx: Queryable,
   table: CheckpointTable,
@@ -64,7 +67,8 @@ export async function moveCheckpoint(
       event_id = coalesce(${last?.id ?? null}, event_id),
       event_stream = coalesce(${last?.stream ?? null}, event_stream),
       event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
-    where name = ${name} and position = ${from}`;
+    where name = ${name} and position = ${from}
+    returning pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})`;
   if (moved.count === 0) throw new CheckpointMoved(`${name} is no longer at position ${from}`);
 }
 

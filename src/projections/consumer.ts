@@ -15,9 +15,6 @@ import {
   WrongLog,
 } from './checkpoint.ts';
 
-/** Told after every commit, to whoever waits for a position: `NAME:POSITION`. */
-export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
-
 const BATCH = 1_000;
 /** A position that moved with no event of ours is kept this seldom. */
 const EMPTY_MOVES_MS = 1_000;
@@ -159,6 +156,5 @@ async function keep(deps: ConsumerDeps, { name, table, apply }: Consumer, events
     // First of all: it locks out whoever else moves this checkpoint, and a rebuild that takes over.
     await moveCheckpoint(tx, table, name, from, to, events.at(-1) ?? null);
     if (events.length > 0) await apply(tx, events);
-    await tx`select pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})`;
   });
 }

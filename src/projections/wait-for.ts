@@ -1,6 +1,7 @@
 import { createBell } from '../bell.ts';
 import type { ProjectionName } from '../commands/deps.ts';
-import { CHECKPOINT_CHANNEL, type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
+import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
+import { type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 
 /** After this the caller is answered anyway, and readiness turns red. */
