@@ -21,6 +21,14 @@ import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
+/**
+ * Tables begin empty, and the best plan for an empty one is to read all of it: kept by a prepared statement it gets
+ * slower with every row. Postgres before 18 takes what has no index then for so dear that it would compile it.
+ */
+const INDEXED = { enable_seqscan: 'off', jit: 'off' };
+/** Commits are on disk a moment later. What is sent again and again is planned once, for however many rows. */
+const DERIVED = { ...INDEXED, synchronous_commit: 'off', plan_cache_mode: 'force_generic_plan' };
+
 const LOCK_WITHIN_MS = 10_000;
 
 /** One installation, opened: what the service and the operator's commands share. */
@@ -55,9 +63,9 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
   };
   try {
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
-    const sql = connect(url, { max: 20 });
+    const sql = connect(url, { max: 20, settings: INDEXED });
     closers.push(() => sql.end({ timeout: 5 }));
-    const derived = connect(url, { max: 20, settings: { synchronous_commit: 'off' } });
+    const derived = connect(url, { max: 20, settings: DERIVED });
     closers.push(() => derived.end({ timeout: 5 }));
     await migrate(sql);
     const keys = await loadMasterKeys({ setting: config.masterKey, dataDir: config.databaseUrl === null ? config.dataDir : null });
