@@ -49,7 +49,8 @@ interface Row {
 
 /** The event store in the installation's own Postgres, in the schema `log`. */
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
-  const bells = new Set<Bell>();
+  /** Of each subscription, with the starts of the names that it reads. */
+  const bells = new Map<Bell, string[]>();
   let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
 
   /** One call at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
@@ -147,7 +148,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const bell = createBell();
     let position = from ?? 0n;
     let toldCaughtUp = false;
-    bells.add(bell);
+    bells.set(bell, names);
     signal.addEventListener('abort', bell.ring);
     try {
       await listen();
@@ -171,11 +172,17 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   function listen(): Promise<unknown> {
-    const wakeAll = () => {
-      for (const bell of bells) bell.ring();
+    const wake = (kinds: string[]) => {
+      for (const [bell, names] of bells) {
+        if (names.some((name) => kinds.some((kind) => name.startsWith(kind) || kind.startsWith(name)))) bell.ring();
+      }
     };
     // `onlisten` is called again after a reconnect: whatever was announced meanwhile is found then.
-    listening ??= sql.listen(CHANNEL, wakeAll, wakeAll);
+    listening ??= sql.listen(
+      CHANNEL,
+      (kinds) => wake(kinds.split(' ')),
+      () => wake(['']),
+    );
     return listening.catch(() => {
       listening = null;
     });
