@@ -25,7 +25,8 @@ const SLOT_BYTES = 8 * 1024 * 1024;
 /** Up to here sending it to another thread costs more than the hash. */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
-const GATHER_MS = 5;
+/** So long a mover whose slots are mostly taken waits for more of them: what is claimed together costs Postgres and the log once. */
+const GATHER_MS = 15;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
 /** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
@@ -115,6 +116,12 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     return claims.length;
   }
 
+  /** What becomes due or free in a moment is claimed together. */
+  async function gather(): Promise<void> {
+    const until = performance.now() + GATHER_MS;
+    for (let left = GATHER_MS; left > 0 && attempts.size > deps.slots / 2; left = until - performance.now()) await bell.wait(left);
+  }
+
   /** Runs beside the claims, also through the grace time of a shutdown, until every attempt has ended. */
   async function keepLeases(): Promise<void> {
     while (!signal.aborted || attempts.size > 0) {
@@ -161,9 +168,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
       return 0;
     });
-    // What becomes due or free in a moment is claimed together.
     if (claimed === 0) await bell.wait(LOOK_MS);
-    else await sleep(GATHER_MS);
+    await gather();
   }
 
   await listening.unlisten().catch(() => undefined);
