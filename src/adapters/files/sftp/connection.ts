@@ -220,6 +220,13 @@ function attend(session: Session, stallMs: number): Connection {
   sftp.on('error', lose);
   sftp.on('close', () => lose(new Error('the server ended the SFTP session')));
 
+  /** What is asked in one turn of the event loop goes out at once: for small files the calls to the system are most of the work. */
+  function gather(): void {
+    if (socket.writableCorked > 0) return;
+    socket.cork();
+    setImmediate(() => socket.uncork());
+  }
+
   // ssh2 never answers what is sent after the end of a connection, so requests are failed from here.
   function settle<Result>(start: (done: Callback<Result>) => void): Promise<Result> {
     return new Promise((resolve, reject) => {
@@ -227,6 +234,7 @@ function attend(session: Session, stallMs: number): Connection {
       if (unanswered.size === 0) lastByteAt = performance.now();
       unanswered.add(reject);
       const sentAt = performance.now();
+      gather();
       const done: Callback<Result> = (error, result) => {
         unanswered.delete(reject);
         roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);

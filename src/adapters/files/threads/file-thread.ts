@@ -1,7 +1,15 @@
 import { Worker } from 'node:worker_threads';
 import type { EndpointCredentials, EndpointDefinition } from '../../../domain/endpoint.ts';
 import { type DestinationFile, type FileEndpoint, FileError, type OpenDestination, type ResumePoint, type SourceFile } from '../port.ts';
-import { type FromThread, type OpenedDestination, type OpenedSource, SIGNAL, type ThreadError, type ToThread } from './messages.ts';
+import {
+  createOutbox,
+  type FromThread,
+  type OpenedDestination,
+  type OpenedSource,
+  SIGNAL,
+  type ThreadError,
+  type ToThread,
+} from './messages.ts';
 
 /** A thread that holds the connections of one side, so that neither side and not the main thread waits for the other's work. */
 export interface FileThread {
@@ -10,9 +18,14 @@ export interface FileThread {
   close(): Promise<void>;
 }
 
-type Invoke = <T>(target: number, method: string, args: unknown[], signal?: AbortSignal) => Promise<T>;
+interface Remote {
+  invoke<T>(target: number, method: string, args: unknown[], signal?: AbortSignal): Promise<T>;
+  /** Waits where something is under way, whose buffers are the caller's again only when it has ended. */
+  close(target: number): Promise<void>;
+}
 
 interface Pending {
+  target: number;
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
@@ -20,6 +33,7 @@ interface Pending {
 /** One life of the thread. It ends with an error that nobody caught there; what was under way fails, and the next call begins another. */
 interface Life {
   worker: Worker;
+  tell(message: ToThread): void;
   pending: Map<number, Pending>;
   over: boolean;
 }
@@ -34,8 +48,11 @@ export function createFileThread(name: string): FileThread {
   function current(): Life {
     if (life && !life.over) return life;
     const worker = new Worker(new URL('./host.ts', import.meta.url), { name, resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_MIB } });
-    const begun: Life = { worker, pending: new Map(), over: false };
-    worker.on('message', (message: FromThread) => receive(begun, message));
+    const tell = createOutbox<ToThread>((messages) => worker.postMessage(messages));
+    const begun: Life = { worker, tell, pending: new Map(), over: false };
+    worker.on('message', (messages: FromThread[]) => {
+      for (const message of messages) receive(begun, message);
+    });
     worker.on('error', (error) => end(begun, error as Error));
     worker.on('exit', () => end(begun, new Error('it has ended')));
     life = begun;
@@ -56,21 +73,25 @@ export function createFileThread(name: string): FileThread {
     ended.pending.clear();
   }
 
-  function invokeIn(begun: Life): Invoke {
-    return <T>(target: number, method: string, args: unknown[], signal?: AbortSignal) =>
+  function remoteOf(begun: Life): Remote {
+    const invoke = <T>(target: number, method: string, args: unknown[], signal?: AbortSignal) =>
       new Promise<T>((resolve, reject) => {
         if (begun.over) return reject(new FileError('connection_failed', 'connect', 'The thread that held the connection has ended'));
         const call = ++lastCall;
-        begun.pending.set(call, { resolve: resolve as (value: unknown) => void, reject });
+        begun.pending.set(call, { target, resolve: resolve as (value: unknown) => void, reject });
         // Stays for as long as the file is open; what lets go of it is the end of the attempt that the signal belongs to.
-        signal?.addEventListener('abort', () => tell(begun, { type: 'abort', call }), { once: true });
-        tell(begun, { type: 'call', call, target, method, args });
-        if (signal?.aborted) tell(begun, { type: 'abort', call });
+        signal?.addEventListener('abort', () => begun.tell({ type: 'abort', call }), { once: true });
+        begun.tell({ type: 'call', call, target, method, args });
+        if (signal?.aborted) begun.tell({ type: 'abort', call });
       });
-  }
-
-  function tell({ worker, over }: Life, message: ToThread): void {
-    if (!over) worker.postMessage(message);
+    return {
+      invoke,
+      async close(target) {
+        const underWay = [...begun.pending.values()].some((pending) => pending.target === target);
+        if (underWay) await invoke<void>(target, 'close', []).catch(() => undefined);
+        else begun.tell({ type: 'close', target });
+      },
+    };
   }
 
   return {
@@ -78,14 +99,14 @@ export function createFileThread(name: string): FileThread {
       let opened: { life: Life; target: Promise<number> } | null = null;
       return remoteEndpoint(async () => {
         const begun = current();
-        const invoke = invokeIn(begun);
+        const remote = remoteOf(begun);
         if (opened?.life !== begun) {
           opened = {
             life: begun,
-            target: invoke<{ target: number }>(0, 'open', [{ definition, credentials }]).then(({ target }) => target),
+            target: remote.invoke<{ target: number }>(0, 'open', [{ definition, credentials }]).then(({ target }) => target),
           };
         }
-        return { invoke, target: await opened.target };
+        return { remote, target: await opened.target };
       });
     },
     async close() {
@@ -95,21 +116,21 @@ export function createFileThread(name: string): FileThread {
 }
 
 /** `endpoint` gives the endpoint in the thread as it lives now. */
-function remoteEndpoint(endpoint: () => Promise<{ invoke: Invoke; target: number }>): FileEndpoint {
+function remoteEndpoint(endpoint: () => Promise<{ remote: Remote; target: number }>): FileEndpoint {
   async function call<T>(method: string, args: unknown[], signal?: AbortSignal): Promise<T> {
-    const { invoke, target } = await endpoint();
-    return invoke<T>(target, method, args, signal);
+    const { remote, target } = await endpoint();
+    return remote.invoke<T>(target, method, args, signal);
   }
   return {
     connections: () => call('connections', []),
     async openSource(path, signal) {
-      const { invoke, target } = await endpoint();
-      return remoteSource(invoke, await invoke<OpenedSource>(target, 'openSource', [path, SIGNAL], signal));
+      const { remote, target } = await endpoint();
+      return remoteSource(remote, await remote.invoke<OpenedSource>(target, 'openSource', [path, SIGNAL], signal));
     },
     async openDestination(path, { signal, ...options }: OpenDestination) {
-      const { invoke, target } = await endpoint();
-      const opened = await invoke<OpenedDestination>(target, 'openDestination', [path, { ...options, signal: SIGNAL }], signal);
-      return remoteDestination(invoke, opened);
+      const { remote, target } = await endpoint();
+      const opened = await remote.invoke<OpenedDestination>(target, 'openDestination', [path, { ...options, signal: SIGNAL }], signal);
+      return remoteDestination(remote, opened);
     },
     probe: (signal) => call('probe', [SIGNAL], signal),
     list: (path, signal) => call('list', [path, SIGNAL], signal),
@@ -119,17 +140,24 @@ function remoteEndpoint(endpoint: () => Promise<{ invoke: Invoke; target: number
   };
 }
 
-function remoteSource(invoke: Invoke, { target, identity, parallelReads }: OpenedSource): SourceFile {
+function remoteSource({ invoke, close }: Remote, { target, identity, parallelReads, content }: OpenedSource): SourceFile {
   return {
     identity,
     parallelReads,
-    read: (offset, buffer) => invoke(target, 'read', [offset, buffer]),
+    async read(offset, buffer) {
+      if (content === null) return invoke<void>(target, 'read', [offset, buffer]);
+      if ('error' in content) throw revive(content.error);
+      buffer.set(content.bytes.subarray(offset, offset + buffer.length));
+    },
     stat: () => invoke(target, 'stat', []),
-    close: () => invoke<void>(target, 'close', []).catch(() => undefined),
+    close: () => close(target),
   };
 }
 
-function remoteDestination(invoke: Invoke, { target, parallelWrites, chunkSize, resumedFrom }: OpenedDestination): DestinationFile {
+function remoteDestination(
+  { invoke, close }: Remote,
+  { target, parallelWrites, chunkSize, resumedFrom }: OpenedDestination,
+): DestinationFile {
   return {
     parallelWrites,
     chunkSize,
@@ -137,7 +165,7 @@ function remoteDestination(invoke: Invoke, { target, parallelWrites, chunkSize, 
     write: (offset, data) => invoke(target, 'write', [offset, data]),
     resumePoint: (bytes) => invoke<ResumePoint>(target, 'resumePoint', [bytes]),
     commit: (whole) => invoke(target, 'commit', [whole]),
-    close: () => invoke<void>(target, 'close', []).catch(() => undefined),
+    close: () => close(target),
   };
 }
 

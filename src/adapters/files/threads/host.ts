@@ -3,6 +3,7 @@ import { openFileEndpoint } from '../open.ts';
 import { type DestinationFile, type FileEndpoint, FileError, type OpenDestination, type SourceFile } from '../port.ts';
 import {
   type Call,
+  createOutbox,
   type FromThread,
   type OpenEndpoint,
   type OpenedDestination,
@@ -20,14 +21,21 @@ interface Held {
   openedBy: number;
 }
 
+/** Up to here a file is read when it is opened, which spares it a message each way. */
+const READ_AHEAD_BYTES = 256 * 1024;
+
 const port = parentPort as NonNullable<typeof parentPort>;
+const send = createOutbox<FromThread>((messages) => port.postMessage(messages));
 const held = new Map<number, Held>();
 const signals = new Map<number, AbortController>();
 let lastTarget = 0;
 
-port.on('message', (message: ToThread) => {
-  if (message.type === 'abort') signals.get(message.call)?.abort();
-  else void answer(message);
+port.on('message', (messages: ToThread[]) => {
+  for (const message of messages) {
+    if (message.type === 'abort') signals.get(message.call)?.abort();
+    else if (message.type === 'close') void letGo(message.target)?.close();
+    else void answer(message);
+  }
 });
 
 async function answer(request: Call): Promise<void> {
@@ -51,16 +59,18 @@ async function perform({ call, target, method }: Call, args: unknown[]): Promise
     const { definition, credentials } = args[0] as OpenEndpoint;
     return { target: hold(await openFileEndpoint(definition, credentials), call) };
   }
-  const thing = held.get(target)?.thing as unknown as Record<string, (...args: unknown[]) => Promise<unknown>> | undefined;
+  const thing = (method === 'close' ? letGo(target) : held.get(target)?.thing) as unknown as
+    | Record<string, (...args: unknown[]) => Promise<unknown>>
+    | undefined;
   if (!thing) {
     if (method === 'close') return null;
     throw new Error(`${method} was called on what is closed`);
   }
-  if (method === 'close') letGo(target);
   const result = await (thing[method] as (...args: unknown[]) => Promise<unknown>)(...args);
   if (method === 'openSource') {
     const file = result as SourceFile;
-    return { target: hold(file, call), identity: file.identity, parallelReads: file.parallelReads } satisfies OpenedSource;
+    const { identity, parallelReads } = file;
+    return { target: hold(file, call), identity, parallelReads, content: await contentOf(file) } satisfies OpenedSource;
   }
   if (method === 'openDestination') {
     const file = result as DestinationFile;
@@ -70,15 +80,26 @@ async function perform({ call, target, method }: Call, args: unknown[]): Promise
   return result;
 }
 
+async function contentOf(file: SourceFile): Promise<OpenedSource['content']> {
+  if (file.identity.size > READ_AHEAD_BYTES) return null;
+  const bytes = new Uint8Array(file.identity.size);
+  return file.read(0, bytes).then(
+    () => ({ bytes }),
+    (error: unknown) => ({ error: describe(error) }),
+  );
+}
+
 function hold(thing: Held['thing'], openedBy: number): number {
   held.set(++lastTarget, { thing, openedBy });
   return lastTarget;
 }
 
-function letGo(target: number): void {
-  const { openedBy } = held.get(target) as Held;
+function letGo(target: number): Held['thing'] | null {
+  const found = held.get(target);
+  if (!found) return null;
   held.delete(target);
-  signals.delete(openedBy);
+  signals.delete(found.openedBy);
+  return found.thing;
 }
 
 function withSignal(args: unknown[], signal: AbortSignal): unknown[] {
@@ -92,8 +113,4 @@ function withSignal(args: unknown[], signal: AbortSignal): unknown[] {
 function describe(error: unknown): ThreadError {
   const { message, stack } = error as Error;
   return { message, stack, file: error instanceof FileError ? { code: error.code, step: error.step } : null };
-}
-
-function send(message: FromThread): void {
-  port.postMessage(message);
 }

@@ -18,9 +18,28 @@ export interface Abort {
   call: number;
 }
 
-export type ToThread = Call | Abort;
+/** A file that nothing is done with any more is closed; nobody waits for it. */
+export interface Close {
+  type: 'close';
+  target: number;
+}
+
+export type ToThread = Call | Abort | Close;
 
 export type FromThread = { type: 'answer'; call: number; value: unknown } | { type: 'answer'; call: number; error: ThreadError };
+
+/** Sends what is said in one turn of the event loop as one message: what a message costs does not depend on what is in it. */
+export function createOutbox<Message>(post: (messages: Message[]) => void): (message: Message) => void {
+  let waiting: Message[] = [];
+  return (message) => {
+    if (waiting.push(message) > 1) return;
+    setImmediate(() => {
+      const messages = waiting;
+      waiting = [];
+      post(messages);
+    });
+  };
+}
 
 /** An error on its way between threads, where classes get lost. */
 export interface ThreadError {
@@ -37,6 +56,8 @@ export interface OpenedSource {
   target: number;
   identity: FileIdentity;
   parallelReads: number;
+  /** What came of reading all of a small file at once; null for another one. */
+  content: { bytes: Uint8Array } | { error: ThreadError } | null;
 }
 
 export interface OpenedDestination {

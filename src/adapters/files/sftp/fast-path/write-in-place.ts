@@ -110,6 +110,8 @@ export function writeInPlace({ protocol, sftp, socket }: Inside): void {
       if (held && spare.length < MAX_SPARE) spare.push(arena);
       held = false;
     };
+    // A large write goes out before the next is built: else each would hold memory of its own.
+    if (end > PACKET_BYTES) socket.uncork();
     socket.write(arena.subarray(0, end), release);
     // What the system has taken at once is free at once.
     if (socket.writableLength === 0) release();
