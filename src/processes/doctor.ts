@@ -19,7 +19,7 @@ export interface Examination {
   ok: boolean;
   /** Host key or certificate that the server showed; null where it shows none or could not be reached. */
   fingerprint: string | null;
-  /** In their order, up to the first that failed. */
+  /** In their order, up to the first that failed. Object stores have no `rename`. */
   steps: StepResult[];
   /** Bits per second, measured with a probe file of 4 MiB; null where it did not come to that. */
   write_bps: number | null;
@@ -53,7 +53,7 @@ export async function examineEndpoint({ settings, endpoint }: Patient, onStep: (
       return result;
     } catch (error) {
       const { code, message } = error instanceof FileError ? error : { code: 'internal_error' as const, message: String(error) };
-      note({ ok: false, code, message, advice: TRANSFER_ERRORS[code].advice });
+      note({ ok: false, code, message, advice: cureOf(name, code, settings) });
       throw error;
     }
   };
@@ -74,7 +74,7 @@ export async function examineEndpoint({ settings, endpoint }: Patient, onStep: (
       ({ fingerprint }) => fingerprint ?? 'connected',
     );
     await signInAndList(endpoint, baseOf(settings), step);
-    await tryWithProbe(endpoint, pathBelow(baseOf(settings), probeName()), step, examination);
+    await tryWithProbe({ settings, endpoint }, step, examination);
     examination.ok = true;
   } catch {
     // The step that failed has been noted.
@@ -82,6 +82,14 @@ export async function examineEndpoint({ settings, endpoint }: Patient, onStep: (
     await endpoint.close();
   }
   return examination;
+}
+
+/** What transfers are told of a file that is missing would be no help: here it is what the endpoint is confined to. */
+function cureOf(step: ExaminationStep, code: TransferErrorCode, settings: EndpointSettings): string {
+  if (step !== 'list' || code !== 'source_not_found') return TRANSFER_ERRORS[code].advice;
+  return hasFolders(settings)
+    ? "Make the folder on the server, or mend the endpoint's `base_path`."
+    : TRANSFER_ERRORS.destination_not_found.advice;
 }
 
 async function addressesOf(host: string): Promise<string[]> {
@@ -121,7 +129,11 @@ async function signInAndList(endpoint: FileEndpoint, base: string, step: Step): 
 }
 
 /** Writes, names, reads back and removes a probe file; what is left of it after an error is removed too. */
-async function tryWithProbe(endpoint: FileEndpoint, path: string, step: Step, examination: Examination): Promise<void> {
+async function tryWithProbe({ settings, endpoint }: Patient, step: Step, examination: Examination): Promise<void> {
+  const path = pathBelow(baseOf(settings), probeName());
+  const whole = { size: PROBE_BYTES, sha256: '' };
+  // Objects have no name to be given: they are sent, or at least appear, when they are committed.
+  const renames = hasFolders(settings);
   const content = new Uint8Array(new SharedArrayBuffer(PROBE_BYTES));
   content.set(randomBytes(PROBE_BYTES));
   const transferId = newId('txr');
@@ -135,17 +147,22 @@ async function tryWithProbe(endpoint: FileEndpoint, path: string, step: Step, ex
         signal.addEventListener('abort', () => life.abort());
         const options = { transferId, claimId: newId('clm'), size: PROBE_BYTES, overwrite: true, resume: null, signal: life.signal };
         const opened = await endpoint.openDestination(path, options);
-        examination.write_bps = await measure(() => writeAll(opened, content));
+        examination.write_bps = await measure(async () => {
+          await writeAll(opened, content);
+          if (!renames) await opened.commit(whole);
+        });
         return opened;
       },
       () => `${PROBE_BYTES} bytes at ${megabits(examination.write_bps)}`,
     );
-    await step(
-      'rename',
-      () => (file as DestinationFile).commit({ size: PROBE_BYTES, sha256: '' }),
-      ({ atomicReplace }) =>
-        atomicReplace ? 'the file appears whole, in one step' : 'the server can replace a file only by removing it first',
-    );
+    if (renames) {
+      await step(
+        'rename',
+        () => (file as DestinationFile).commit(whole),
+        ({ atomicReplace }) =>
+          atomicReplace ? 'the file appears whole, in one step' : 'the server can replace a file only by removing it first',
+      );
+    }
     named = true;
     await step(
       'read',
@@ -206,6 +223,10 @@ function probeName(): string {
 
 function pathBelow(base: string, name: string): string {
   return base === '' || base.endsWith('/') ? base + name : `${base}/${name}`;
+}
+
+function hasFolders(settings: EndpointSettings): boolean {
+  return 'base_path' in settings;
 }
 
 /** The remote folder or prefix that an endpoint is confined to. */

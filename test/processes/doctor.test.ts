@@ -46,12 +46,17 @@ describe.skipIf(reason !== null)(`the examination of an endpoint${reason ? ` (sk
   }
 
   /** All steps before it are in order, and nothing comes after it. */
-  function expectFailure(examination: Examination, step: string, code: keyof typeof TRANSFER_ERRORS): void {
+  function expectFailure(
+    examination: Examination,
+    step: string,
+    code: keyof typeof TRANSFER_ERRORS,
+    advice: string = TRANSFER_ERRORS[code].advice,
+  ): void {
     expect(examination.ok).toBe(false);
     expect(examination.steps.map(({ step }) => step)).toEqual(STEPS.slice(0, STEPS.indexOf(step) + 1));
     expect(examination.steps.slice(0, -1).every(({ ok }) => ok)).toBe(true);
     const message = expect.stringMatching(/./);
-    expect(examination.steps.at(-1)).toMatchObject({ ok: false, code, message, advice: TRANSFER_ERRORS[code].advice });
+    expect(examination.steps.at(-1)).toMatchObject({ ok: false, code, message, advice });
   }
 
   test('of one that works: every step, how long it took, and how fast it is', async () => {
@@ -112,7 +117,7 @@ describe.skipIf(reason !== null)(`the examination of an endpoint${reason ? ` (sk
 
   test('of a base path that is not there', async () => {
     const { examination } = await examine({ base_path: `${server.root}/none` });
-    expectFailure(examination, 'list', 'source_not_found');
+    expectFailure(examination, 'list', 'source_not_found', "Make the folder on the server, or mend the endpoint's `base_path`.");
     expect(examination.steps.at(-1)).toMatchObject({ message: expect.stringContaining(`${server.root}/none`) });
   });
 

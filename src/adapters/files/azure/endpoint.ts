@@ -43,7 +43,7 @@ export function createAzureEndpoint({
     openSource: (name, signal) => openSource(store, name, signal),
     openDestination: (name, options) => openDestination(store, blockLimits, name, options),
     probe: (signal) => probe(containerUrl(settings), settings.ca_pem, timeouts.connectMs, signal),
-    list: (path, signal) => guarded(path, signal, () => listFolder(store, path, signal)),
+    list: (path, signal) => guarded(path || settings.container, signal, () => listFolder(store, path, signal)),
     remove: (name, signal) => guarded(name, signal, async () => void (await store.blob(name).delete({ abortSignal: signal }))),
     /**
      * Nothing: the service has no request that discards staged blocks. They are invisible, vanish when a blob is put or

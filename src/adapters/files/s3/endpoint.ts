@@ -40,7 +40,7 @@ export function createS3Endpoint({
       try {
         return await listFolder(store, path, signal);
       } catch (error) {
-        throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path, 'source');
+        throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path || settings.bucket, 'source');
       }
     },
     async remove(key, signal) {
