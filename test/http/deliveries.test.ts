@@ -206,6 +206,15 @@ describeWithPostgres('deliveries over HTTP', () => {
       await untilStatus(id, 'delivered');
     });
 
+    test('are not sent again where the webhook was removed', async () => {
+      receiver.behave(500);
+      const id = await ping();
+      await untilStatus(id, 'failed');
+      await ask('DELETE', `/webhooks/${webhook.id}`);
+      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+      expect((await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status).toBe('failed');
+    });
+
     test('are for administrators alone', async () => {
       for (const [method, path] of [
         ['GET', '/deliveries'],

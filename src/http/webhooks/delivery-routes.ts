@@ -13,6 +13,7 @@ import {
   retryFailed,
 } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
+import { findWebhook } from '../../projections/catalog-queries.ts';
 import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
 import { toPagination } from '../pages.ts';
@@ -233,7 +234,10 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run() {
-            const { id } = await findDelivery(sql, request.params.delivery_id);
+            const { id, account_id, webhook_id } = await findDelivery(sql, request.params.delivery_id);
+            if (!(await findWebhook(sql, account_id, webhook_id))) {
+              throw new DomainError('not_found', 'The webhook of this delivery was removed: there is nobody to deliver to');
+            }
             await redeliver(sql, { deliveryId: id });
             return accepted(sql, id);
           },
