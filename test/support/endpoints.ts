@@ -16,10 +16,11 @@ import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-bl
 import type { CommitProof } from '../../src/adapters/files/port.ts';
 import type { Protocol } from '../../src/domain/endpoint.ts';
 import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
-import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
+import { startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
 import { type Radosgw, startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
+import type { Operation } from './s3-server/operations.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from './sftp-server.ts';
+import { startSftpServer, whyNoSftpServer } from './sftp-server.ts';
 
 /** A real server of one protocol, and what a test does with its files behind the service's back. Names may have folders. */
 export interface TestEndpoint {
@@ -37,13 +38,22 @@ export interface TestEndpoint {
   stop(): Promise<void>;
 }
 
+export interface EndpointOptions {
+  /** Who signs in may read everything and write nothing. */
+  readOnly?: boolean;
+  /** Room for so many bytes. SFTP and FTPS: as root only, and not for what `put` and the like see; Ceph: of what is committed. */
+  room?: number;
+  /** FTPS: the address to listen on, and the ports of data connections. */
+  passive?: { host: string; ports: readonly number[] };
+}
+
 export interface EndpointKind {
   protocol: Protocol;
   /** null where its server can run here. */
   whyNot: string | null;
   /** What a destination of this kind compares: of a file sent in one piece, and of one in several. */
   compares: Record<'whole' | 'parts', CommitProof['destinationChecksum']>;
-  start(): Promise<TestEndpoint>;
+  start(options?: EndpointOptions): Promise<TestEndpoint>;
 }
 
 export const ENDPOINT_KINDS = {
@@ -51,31 +61,31 @@ export const ENDPOINT_KINDS = {
     protocol: 'sftp',
     whyNot: await whyNoSftpServer(),
     compares: { whole: 'none', parts: 'none' },
-    start: async () => sftpEndpoint(await startSftpServer()),
+    start: startSftp,
   },
   ftps: {
     protocol: 'ftps',
     whyNot: await whyNoFtpsServer('proftpd'),
     compares: { whole: 'none', parts: 'none' },
-    start: async () => ftpsEndpoint(await startFtpsServer({ kind: 'proftpd', tls: 'explicit' })),
+    start: startFtps,
   },
   's3-ceph': {
     protocol: 's3',
     whyNot: await whyNoRadosgw(),
     compares: { whole: 'md5', parts: 'md5' },
-    start: async () => s3Endpoint(await startRadosgw()),
+    start: startCeph,
   },
   's3-strict': {
     protocol: 's3',
     whyNot: null,
     compares: { whole: 'md5', parts: 'crc32' },
-    start: async () => s3Endpoint(await startS3Server()),
+    start: startStrictS3,
   },
   azure: {
     protocol: 'azure',
     whyNot: await whyNoAzurite(),
     compares: { whole: 'md5', parts: 'md5' },
-    start: async () => azureEndpoint(await startAzurite()),
+    start: startAzure,
   },
 } as const satisfies Record<string, EndpointKind>;
 
@@ -92,13 +102,21 @@ export function uriOf(endpoint: EndpointName, name: string): string {
   return `${ENDPOINT_KINDS[endpoint].protocol}://${endpoint}/${name.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-function sftpEndpoint({ host, port, username, privateKey, hostKeySha256, root, stop }: SftpServer): TestEndpoint {
-  const request = { protocol: 'sftp', host, port, base_path: root, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
+async function startSftp({ readOnly = false, room = 0 }: EndpointOptions = {}): Promise<TestEndpoint> {
+  const server = await startSftpServer({ readOnly, smallDiskBytes: room });
+  const { host, port, username, privateKey, hostKeySha256, root, smallDisk, stop } = server;
+  const base_path = room > 0 ? smallDisk : root;
+  const request = { protocol: 'sftp', host, port, base_path, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
   return { request, ...filesIn(root), stop };
 }
 
-export function ftpsEndpoint({ host, port, username, password, caPem, root, remotePath, stop }: FtpsServer): TestEndpoint {
-  const request = { protocol: 'ftps', host, port, base_path: remotePath(''), username, password, ca_pem: caPem };
+async function startFtps({ readOnly = false, room = 0, passive }: EndpointOptions = {}): Promise<TestEndpoint> {
+  const [from, to] = [passive?.ports[0], passive?.ports.at(-1)];
+  const behind = passive ? { host: passive.host, extraConfig: `PassivePorts ${from} ${to}` } : {};
+  const server = await startFtpsServer({ kind: 'proftpd', tls: 'explicit', readOnly, smallDiskBytes: room, ...behind });
+  const { host, port, username, password, caPem, root, smallDisk, stop } = server;
+  const base_path = room > 0 ? smallDisk : root;
+  const request = { protocol: 'ftps', host, port, base_path, username, password, ca_pem: caPem };
   return { request, ...filesIn(root), stop };
 }
 
@@ -121,6 +139,22 @@ function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
       return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
     },
   };
+}
+
+async function startCeph({ readOnly = false, room = 0 }: EndpointOptions = {}): Promise<TestEndpoint> {
+  const server = await startRadosgw();
+  const endpoint = await s3Endpoint(server);
+  if (readOnly) await server.denyWrites('bucket');
+  if (room > 0) await server.setQuota('bucket', room);
+  return endpoint;
+}
+
+async function startStrictS3({ readOnly = false }: EndpointOptions = {}): Promise<TestEndpoint> {
+  const server = await startS3Server();
+  const endpoint = await s3Endpoint(server);
+  const refused: Operation[] = readOnly ? ['PutObject', 'CreateMultipartUpload'] : [];
+  for (const operation of refused) server.fault({ operation, kind: 'error', code: 'AccessDenied', times: Number.POSITIVE_INFINITY });
+  return endpoint;
 }
 
 async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
@@ -167,6 +201,14 @@ async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
       await server.stop();
     },
   };
+}
+
+async function startAzure({ readOnly = false }: EndpointOptions = {}): Promise<TestEndpoint> {
+  const server = await startAzurite();
+  const endpoint = await azureEndpoint(server);
+  if (!readOnly) return endpoint;
+  const { account_key: _, ...request } = endpoint.request;
+  return { ...endpoint, request: { ...request, sas_token: await server.sasToken('container', 'rl') } };
 }
 
 export async function azureEndpoint({ endpointUrl, account, accountKey, createContainer, stop }: Azurite): Promise<TestEndpoint> {

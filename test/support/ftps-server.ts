@@ -32,6 +32,8 @@ export interface FtpsServerOptions {
   tls: 'explicit' | 'implicit';
   /** The server's certificate; only `valid` is one that a client should accept. */
   certificate?: Exclude<keyof TestCertificates, 'caPem'>;
+  /** Address of loopback to listen on; 127.0.0.1 unless told. proftpd only. */
+  host?: string;
   /** Every command that would change something is refused with 550. */
   readOnly?: boolean;
   /** Lines added to the server's configuration, such that they win over the others. */
@@ -100,6 +102,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
   mkdirSync(options.smallDiskBytes ? smallDisk : root, { recursive: true });
   const username = AS_ROOT ? 'waybill' : userInfo().username;
   const password = randomBytes(12).toString('hex');
+  const host = options.host ?? '127.0.0.1';
   const certificates = await createCertificates();
   const { cert, key } = certificates[options.certificate ?? 'valid'];
   writeFileSync(join(home, 'cert.pem'), cert);
@@ -133,7 +136,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
     const complaints = openSync(join(home, 'stderr.log'), 'a');
     const started = startProcess(command(file), { env: (programs as DebianPrograms).env, stdio: ['ignore', complaints, complaints] });
     closeSync(complaints);
-    return (await started.ready(() => greets(port, options.tls))) ? started : null;
+    return (await started.ready(() => greets(host, port, options.tls))) ? started : null;
   }
 
   function command(file: string): string[] {
@@ -145,7 +148,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
 
   const down = async () => server?.kill();
   return {
-    host: '127.0.0.1',
+    host,
     port,
     username,
     password,
@@ -193,13 +196,13 @@ const IN_NAMESPACE = `
 type Configuration = (home: string, port: number, options: FtpsServerOptions, programs: DebianPrograms) => string;
 
 // Of two lines with the same setting proftpd takes the first, vsftpd the last.
-const proftpdConfiguration: Configuration = (home, port, { tls, readOnly, extraConfig }, programs) => `
+const proftpdConfiguration: Configuration = (home, port, { host = '127.0.0.1', tls, readOnly, extraConfig }, programs) => `
 ModulePath ${programs.path('/usr/lib/proftpd')}
 LoadModule mod_tls.c
 ${extraConfig ?? ''}
 ServerType standalone
 ServerName waybill
-DefaultAddress 127.0.0.1
+DefaultAddress ${host}
 SocketBindTight on
 Port ${port}
 UseIPv6 off
@@ -267,8 +270,7 @@ rsa_private_key_file=${join(home, 'key.pem')}
 ${extraConfig ?? ''}
 `;
 
-async function greets(port: number, tls: 'explicit' | 'implicit'): Promise<boolean> {
-  const host = '127.0.0.1';
+async function greets(host: string, port: number, tls: 'explicit' | 'implicit'): Promise<boolean> {
   const socket = tls === 'explicit' ? connect({ host, port }) : connectTls({ host, port, rejectUnauthorized: false });
   try {
     const [greeting] = await once(socket, 'data');

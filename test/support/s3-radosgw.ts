@@ -4,7 +4,7 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { startProcess } from './server-process.ts';
@@ -15,6 +15,10 @@ export interface Radosgw {
   secretAccessKey: string;
   region: string;
   createBucket(name: string): Promise<void>;
+  /** From now on nothing can be put into a bucket. */
+  denyWrites(bucket: string): Promise<void>;
+  /** Bytes that a bucket takes: what is committed counts. */
+  setQuota(bucket: string, bytes: number): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
@@ -61,6 +65,7 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
 
   const run = (program: string, ...args: string[]) =>
     promisify(execFile)(programs.path(`/usr/bin/${program}`), args, { cwd: home, env: programs.env });
+  const admin = (...args: string[]) => run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...args);
   const daemon = (program: string, ...args: string[]) =>
     startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], { env: programs.env });
 
@@ -92,7 +97,7 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
         (response) => response.ok,
         () => false,
       );
-    const [ready] = await Promise.all([gateway.ready(answers), run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...user)]);
+    const [ready] = await Promise.all([gateway.ready(answers), admin(...user)]);
     if (!ready || servers.some((server) => server.ended)) {
       await Promise.all(servers.map((server) => server.kill()));
       return null;
@@ -105,6 +110,15 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
       region,
       async createBucket(name) {
         await s3.send(new CreateBucketCommand({ Bucket: name }));
+      },
+      async denyWrites(bucket) {
+        const statement = { Effect: 'Deny', Principal: '*', Action: 's3:PutObject', Resource: `arn:aws:s3:::${bucket}/*` };
+        const policy = { Version: '2012-10-17', Statement: [statement] };
+        await s3.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(policy) }));
+      },
+      async setQuota(bucket, bytes) {
+        await admin('quota', 'set', '--quota-scope=bucket', `--bucket=${bucket}`, `--max-size=${bytes}B`);
+        await admin('quota', 'enable', '--quota-scope=bucket', `--bucket=${bucket}`);
       },
       async stop() {
         s3.destroy();
@@ -164,5 +178,7 @@ rgw_thread_pool_size = 64
 rgw_gc_obj_min_wait = 10
 rgw_gc_processor_period = 10
 rgw_gc_processor_max_time = 10
+# Sums that quotas are held against are not kept from before.
+rgw_bucket_quota_ttl = 0
 `;
 }

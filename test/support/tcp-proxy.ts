@@ -16,6 +16,8 @@ export interface TcpProxy {
   cut(): void;
   /** Resets every connection once this many further bytes went in a direction; those bytes still arrive. */
   cutAfter(bytes: number, direction: Direction): void;
+  /** Resets every connection, once, in place of the next bytes in a direction for which the condition holds. Resolves then. */
+  cutWhen(condition: () => boolean | Promise<boolean>, direction: Direction): Promise<void>;
   /** New connections are refused from now on, as by a host without that service; or taken again. */
   refuse(on: boolean): Promise<void>;
   /** Nothing is forwarded any more while connections stay open, or it goes on where it stopped. */
@@ -30,8 +32,11 @@ export interface TcpProxy {
 // Holds what is on its way on a fast line with a long round trip.
 const IN_FLIGHT_BYTES = 64 << 20;
 
-/** A TCP proxy on loopback that makes a healthy server look like one on a bad network. */
-export async function startTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
+/**
+ * A TCP proxy on loopback that makes a healthy server look like one on a bad network. `morePorts` of the target are
+ * reached under the same numbers, as one network with the first. Throws where one of them is taken.
+ */
+export async function startTcpProxy(target: { host: string; port: number }, morePorts: readonly number[] = []): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
   const forwarded = { up: 0, down: 0 };
   const cutAt = { up: Infinity, down: Infinity };
@@ -39,24 +44,38 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
   let rate = Infinity;
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
-  let server: Server | null = await listen(0);
-  const { port } = server.address() as AddressInfo;
+  const cutOnce: Record<Direction, { holds(): boolean | Promise<boolean>; done(): void } | null> = { up: null, down: null };
+  const servers = [await listen(0, target.port)];
+  const { port } = (servers[0] as Server).address() as AddressInfo;
+  const ports = [[port, target.port], ...morePorts.map((same) => [same, same])] as [number, number][];
+  await listenOnAll(ports.slice(1));
 
-  async function listen(wanted: number): Promise<Server> {
-    const listening = createServer({ noDelay: true }, join).listen(wanted, '127.0.0.1');
+  async function listen(wanted: number, targetPort: number): Promise<Server> {
+    const listening = createServer({ noDelay: true }, (client) => join(client, targetPort)).listen(wanted, '127.0.0.1');
     await once(listening, 'listening');
     return listening;
   }
 
-  function join(client: Socket): void {
-    const upstream = connect({ ...target, noDelay: true });
+  async function listenOnAll(wanted: [number, number][]): Promise<void> {
+    try {
+      for (const [own, targetPort] of wanted) servers.push(await listen(own, targetPort));
+    } catch (error) {
+      for (const server of servers) server.close();
+      throw error;
+    }
+  }
+
+  function join(client: Socket, targetPort: number): void {
+    const upstream = connect({ host: target.host, port: targetPort, noDelay: true });
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
-    for (const socket of pair) {
+    // A connection beside the first port carries one file, and ends with it: what is still on its way has to arrive.
+    const isFile = targetPort !== target.port;
+    for (const [socket, other] of [pair, pair.toReversed()] as [Socket, Socket][]) {
       socket.on('error', () => {});
       socket.on('close', () => {
-        pairs.delete(pair);
-        for (const other of pair) other.destroy();
+        if (!isFile || !socket.readableEnded) other.destroy();
+        if (other.destroyed) pairs.delete(pair);
       });
     }
     void forward(client, upstream, 'up');
@@ -97,6 +116,13 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
   async function send(to: Socket, chunk: Buffer, direction: Direction): Promise<void> {
     for (let at = 0; at < chunk.length && !to.destroyed; ) {
       await stalled.promise;
+      const planned = cutOnce[direction];
+      if (planned && (await planned.holds()) && cutOnce[direction] === planned) {
+        cutOnce[direction] = null;
+        cut();
+        planned.done();
+        return;
+      }
       const slice = chunk.subarray(at, at + Math.min(Math.max(1, rate / 50), cutAt[direction] - forwarded[direction]));
       at += slice.length;
       forwarded[direction] += slice.length;
@@ -116,10 +142,8 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
   }
 
   async function refuse(on: boolean): Promise<void> {
-    if (on) {
-      server?.close();
-      server = null;
-    } else server ??= await listen(port);
+    if (on) for (const server of servers.splice(0)) server.close();
+    else if (servers.length === 0) await listenOnAll(ports);
   }
 
   function stall(on: boolean): void {
@@ -137,6 +161,11 @@ export async function startTcpProxy(target: { host: string; port: number }): Pro
     cut,
     cutAfter(bytes, direction) {
       cutAt[direction] = forwarded[direction] + bytes;
+    },
+    cutWhen(holds, direction) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      cutOnce[direction] = { holds, done: resolve };
+      return promise;
     },
     refuse,
     stall,

@@ -7,6 +7,7 @@ import { describe } from 'vitest';
 import { streamOf } from '../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import type { Installation } from '../../src/installation.ts';
 import { describeWithPostgres } from './postgres.ts';
 import { whyNoSftpServer } from './sftp-server.ts';
@@ -27,6 +28,12 @@ export async function historyOf(installation: Installation, id: string): Promise
 export async function storyOf(installation: Installation, id: string): Promise<string[]> {
   const events = await historyOf(installation, id);
   return events.map((event) => (event.type === 'transfer.queued' ? `queued: ${event.data.reason}` : event.type.slice('transfer.'.length)));
+}
+
+/** Why it was tried again, each time. */
+export async function retriesOf(installation: Installation, id: string): Promise<TransferError[]> {
+  const events = await historyOf(installation, id);
+  return events.flatMap(({ type, data }) => (type === 'transfer.queued' && data.reason === 'retry' ? [data.error] : []));
 }
 
 /** Lowercase hex SHA-256 of a file of any size. */
@@ -51,9 +58,10 @@ export async function until<T>(what: string, condition: () => T | Promise<T>, se
   }
 }
 
-/** Waits until nothing is left to remove of transfers that have ended. Their servers have to run so long. */
-export async function untilCleanedUp({ sql }: Installation): Promise<void> {
-  await until('the clean-up of ended transfers', async () => (await sql`select from work.cleanups`).length === 0);
+/** Waits until nothing is left to remove of transfers that have ended, or of the given one. Their servers have to run so long. */
+export async function untilCleanedUp({ sql }: Installation, id?: string): Promise<void> {
+  const left = id === undefined ? () => sql`select from work.cleanups` : () => sql`select from work.cleanups where transfer_id = ${id}`;
+  await until('the clean-up of what has ended', async () => (await left()).length === 0);
 }
 
 /** Lets the leases of all claims run out now, by Postgres's clock, as half a minute without their movers would. */

@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import { expect } from 'vitest';
+import { openFileEndpoint } from '../../src/adapters/files/open.ts';
+import type { Side } from '../../src/adapters/files/port.ts';
+import { credentialsOf, definitionOf } from '../../src/commands/endpoints.ts';
+import { endpointRequest } from '../../src/commands/requests.ts';
+import type { TransferError } from '../../src/domain/transfer-errors.ts';
+import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
+import { ENDPOINT_KINDS, type EndpointName, sha256At, type TestEndpoint } from '../support/endpoints.ts';
+import { configureEndpoint, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import type { TcpProxy } from '../support/tcp-proxy.ts';
+import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
+
+/** A sound endpoint, configured as `other`, and everything else it takes to suspect nothing but the other side. */
+export interface Surroundings {
+  installation: TestInstallation;
+  other: TestEndpoint;
+}
+
+/** Where something goes wrong: an endpoint behind a proxy, configured under the name of its kind, and with `-once` where it may not overwrite. */
+export interface Faulty extends ProxiedEndpoint {
+  name: EndpointName;
+}
+
+export async function startFaulty({ installation }: Surroundings, name: EndpointName): Promise<Faulty> {
+  const endpoint = await startBehindProxy(name);
+  await configureEndpoint(installation, { ...endpoint.request, name });
+  await configureEndpoint(installation, { ...endpoint.request, name: `${name}-once`, overwrite: false });
+  return { ...endpoint, name };
+}
+
+/** Transfers whose source, or destination, is at a faulty endpoint; their other side is sound. */
+export interface OneSide {
+  proxy: TcpProxy;
+  /** Ends the connections that the service keeps, so that all is done anew. */
+  startAfresh(): Promise<void>;
+  /** Puts a file of so many random bytes at the source. */
+  create(file: string, bytes: number): Promise<void>;
+  /** Submits the transfer of a file to a folder of its name. */
+  beginOf(file: string, options?: { overwrite: boolean }): Promise<string>;
+  retries(id: string): Promise<TransferError[]>;
+  /** Whether its mover has noted that it is about to commit. */
+  isCommitting(id: string): Promise<boolean>;
+  /** Whether the destination has it under its name. */
+  exists(file: string): Promise<boolean>;
+  /** Waits for the end, which is that the file has arrived whole and that nothing else is left. */
+  arrives(id: string, file: string): Promise<void>;
+}
+
+export function oneSide({ installation, other }: Surroundings, faulty: Faulty, side: Side): OneSide {
+  const [source, destination] = side === 'source' ? [faulty, other] : [other, faulty];
+  const { protocol } = ENDPOINT_KINDS[faulty.name];
+  const at = (host: string, path: string) => `${host === 'other' ? 's3' : protocol}://${host}/${encodeURI(path)}`;
+  return {
+    proxy: faulty.proxy,
+    async startAfresh() {
+      await until('the connections are gone', () => {
+        faulty.proxy.cut();
+        return faulty.proxy.connections === 0;
+      });
+    },
+    create: (file, bytes) => source.put(file, randomBytes(bytes)),
+    beginOf(file, { overwrite } = { overwrite: true }) {
+      const careful = overwrite ? faulty.name : `${faulty.name}-once`;
+      const [from, to] = side === 'source' ? [faulty.name, 'other'] : ['other', careful];
+      return submit(installation, at(from, file), at(to, `${file}/${file}`));
+    },
+    retries: (id) => retriesOf(installation, id),
+    async isCommitting(id) {
+      const [row] = await installation.sql`select resume_record->>'committing' as noted from work.transfer_jobs where transfer_id = ${id}`;
+      return row?.noted != null;
+    },
+    exists: async (file) => (await destination.read(`${file}/${file}`))?.destroy() !== undefined,
+    async arrives(id, file) {
+      const done = await untilStatus(installation, id, ['completed', 'failed'], 60);
+      const sha256 = await sha256At(source, file);
+      expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256 });
+      expect(await sha256At(destination, `${file}/${file}`)).toBe(sha256);
+      await untilCleanedUp(installation, id);
+      expect(await destination.names(file)).toEqual([`${file}/${file}`]);
+    },
+  };
+}
+
+/** Bytes that are sent over a new connection before anybody signs in. */
+export async function bytesBeforeSignIn({ request, proxy }: Faulty): Promise<number> {
+  const parsed = endpointRequest.parse({ ...request, name: 'probed' });
+  const endpoint = await openFileEndpoint(definitionOf(parsed), credentialsOf(parsed).credentials);
+  const before = proxy.forwarded.up;
+  await endpoint.probe(AbortSignal.timeout(20_000));
+  await endpoint.close();
+  return proxy.forwarded.up - before;
+}

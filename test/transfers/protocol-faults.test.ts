@@ -1,0 +1,350 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Side } from '../../src/adapters/files/port.ts';
+import { cancelTransfer } from '../../src/commands/transfers.ts';
+import type { Protocol } from '../../src/domain/endpoint.ts';
+import {
+  ENDPOINT_KINDS,
+  ENDPOINT_NAMES,
+  type EndpointName,
+  type EndpointOptions,
+  sha256At,
+  type TestEndpoint,
+  whyNotAll,
+} from '../support/endpoints.ts';
+import { CAUSE, configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { type RunningRoles, startRoles } from '../support/roles.ts';
+import type { Direction } from '../support/tcp-proxy.ts';
+import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
+import { bytesBeforeSignIn, type Faulty, type OneSide, oneSide, startFaulty } from './one-side.ts';
+
+// Sizes on and off a chunk's boundary, none at all, and odd names: pairs.test.ts. Movers that are killed: takeover.test.ts.
+
+// They move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
+
+const KiB = 1 << 10;
+const MiB = 1 << 20;
+const AS_ROOT = process.getuid?.() === 0;
+const SMALL = 5 * KiB;
+/** More than one chunk of every protocol. */
+const BIG = 9 * MiB;
+const LONG = 24 * MiB;
+
+interface Aim extends OneSide {
+  faulty: Faulty;
+  /** Where its bytes go: down from a faulty source, up to a faulty destination. */
+  payload: Direction;
+  file: string;
+  begin(): Promise<string>;
+}
+
+interface Cut {
+  sides: readonly Side[];
+  sizes: readonly number[];
+  /** Where nothing may be overwritten too. */
+  once?: true;
+  /** Has the file moved and the connections cut; gives the transfer's id. */
+  strike(aim: Aim): Promise<string>;
+  /** Where the attempt ends that is tried again; null where it goes on by itself. */
+  failsAt: 'connect' | 'sign_in' | 'anywhere' | null;
+  /** Protocols that can't be cut there, and why. */
+  never?: Partial<Record<Protocol, string>>;
+}
+
+/** What is never full, and why. */
+const NO_LIMIT: Partial<Record<EndpointName, string>> = {
+  's3-strict': 'it has no quotas, and what S3 says of one is in test/adapters/files/s3/errors.test.ts',
+  azure: 'an account has no limit that it would name: it grows',
+};
+
+const BOTH = ['source', 'destination'] as const;
+const NO_SIGN_IN = 'each request is signed for itself';
+
+const CUTS: Record<string, Cut> = {
+  'before it stands': {
+    sides: BOTH,
+    sizes: [SMALL],
+    failsAt: 'connect',
+    async strike({ proxy, startAfresh, begin, retries }) {
+      await proxy.refuse(true);
+      await startAfresh();
+      const id = await begin();
+      await until('it was tried', async () => (await retries(id)).length > 0);
+      await proxy.refuse(false);
+      return id;
+    },
+  },
+  'at the sign-in': {
+    sides: BOTH,
+    sizes: [SMALL],
+    failsAt: 'sign_in',
+    never: { s3: NO_SIGN_IN, azure: NO_SIGN_IN },
+    async strike({ faulty, proxy, startAfresh, begin }) {
+      const bytes = await bytesBeforeSignIn(faulty);
+      await startAfresh();
+      const before = proxy.forwarded.up;
+      return during(
+        proxy.cutWhen(() => proxy.forwarded.up - before > bytes, 'up'),
+        begin,
+      );
+    },
+  },
+  'when the file is opened': {
+    sides: BOTH,
+    sizes: [SMALL],
+    failsAt: 'anywhere',
+    async strike({ proxy, create, beginOf, arrives, file, begin }) {
+      // Leaves connections, which end with the first word that is said over them.
+      await create(`${file}-before`, SMALL);
+      await arrives(await beginOf(`${file}-before`), `${file}-before`);
+      return during(
+        proxy.cutWhen(() => true, 'up'),
+        begin,
+      );
+    },
+  },
+  'in the middle of the data': {
+    sides: BOTH,
+    sizes: [BIG],
+    failsAt: null,
+    strike({ proxy, payload, begin }) {
+      const before = proxy.forwarded[payload];
+      return during(
+        proxy.cutWhen(() => proxy.forwarded[payload] - before > BIG / 2, payload),
+        begin,
+      );
+    },
+  },
+  'when the source is looked at again': {
+    sides: ['source'],
+    sizes: [BIG],
+    failsAt: null,
+    strike({ proxy, begin }) {
+      const before = proxy.forwarded.down;
+      return during(
+        proxy.cutWhen(() => proxy.forwarded.down - before > BIG, 'up'),
+        begin,
+      );
+    },
+  },
+  'before the commit': {
+    sides: ['destination'],
+    sizes: [SMALL, BIG],
+    once: true,
+    failsAt: null,
+    async strike({ proxy, begin, isCommitting }) {
+      const id = await begin();
+      await proxy.cutWhen(() => isCommitting(id), 'up');
+      return id;
+    },
+  },
+  'after the commit, before its answer': {
+    sides: ['destination'],
+    sizes: [SMALL, BIG],
+    once: true,
+    failsAt: null,
+    strike: ({ proxy, exists, file, begin }) =>
+      during(
+        proxy.cutWhen(() => exists(file), 'down'),
+        begin,
+      ),
+  },
+};
+
+/** Submits a transfer, and gives its id when what was planned has happened to it. */
+async function during(planned: Promise<void>, begin: () => Promise<string>): Promise<string> {
+  const id = await begin();
+  await planned;
+  return id;
+}
+
+const CASES = Object.entries(CUTS).flatMap(([at, cut]) =>
+  cut.sides.flatMap((side) =>
+    cut.sizes.flatMap((size) => (cut.once ? [true, false] : [true]).map((overwrite) => ({ at, cut, side, size, overwrite }))),
+  ),
+);
+
+describeWithPostgres('faults at one side of a transfer', () => {
+  let installation: TestInstallation;
+  let other: TestEndpoint;
+  let roles: RunningRoles;
+
+  beforeAll(async () => {
+    [installation, other] = await Promise.all([
+      openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: Array(100).fill('100ms').join(',') }),
+      ENDPOINT_KINDS['s3-strict'].start(),
+    ]);
+    roles = await startRoles(installation);
+    await configureEndpoint(installation, { ...other.request, name: 'other' });
+  });
+  afterAll(async () => {
+    await roles?.stop();
+    await Promise.all([installation?.close(), other?.stop()]);
+  });
+
+  // One after the other at each endpoint: they share its proxy.
+  for (const name of ENDPOINT_NAMES) {
+    const reason = whyNotAll([name]);
+    const options = { concurrent: true, skip: reason !== null };
+    describe(reason === null ? name : `${name} (skipped: ${reason})`, options, () => {
+      const { protocol } = ENDPOINT_KINDS[name];
+      let faulty: Faulty;
+
+      beforeAll(async () => {
+        faulty = await startFaulty({ installation, other }, name);
+      });
+      afterAll(() => faulty?.stop());
+
+      for (const { at, cut, side, size, overwrite } of CASES) {
+        const why = cut.never?.[protocol];
+        const title = `the ${side} is cut off ${at}: ${size} bytes${overwrite ? '' : ', nothing may be overwritten'}`;
+        test.skipIf(why)(why ? `${title} (cannot be: ${why})` : title, { concurrent: false }, async () => {
+          const moves = oneSide({ installation, other }, faulty, side);
+          const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
+          await moves.create(file, size);
+          const begin = () => moves.beginOf(file, { overwrite });
+          const id = await cut.strike({ ...moves, faulty, payload: side === 'source' ? 'down' : 'up', file, begin });
+          await moves.arrives(id, file);
+          const retries = await moves.retries(id);
+          for (const { code } of retries) expect(code).toBe('connection_failed');
+          if (cut.failsAt === null) expect(retries).toEqual([]);
+          else if (cut.failsAt !== 'anywhere') expect(retries[0]).toMatchObject({ phase: `${side}_${cut.failsAt}` });
+        });
+      }
+
+      test.each([
+        ['shorter', MiB],
+        ['another of the same size', LONG],
+      ])('the source becomes %s while it is read', { concurrent: false }, async (what, bytes) => {
+        const moves = oneSide({ installation, other }, faulty, 'source');
+        const file = `${name} becomes ${what}`;
+        await moves.create(file, LONG);
+        // Servers that tell whole seconds could not tell it from what takes its place within the same one.
+        if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
+        const before = moves.proxy.forwarded.down;
+        moves.proxy.throttle(8 * MiB);
+        const id = await moves.beginOf(file);
+        await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
+        moves.proxy.stall(true);
+        await moves.create(file, bytes);
+        moves.proxy.throttle(Number.POSITIVE_INFINITY);
+        moves.proxy.stall(false);
+        await moves.arrives(id, file);
+        expect(await moves.retries(id)).toMatchObject([{ code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) }]);
+      });
+
+      test('what exists at the destination stays where nothing may be overwritten', { concurrent: false }, async () => {
+        const moves = oneSide({ installation, other }, faulty, 'destination');
+        for (const size of [SMALL, BIG]) {
+          const file = `${name} exists ${size}`;
+          await moves.create(file, size);
+          await faulty.put(`${file}/${file}`, Buffer.from('before'));
+          const id = await moves.beginOf(file, { overwrite: false });
+          const { facts } = await untilStatus(installation, id, ['failed', 'completed'], 60);
+          expect(facts.error).toMatchObject({ code: 'destination_exists', retryable: false, attempts: 1 });
+          expect(await sha256At(faulty, `${file}/${file}`)).toBe(createHash('sha256').update('before').digest('hex'));
+          await untilCleanedUp(installation, id);
+          expect(await faulty.names(file)).toEqual([`${file}/${file}`]);
+        }
+      });
+
+      test('the clean-up after a transfer meets the next one to the same name', { concurrent: false }, async () => {
+        const moves = oneSide({ installation, other }, faulty, 'destination');
+        const file = `${name} cleaned up`;
+        await moves.create(file, LONG);
+        const { proxy } = moves;
+        const upload = async () => {
+          const before = proxy.forwarded.up;
+          const id = await moves.beginOf(file);
+          await until('some of it is written', () => proxy.forwarded.up - before > LONG / 2);
+          return id;
+        };
+        proxy.throttle(8 * MiB);
+        const first = await upload();
+        await proxy.refuse(true);
+        proxy.cut();
+        await until('it was tried again', async () => (await moves.retries(first)).length > 0);
+        await until('it is cancelled', () =>
+          cancelTransfer(installation.commands, first, CAUSE).then(
+            () => true,
+            () => false,
+          ),
+        );
+        // There it fails, where there is anything to remove.
+        const untried = () => installation.sql`select from work.cleanups where transfer_id = ${first} and tries = 0`;
+        await until('its clean-up was tried', async () => (await untried()).length === 0);
+        await proxy.refuse(false);
+        const second = await upload();
+        await installation.sql`update work.cleanups set due_at = now() where transfer_id = ${first}`;
+        await untilCleanedUp(installation, first);
+        proxy.throttle(Number.POSITIVE_INFINITY);
+        await moves.arrives(second, file);
+        expect(await moves.retries(second)).toEqual([]);
+      });
+    });
+  }
+
+  const refusing = async (name: EndpointName, options: EndpointOptions) => {
+    const endpoint = await ENDPOINT_KINDS[name].start(options);
+    onTestFinished(endpoint.stop);
+    await configureEndpoint(installation, { ...endpoint.request, name: `${name}-refusing` });
+    return endpoint;
+  };
+
+  for (const name of ENDPOINT_NAMES) {
+    const reason = whyNotAll([name]);
+    const { protocol } = ENDPOINT_KINDS[name];
+
+    const readOnly = `a destination that may only be read: ${name}`;
+    test.skipIf(reason)(reason ? `${readOnly} (skipped: ${reason})` : readOnly, async () => {
+      const endpoint = await refusing(name, { readOnly: true });
+      for (const size of [SMALL, BIG]) {
+        const file = `${name} read-only ${size}`;
+        await other.put(file, randomBytes(size));
+        const id = await submit(installation, `s3://other/${encodeURI(file)}`, `${protocol}://${name}-refusing/folder/`);
+        const { status, facts } = await untilStatus(installation, id, ['failed', 'completed'], 60);
+        expect(status).toBe('failed');
+        expect(facts.error).toMatchObject({ code: 'permission_denied', retryable: false, attempts: 1 });
+        expect(facts.error?.phase).toMatch(/^(destination_open|write|commit)$/);
+        await untilCleanedUp(installation, id);
+      }
+      expect(await endpoint.names('folder')).toEqual([]);
+    });
+
+    const full = `a destination that is full, until there is room: ${name}`;
+    const why = reason ?? NO_LIMIT[name] ?? (protocol !== 's3' && !AS_ROOT ? 'a small disk takes root to mount' : null);
+    test.skipIf(why)(why ? `${full} (skipped: ${why})` : full, async () => {
+      await refusing(name, { room: 16 * MiB });
+      const at = (file: string) => `${protocol}://${name}-refusing/${file}`;
+      const move = (from: string, to: string) => submit(installation, from, to);
+      const files = { filler: randomBytes(12 * MiB), waiting: randomBytes(BIG), empty: Buffer.alloc(0) };
+      for (const [file, content] of Object.entries(files)) await other.put(`${name}/${file}`, content);
+      const source = (file: keyof typeof files) => `s3://other/${name}/${file}`;
+      expect(await untilStatus(installation, await move(source('filler'), at('filler')), ['completed', 'failed'], 60)).toMatchObject({
+        status: 'completed',
+      });
+      const id = await move(source('waiting'), at('waiting'));
+      const [refused] = await until('it was refused', async () => {
+        const retries = await retriesOf(installation, id);
+        return retries.length > 0 ? retries : null;
+      });
+      expect(refused).toMatchObject({ code: 'disk_full', retryable: true });
+      await untilStatus(installation, await move(source('empty'), at('filler')), ['completed', 'failed'], 60);
+      const sha256 = createHash('sha256').update(files.waiting).digest('hex');
+      expect(await untilStatus(installation, id, ['completed', 'failed'], 60)).toMatchObject({
+        status: 'completed',
+        checksum_sha256: sha256,
+      });
+      await untilCleanedUp(installation, id);
+      const back = await move(at('waiting'), `s3://other/${name}/back`);
+      expect(await untilStatus(installation, back, ['completed', 'failed'], 60)).toMatchObject({
+        status: 'completed',
+        checksum_sha256: sha256,
+      });
+    });
+  }
+});
