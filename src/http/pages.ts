@@ -26,7 +26,8 @@ export function toPagination({ limit, offset }: Page, shown: number, total: numb
   return { total, limit, offset, has_more: offset + shown < total };
 }
 
-function wholeNumber(least: number, most: number, otherwise: number) {
+/** A query parameter that is a whole number within limits; `otherwise` where it is left out. */
+export function wholeNumber(least: number, most: number, otherwise: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return (
     z

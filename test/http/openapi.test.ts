@@ -20,11 +20,6 @@ const WITH_KEY = {
   503: ['unavailable'],
 };
 const OPEN = { 429: WITH_KEY[429], 500: WITH_KEY[500], 503: WITH_KEY[503] };
-const JSON_BODY = {
-  400: ['validation_failed', 'unknown_field', 'invalid_json'],
-  413: ['payload_too_large'],
-  415: ['unsupported_media_type'],
-};
 const QUERY = { 400: ['invalid_parameter', 'unknown_field'] };
 const BODY = {
   400: ['validation_failed', 'unknown_field', 'invalid_json'],
@@ -38,21 +33,20 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/openapi.json': OPEN,
   'post /v1/session': {
     ...OPEN,
-    ...JSON_BODY,
+    ...BODY,
     401: ['api_key_malformed', 'api_key_invalid', 'api_key_expired', 'api_key_revoked', 'api_key_id_used'],
     403: ['insufficient_scope', 'cross_site_request'],
   },
   'get /v1/session': { ...WITH_KEY, 404: ['not_found'] },
   'delete /v1/session': { ...WITH_KEY, 404: ['not_found'] },
-  'put /v1/session/account': { ...WITH_KEY, ...JSON_BODY, 404: ['not_found'] },
+  'put /v1/session/account': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
   'get /v1/transfers': { ...WITH_KEY, ...QUERY },
   'post /v1/transfers': {
     ...WITH_KEY,
-    400: ['validation_failed', 'unknown_field', 'invalid_parameter', 'invalid_json', 'credentials_in_uri', 'endpoint_not_configured'],
-    409: ['idempotency_in_progress', 'limit_reached'],
-    413: ['payload_too_large'],
-    415: ['unsupported_media_type'],
-    422: ['idempotency_key_reused'],
+    ...BODY,
+    ...ONCE,
+    400: [...BODY[400], 'invalid_parameter', 'credentials_in_uri', 'endpoint_not_configured'],
+    409: [...ONCE[409], 'limit_reached'],
   },
   'get /v1/transfers/{transfer_id}': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'delete /v1/transfers/{transfer_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'], 409: ['transfer_not_cancellable'] },

@@ -4,14 +4,12 @@ import { z } from 'zod';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { admitKey, clientOf, readKey } from '../auth.ts';
-import { OPEN, responses } from '../documentation.ts';
+import { OPEN, responses, WITH_BODY } from '../documentation.ts';
 import { findKey } from '../rate-limit.ts';
 import { clearSessionCookie, setSessionCookie } from './cookie.ts';
 import { originOf } from './same-origin.ts';
 import * as schemas from './schemas.ts';
 import { createSessions, hashToken } from './sessions.ts';
-
-const BODY = ['validation_failed', 'unknown_field', 'invalid_json', 'payload_too_large', 'unsupported_media_type'] as const;
 
 /** Sign-in to the Admin Console: a key of an administrator for a cookie. */
 export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
@@ -32,7 +30,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         response: responses(
           { 201: ['Signed in; the cookie is set', schemas.sessionInfo] },
           [
-            ...BODY,
+            ...WITH_BODY,
             'api_key_malformed',
             'api_key_invalid',
             'api_key_expired',
@@ -93,7 +91,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         summary: 'Turn the session to another account',
         tags: ['Session'],
         body: schemas.accountChoice,
-        response: responses({ 200: ['The session', schemas.sessionInfo] }, [...BODY, 'not_found']),
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, [...WITH_BODY, 'not_found']),
       },
       async handler(request) {
         const session = sessionOf(request);

@@ -12,7 +12,7 @@ import { upcast } from '../../domain/upcast.ts';
 import { currentTransfer } from '../../projections/current-transfer.ts';
 import { listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { idempotencyHeaders, responses } from '../documentation.ts';
+import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { toPagination } from '../pages.ts';
 import { notFound, readHistory, stateAsOf } from './history.ts';
@@ -81,17 +81,11 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         querystring: schemas.noQuery,
         body: schemas.transferBody,
         response: responses({ 201: ['The transfer is created', schemas.createdTransfer] }, [
-          'validation_failed',
-          'unknown_field',
-          'invalid_parameter',
-          'invalid_json',
+          ...WITH_BODY,
+          ...WITH_IDEMPOTENCY_KEY,
           'credentials_in_uri',
           'endpoint_not_configured',
-          'idempotency_in_progress',
           'limit_reached',
-          'payload_too_large',
-          'unsupported_media_type',
-          'idempotency_key_reused',
         ]),
       },
       async handler(request, reply) {
