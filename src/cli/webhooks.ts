@@ -8,7 +8,7 @@ import { toPagination } from '../http/pages.ts';
 import { replayBody, webhookDeliveriesQuery } from '../http/webhooks/delivery-schemas.ts';
 import { toWebhook } from '../http/webhooks/views.ts';
 import type { Installation } from '../installation.ts';
-import { DELIVERY_STATUSES, listDeliveries, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
+import { DELIVERY_STATUSES, getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog-queries.ts';
 import { note, print, printFacts, printJson, printTable } from './output.ts';
@@ -74,6 +74,21 @@ export function addWebhookCommands(program: Command): void {
       });
       if (json) await printJson({ id, status: 'removed' });
       else await print(`${id} is removed`);
+    });
+
+  webhooks
+    .command('ping')
+    .description('deliver an event of the type `ping`, signed and tried again as any other')
+    .argument('<webhook-id>')
+    .option(...ACCOUNT)
+    .option(...JSON_DOCUMENT)
+    .action(async (id: string, { account, json }: Common) => {
+      const delivery = await withInstallation(async (installation) => {
+        await find(installation, account, id);
+        return ping(installation.sql, { webhookId: id, accountId: account });
+      });
+      if (json) await printJson({ id: delivery });
+      else await print(`${delivery} is on its way; \`waybill webhooks deliveries ${id}\` shows what becomes of it`);
     });
 
   webhooks
@@ -152,8 +167,14 @@ async function deliveries(
 }
 
 async function retry(installation: Installation, account: string, id: string): Promise<number> {
-  if (!isId('dlv', id)) return retryFailed(installation.sql, (await find(installation, account, id)).webhook_id);
-  await redeliver(installation.sql, { deliveryId: id, accountId: account });
+  const { sql } = installation;
+  if (!isId('dlv', id)) return retryFailed(sql, (await find(installation, account, id)).webhook_id);
+  const delivery = await getDelivery(sql, id, { accountId: account });
+  if (!delivery)
+    throw new DomainError('not_found', `There is no delivery ${id} in ${account}; \`waybill webhooks deliveries\` shows the ids`);
+  // To one that was removed nothing is delivered any more.
+  await find(installation, account, delivery.webhook_id);
+  await redeliver(sql, { deliveryId: id });
   return 1;
 }
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { serviceSignature, signatureHeaders } from '../../src/adapters/webhooks/signature.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { type Delivery, ping } from '../../src/processes/webhooks/deliveries.ts';
+import type { Delivery } from '../../src/processes/webhooks/deliveries.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
@@ -158,7 +158,7 @@ describeWithPostgres('waybill webhooks', () => {
     expect((await cli.run(['webhooks', 'list', '--json'])).json()).toMatchObject([{ id, url: listening.url, enabled: true }]);
 
     await until('the service knows it', async () => (await sql`select from work.outbox_webhooks where webhook_id = ${id}`).length > 0);
-    const delivery = await ping(sql, { webhookId: id, accountId: 'acc_default' });
+    const [{ id: delivery }] = (await cli.run(['webhooks', 'ping', id, '--json'])).json<{ id: string }>() as [{ id: string }];
     const arrived = (count: number) => until(`${count} deliveries`, () => listening.events().length >= count);
     await arrived(1);
     const shown = await until('it is noted', async () => {
@@ -177,6 +177,7 @@ describeWithPostgres('waybill webhooks', () => {
     expect(await cli.run(['webhooks', 'replay', id, '--from', '2026-01-31T09:30:00Z'])).toMatchObject({ code: 0 });
 
     expect((await cli.run(['webhooks', 'remove', id])).stdout).toBe(`${id} is removed\n`);
+    expect(await cli.run(['webhooks', 'retry', delivery])).toMatchObject({ code: 3, stderr: expect.stringContaining('no webhook') });
     expect(await cli.run(['webhooks', 'list'])).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('webhooks add') });
     expect(await listening.stop()).toBe(0);
   });
