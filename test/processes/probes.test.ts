@@ -8,6 +8,7 @@ import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { type ProbeTimes, runProbes } from '../../src/processes/probes.ts';
 import { createReachability, type EndpointHealth, endpointHealth, LOST_AFTER } from '../../src/processes/reachability.ts';
+import { startBehindProxy } from '../support/behind-proxy.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../support/endpoints.ts';
 import {
   CAUSE,
@@ -82,16 +83,15 @@ describeWithPostgres('the probes of the monitor', () => {
   });
 
   describe.each(ENDPOINT_NAMES)('of %s', (name) => {
-    const { whyNot, protocol, start } = ENDPOINT_KINDS[name];
+    const { whyNot, protocol } = ENDPOINT_KINDS[name];
 
     test('tell of every outage once, and of its end', async (ctx) => {
       if (whyNot !== null) return ctx.skip(whyNot);
       monitors.push(startMonitor(installation, OFTEN), startMonitor(other, OFTEN));
-      const server = await start();
-      const address = 'host' in server.request ? server.request : addressIn(String(server.request.endpoint_url));
-      const proxy = await startTcpProxy({ host: String(address.host), port: Number(address.port) });
+      const server = await startBehindProxy(name);
+      const { proxy } = server;
       try {
-        const id = await configureEndpoint(installation, { ...through(proxy, server.request), name });
+        const id = await configureEndpoint(installation, { ...server.request, name });
         const healthy = await untilHealth(installation, id, ({ successes_in_row }) => successes_in_row > 0);
         expect(healthy).toMatchObject({ failures_in_row: 0, error: null, last_probe_at: healthy.last_success_at });
         expect(healthy.latency_ms).toBeGreaterThanOrEqual(0);
@@ -122,10 +122,16 @@ describeWithPostgres('the probes of the monitor', () => {
         await removeEndpoint(installation.commands, id, CAUSE);
         await until('a removed endpoint is forgotten', async () => !(await endpointHealth(installation.sql)).has(id));
       } finally {
-        await proxy.close();
         await server.stop();
       }
     });
+  });
+
+  test('are made by the role of that name', async () => {
+    // By its name it is the first in turn.
+    const id = await configureEndpoint(installation, { name: 'a', protocol: 's3', bucket: 'b', ...s3At('http://127.0.0.1:1') });
+    monitors.push(await startRoles(installation, ['monitor']));
+    await untilHealth(installation, id, ({ error, last_probe_at }) => error?.code === 'connection_failed' && last_probe_at !== null);
   });
 
   test('go on in another process', async () => {
@@ -140,20 +146,18 @@ describeWithPostgres('the probes of the monitor', () => {
   });
 
   test('give up on a server that takes connections and says nothing', async (ctx) => {
-    const { whyNot, start } = ENDPOINT_KINDS.sftp;
+    const { whyNot } = ENDPOINT_KINDS.sftp;
     if (whyNot !== null) return ctx.skip(whyNot);
-    const server = await start();
-    const proxy = await startTcpProxy({ host: String(server.request.host), port: Number(server.request.port) });
+    const server = await startBehindProxy('sftp');
     try {
-      proxy.stall(true);
+      server.proxy.stall(true);
       monitors.push(startMonitor(installation, { everyMs: 50, timeLimitMs: 300 }));
-      const id = await configureEndpoint(installation, { ...through(proxy, server.request), name: 'silent' });
+      const id = await configureEndpoint(installation, { ...server.request, name: 'silent' });
       await untilConnectivity(installation, id, ['lost']);
       const { error, last_success_at } = await untilHealth(installation, id, () => true);
       expect(error).toEqual({ code: 'timeout', message: '127.0.0.1: no answer within 0.3 s' });
       expect(last_success_at).toBeNull();
     } finally {
-      await proxy.close();
       await server.stop();
     }
   });
@@ -268,18 +272,6 @@ await describeTransfers('transfers and the reach of endpoints', () => {
     stopping.abort();
   });
 });
-
-function through(proxy: TcpProxy, request: Record<string, unknown>): Record<string, unknown> {
-  if ('host' in request) return { ...request, host: proxy.host, port: proxy.port };
-  const url = new URL(String(request.endpoint_url));
-  url.port = String(proxy.port);
-  return { ...request, endpoint_url: url.href.replace(/\/$/, '') };
-}
-
-function addressIn(url: string): { host: string; port: string } {
-  const { hostname: host, port } = new URL(url);
-  return { host, port };
-}
 
 function s3At(endpoint_url: string): Record<string, unknown> {
   return { endpoint_url, force_path_style: true, access_key_id: 'id', secret_access_key: 'secret' };
