@@ -69,11 +69,10 @@ async function probeAll(deps: ProbeDeps, { everyMs, timeLimitMs }: ProbeTimes, s
       if (underway.size >= AT_ONCE) await Promise.race(underway.values());
       if (signal.aborted) break;
       const id = configured.endpoint_id;
-      if (!underway.has(id))
-        underway.set(
-          id,
-          probe(deps, pool, configured, timeLimitMs, signal).finally(() => underway.delete(id)),
-        );
+      if (!underway.has(id)) {
+        const probing = probe(deps, pool, configured, timeLimitMs, signal).finally(() => underway.delete(id));
+        underway.set(id, probing);
+      }
       await sleep(everyMs / endpoints.length, undefined, { signal }).catch(() => undefined);
     }
     if (endpoints.length === 0) await sleep(everyMs, undefined, { signal }).catch(() => undefined);
