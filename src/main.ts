@@ -9,6 +9,7 @@ import { runHousekeeping } from './processes/housekeeping.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/jobs.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProbes } from './processes/probes.ts';
+import { runProjectionTasks } from './processes/projection-tasks.ts';
 import { createReachability } from './processes/reachability.ts';
 import { runDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
@@ -56,6 +57,7 @@ export async function startService(installation: Installation, roles: readonly R
       await rebuildProjection(installation, name, () => undefined);
     }
     for (const projection of Object.values(PROJECTIONS)) consume(projectionConsumer(projection));
+    run(runProjectionTasks(installation, signal));
   }
   if (roles.includes('mover')) {
     const { movers, transferRetryDelays } = installation.config;

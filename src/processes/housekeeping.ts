@@ -6,6 +6,7 @@ import { EXPIRING_SOON_MS } from '../domain/key.ts';
 import { recordsInUse } from '../projections/catalog-queries.ts';
 import { type ConsumerDeps, isCaughtUp } from '../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../projections/read-models.ts';
+import { takeSample } from './operations.ts';
 import { purgeDeliveries } from './webhooks/purge.ts';
 
 const EVERY_MS = 60_000;
@@ -36,6 +37,7 @@ export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSigna
 
 async function sweep(deps: HousekeepingDeps): Promise<void> {
   const { sql, store, vault } = deps;
+  await takeSample(sql);
   await sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
   await sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`;
   await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;

@@ -111,6 +111,13 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/keys': { ...WITH_KEY, 400: ['unknown_field'] },
   'post /v1/keys': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
   'post /v1/keys/{key_id}/revoke': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
+  'get /v1/projections': { ...WITH_KEY, 400: ['unknown_field'] },
+  'get /v1/projections/live': { ...WITH_KEY, 400: ['unknown_field'] },
+  'get /v1/projections/{name}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'post /v1/projections/{name}/rebuild': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
+  'post /v1/projections/{name}/verify': { ...WITH_KEY, ...ONCE, 400: ['unknown_field', 'invalid_parameter'], 404: ['not_found'] },
+  'get /v1/movers': { ...WITH_KEY, 400: ['unknown_field'] },
+  'get /v1/operations/series': { ...WITH_KEY, ...QUERY },
   'get /v1/transfers/live': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'post /v1/transfers/{transfer_id}/abort': {
     ...WITH_KEY,

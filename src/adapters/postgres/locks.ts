@@ -21,6 +21,8 @@ export interface Locks {
   acquire(name: string, signal: AbortSignal): Promise<Held>;
   /** Null where somebody holds it, in this process or another. Rejects where Postgres can't be asked. */
   tryAcquire(name: string): Promise<Held | null>;
+  /** Somebody holds it, in this process or another. */
+  isHeld(name: string): Promise<boolean>;
   /** Gives back every lock, aborts their signals and ends all waiting. */
   close(): Promise<void>;
 }
@@ -114,6 +116,15 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     }
   }
 
+  async function isHeld(name: string): Promise<boolean> {
+    const key = BigInt.asUintN(64, keyOf(name));
+    const held = await sql`
+      select from pg_locks
+       where locktype = 'advisory' and granted and objsubid = 1 and classid = ${key >> 32n}::bigint::oid and objid = ${key & 0xffffffffn}::bigint::oid
+         and database = (select oid from pg_database where datname = current_database())`;
+    return held.length > 0;
+  }
+
   async function close(): Promise<void> {
     clearInterval(heartbeat);
     closing.abort(new Error('the locks were closed'));
@@ -121,7 +132,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     await sql.end({ timeout: 1 });
   }
 
-  return { acquire, tryAcquire, close };
+  return { acquire, tryAcquire, isHeld, close };
 }
 
 /** The first 64 bits of a hash: the same in every process, and apart from other users of advisory locks. */

@@ -36,6 +36,15 @@ describeWithPostgres('locks', () => {
     expect(await other.tryAcquire('a')).not.toBeNull();
   });
 
+  it('tells every process whether somebody holds one', async () => {
+    const [one, other] = [openLocks(), openLocks()];
+    const names = ['held 1', 'held 2', 'held 3', 'held 4'];
+    const held = await Promise.all(names.map((name) => one.acquire(name, never)));
+    for (const name of names) expect([await one.isHeld(name), await other.isHeld(name)]).toEqual([true, true]);
+    await Promise.all(held.map((each) => each.release()));
+    for (const name of names) expect(await other.isHeld(name)).toBe(false);
+  });
+
   it('is not re-entrant', async () => {
     const locks = openLocks();
     const attempts = await Promise.all([locks.tryAcquire('a'), locks.tryAcquire('a'), locks.tryAcquire('a')]);

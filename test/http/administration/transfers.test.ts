@@ -7,40 +7,11 @@ import { runConsumer } from '../../../src/projections/consumer.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { CAUSE } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { follow } from '../../support/server-events.ts';
 import { until } from '../../support/transfers.ts';
 
-interface Event {
-  event: string;
-  data: { transfers: Record<string, unknown>[] };
-}
-
-/** Reads server-sent events over a connection of its own. */
-async function follow(url: string, key: string): Promise<{ events: Event[]; comments: string[]; ended: Promise<void>; leave(): void }> {
-  const leaving = new AbortController();
-  const response = await fetch(url, { headers: { authorization: `Bearer ${key}` }, signal: leaving.signal });
-  expect(response.status).toBe(200);
-  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
-  const events: Event[] = [];
-  const comments: string[] = [];
-  const read = async () => {
-    let text = '';
-    for await (const chunk of (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream() as never)) {
-      const frames = (text + chunk).split('\n\n');
-      text = frames.pop() as string;
-      for (const frame of frames) {
-        const [, event, data] = /^event: (.*)\ndata: (.*)$/.exec(frame) ?? [];
-        if (event && data) events.push({ event, data: JSON.parse(data) });
-        else comments.push(frame);
-      }
-    }
-    expect(text).toBe('');
-  };
-  return {
-    events,
-    comments,
-    ended: read().catch((error: Error) => void (leaving.signal.aborted || Promise.reject(error))),
-    leave: () => leaving.abort(),
-  };
+interface Live {
+  transfers: Record<string, unknown>[];
 }
 
 describeWithPostgres('transfers under administration', () => {
@@ -85,7 +56,7 @@ describeWithPostgres('transfers under administration', () => {
 
   test('are followed: what is open, how it moves, how it ends', async () => {
     const id = await create('moves.bin');
-    const stream = await follow(api.url + live, admin);
+    const stream = await follow<Live>(api.url + live, admin);
     const latest = () =>
       stream.events
         .flatMap(({ data }) => data.transfers)
@@ -106,7 +77,7 @@ describeWithPostgres('transfers under administration', () => {
     expect(latest()).toMatchObject({ error: { code: 'aborted_by_operator' }, seconds_left: null });
     expect(new Set(stream.events.slice(1).map(({ event }) => event))).toEqual(new Set(['changes']));
 
-    const later = await follow(api.url + live, admin);
+    const later = await follow<Live>(api.url + live, admin);
     const [snapshot] = await until('the snapshot', () => (later.events.length > 0 ? later.events : null));
     expect(snapshot?.data.transfers.map((transfer) => transfer.id)).not.toContain(id);
     later.leave();
@@ -116,7 +87,7 @@ describeWithPostgres('transfers under administration', () => {
 
   test('are followed one alone, from before its start until after its end', async () => {
     const [id, another] = [await create('one.bin'), await create('another.bin')];
-    const stream = await follow(`${api.url}${live}?transfer_id=${id}`, admin);
+    const stream = await follow<Live>(`${api.url}${live}?transfer_id=${id}`, admin);
     await until('the snapshot', () => stream.events.length > 0);
     for (const each of [another, id]) await api.ask('DELETE', `/v1/transfers/${each}`, { key: other });
     await until('its end', () => stream.events.at(-1)?.data.transfers[0]?.status === 'cancelled');
@@ -126,7 +97,7 @@ describeWithPostgres('transfers under administration', () => {
     stream.leave();
     await stream.ended;
 
-    const ended = await follow(`${api.url}${live}?transfer_id=${id}`, admin);
+    const ended = await follow<Live>(`${api.url}${live}?transfer_id=${id}`, admin);
     await until('the snapshot', () => ended.events.length > 0);
     expect(ended.events[0]).toMatchObject({ event: 'snapshot', data: { transfers: [{ id, status: 'cancelled' }] } });
     ended.leave();
@@ -138,7 +109,7 @@ describeWithPostgres('transfers under administration', () => {
   });
 
   test('cost one query at a time, however many listen', async () => {
-    const streams = await Promise.all(Array.from({ length: 20 }, () => follow(api.url + live, admin)));
+    const streams = await Promise.all(Array.from({ length: 20 }, () => follow<Live>(api.url + live, admin)));
     await until('all snapshots', () => streams.every(({ events }) => events.length > 0));
     const id = await create('seen-by-all.bin');
     await until('the news', () => streams.every(({ events }) => events.some(({ data }) => data.transfers.some((t) => t.id === id))));
@@ -148,7 +119,7 @@ describeWithPostgres('transfers under administration', () => {
 
   test('are no longer followed when the service stops: the streams end in good order', async () => {
     const server = await api.startServer();
-    const stream = await follow(server.url + live, admin);
+    const stream = await follow<Live>(server.url + live, admin);
     await until('the snapshot', () => stream.events.length > 0);
     await server.app.close();
     await stream.ended;
@@ -159,7 +130,7 @@ describeWithPostgres('transfers under administration', () => {
     expect(await api.ask('POST', live, { key: admin })).toMatchObject({ status: 405 });
     expect(await api.ask('GET', `${live}?x=1`, { key: admin })).toMatchObject({ status: 400, body: { code: 'unknown_field' } });
     const { id, key } = await api.createKey(['admin']);
-    const stream = await follow(api.url + live, key);
+    const stream = await follow<Live>(api.url + live, key);
     await until('a heartbeat', () => stream.comments.length > 0);
     await revokeKey(api.installation.commands, id, CAUSE);
     let ended = false;
