@@ -32,6 +32,8 @@ export interface AttemptDeps {
   /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
   slots: SlotPool;
+  /** A pause, so that what several attempts have to write is written together. */
+  gather(): Promise<void>;
   /** Told of bytes that a destination has acknowledged. */
   moved(bytes: number): void;
 }
@@ -101,6 +103,7 @@ async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
 
   const outcome = await attempt(deps, errand);
   if (outcome === 'lease_lost') return leaveToOthers(deps, claim);
+  await deps.gather();
   const ended = await endAttempt(deps, transferId, claimId, outcome, cause, started);
   // The row may not have heard of the beginning yet.
   await deps.record(started, ended);
@@ -182,7 +185,10 @@ async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand
         slots: deps.slots,
         createHasher: deps.createHasher,
         // Where nothing may be overwritten, only this record tells our own file from that of another.
-        save: (record) => deps.saveRecord({ claim, record, durable: record.committing !== null && !destination.configured.overwrite }),
+        save: async (record) => {
+          if (record.committing) await deps.gather();
+          return deps.saveRecord({ claim, record, durable: record.committing !== null && !destination.configured.overwrite });
+        },
         moved: deps.moved,
         signal,
       });

@@ -25,8 +25,10 @@ const SLOT_BYTES = 8 * 1024 * 1024;
 /** Up to here sending it to another thread costs more than the hash. */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
-/** So long a mover whose slots are mostly taken waits for more of them: what is claimed together costs Postgres and the log once. */
-const GATHER_MS = 15;
+/** So long a busy mover waits for other transfers that have come as far: what is written for many costs as much as for one. */
+const GATHER_MS = 5;
+/** And so long for slots that become free, when most of them are taken. */
+const GATHER_SLOTS_MS = 15;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
 /** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
@@ -77,6 +79,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const listening = await deps.sql.listen(JOBS_CHANNEL, bell.ring, bell.ring);
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
+  let gathering: Promise<void> | null = null;
 
   const attemptDeps: AttemptDeps = {
     ...deps,
@@ -86,6 +89,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     slots,
+    gather,
     moved: deps.metrics.moved,
   };
   deps.metrics.watchConnections(async () => [
@@ -116,10 +120,20 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     return claims.length;
   }
 
-  /** What becomes due or free in a moment is claimed together. */
-  async function gather(): Promise<void> {
-    const until = performance.now() + GATHER_MS;
-    for (let left = GATHER_MS; left > 0 && attempts.size > deps.slots / 2; left = until - performance.now()) await bell.wait(left);
+  const busy = () => attempts.size > Math.max(1, deps.slots / 2);
+
+  /** Resolves at the same time for all that ask within a few milliseconds; at once where little is under way. */
+  function gather(): Promise<void> {
+    if (!busy()) return Promise.resolve();
+    gathering ??= sleep(GATHER_MS).then(() => {
+      gathering = null;
+    });
+    return gathering;
+  }
+
+  async function untilSlotsAreFree(): Promise<void> {
+    const until = performance.now() + GATHER_SLOTS_MS;
+    for (let left = GATHER_SLOTS_MS; left > 0 && busy(); left = until - performance.now()) await bell.wait(left);
   }
 
   /** Runs beside the claims, also through the grace time of a shutdown, until every attempt has ended. */
@@ -168,8 +182,10 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
       return 0;
     });
+    // What becomes due or free in a moment is claimed together.
     if (claimed === 0) await bell.wait(LOOK_MS);
-    await gather();
+    else await sleep(GATHER_MS);
+    await untilSlotsAreFree();
   }
 
   await listening.unlisten().catch(() => undefined);
