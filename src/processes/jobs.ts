@@ -24,6 +24,8 @@ export const dispatchConsumer: Consumer = {
   table: 'work.checkpoints',
   version: 1,
   streams: [STREAMS],
+  // So long a new transfer can wait for a mover.
+  pauseMs: 10,
   apply: (tx, events) => recordInJobs(tx, events, (work) => work(tx)),
 };
 

@@ -18,6 +18,8 @@ import {
 const BATCH = 1_000;
 /** A position that moved with no event of ours is kept this seldom. */
 const EMPTY_MOVES_MS = 1_000;
+/** Events in a batch that tell of a busy moment: one transfer alone brings fewer. */
+const BUSY = 5;
 const RETRY_AFTER_MS = 5_000;
 
 /** Something that follows the log and keeps its work and its checkpoint in one transaction. */
@@ -27,6 +29,8 @@ export interface Consumer {
   version: number;
   /** Starts of the names of the streams that it reads. */
   streams: string[];
+  /** Pause after the batches of a busy moment, in milliseconds: what comes meanwhile makes one batch. None by default. */
+  pauseMs?: number;
   apply(tx: Transaction, events: StoredEvent[]): Promise<void>;
 }
 
@@ -132,7 +136,7 @@ async function consume(
   signal: AbortSignal,
   enough: (position: bigint, caughtUp: boolean) => boolean,
 ): Promise<void> {
-  const { name, table, version, streams } = consumer;
+  const { name, table, version, streams, pauseMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
@@ -148,6 +152,8 @@ async function consume(
       keptAt = Date.now();
     }
     if (enough(batch.position, batch.caughtUp)) return;
+    const busy = batch.caughtUp && batch.events.length >= BUSY;
+    if (pauseMs !== undefined && busy) await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
