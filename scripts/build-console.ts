@@ -27,11 +27,20 @@ export async function buildConsole(): Promise<boolean> {
         assetsInlineLimit: 0,
       },
     });
-    rmSync(BUILT, { recursive: true, force: true });
-    renameSync(fresh, BUILT);
+    replace(fresh);
     return true;
   } finally {
     rmSync(fresh, { recursive: true, force: true });
+  }
+}
+
+/** Another process may do the same at the same moment: one of the two stands then, and both are as good. */
+function replace(fresh: string): void {
+  rmSync(BUILT, { recursive: true, force: true });
+  try {
+    renameSync(fresh, BUILT);
+  } catch (error) {
+    if (!isUpToDate()) throw error;
   }
 }
 

@@ -40,21 +40,39 @@ export async function call<Name extends keyof Operations>(
   name: Name,
   ...[input]: Arguments<Operations[Name]>
 ): Promise<Answer<Operations[Name]>> {
+  const response = await send(name, input);
+  return response.status === 204 ? null : response.json();
+}
+
+/** Gives the lines of an answer, each a JSON document, as they come. Throws as `call`. */
+export async function* lines<Line>(name: keyof Operations, input: AnyInput): AsyncGenerator<Line> {
+  const response = await send(name, input);
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const decoder = new TextDecoder();
+  for (let text = ''; ; ) {
+    const { done, value } = await reader.read().catch(refuseNetwork);
+    if (done) return;
+    const complete = (text + decoder.decode(value, { stream: true })).split('\n');
+    text = complete.pop() ?? '';
+    for (const line of complete) yield JSON.parse(line);
+  }
+}
+
+async function send(name: string, { path, query, body, signal }: AnyInput = {}): Promise<Response> {
   const [method = '', template = ''] = name.split(' ');
-  const { path, query, body, signal } = (input ?? {}) as AnyInput;
   const response = await fetch(urlOf(template, { path, query }), {
     method,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     ...(signal && { signal }),
-  }).catch((error: Error) => {
-    if (error.name === 'AbortError') throw error;
-    throw new RequestFailed(unreachable());
-  });
-  const answer = response.status === 204 ? null : await response.json().catch(() => null);
-  if (response.ok) return answer;
-  const problem: Problem = answer ?? { ...unreachable(), status: response.status };
+  }).catch(refuseNetwork);
+  if (response.ok) return response;
+  const problem: Problem = await response.json().catch(() => ({ ...unreachable(), status: response.status }));
   if (problem.code === 'session_ended' || problem.code === 'api_key_missing') onSessionEnded();
   throw new RequestFailed(problem);
+}
+
+function refuseNetwork(error: Error): never {
+  throw error.name === 'AbortError' ? error : new RequestFailed(unreachable());
 }
 
 /** The address of an operation, its parameters filled in. */

@@ -1,11 +1,13 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { Dialog } from './dialog.tsx';
+import { DialogButton } from './dialog-button.tsx';
 import { Form } from './form.tsx';
 
 interface ConfirmButtonProps {
   /** What the button says, and the one that confirms. */
   label: string;
+  /** Completes the button's name for screen readers where the page has several: `Revoke` of `nightly job`. */
+  of?: string;
+  kind?: 'danger' | undefined;
   /** The question. */
   title: string;
   /** What follows from it. */
@@ -13,30 +15,29 @@ interface ConfirmButtonProps {
   onConfirm: () => Promise<unknown>;
 }
 
-/** A button for what can't be undone: it asks first, and says in its dialog why it could not be done. */
-export function ConfirmButton({ label, title, children, onConfirm }: ConfirmButtonProps) {
-  const [open, setOpen] = useState(false);
-  const close = () => setOpen(false);
-  return (
+/** A button that asks first, as for what can't be undone, and says in its dialog why it could not be done. */
+export function ConfirmButton({ label, of, kind = 'danger', title, children, onConfirm }: ConfirmButtonProps) {
+  const name = (
     <>
-      <button type="button" class="danger" onClick={() => setOpen(true)}>
-        {label}
-      </button>
-      {open && (
-        <Dialog title={title} onClose={close}>
-          <Form
-            submit={label}
-            onSubmit={() => onConfirm().then(close)}
-            beside={
-              <button type="button" onClick={close}>
-                Keep
-              </button>
-            }
-          >
-            {() => <div class="prose">{children}</div>}
-          </Form>
-        </Dialog>
-      )}
+      {label}
+      {of && <span class="visually-hidden"> {of}</span>}
     </>
+  );
+  return (
+    <DialogButton label={name} kind={kind} title={title}>
+      {(close) => (
+        <Form
+          submit={label}
+          onSubmit={() => onConfirm().then(close)}
+          beside={
+            <button type="button" onClick={close}>
+              Keep
+            </button>
+          }
+        >
+          {() => <div class="prose">{children}</div>}
+        </Form>
+      )}
+    </DialogButton>
   );
 }

@@ -6,9 +6,9 @@ import { ProblemNotice } from './problem.tsx';
 interface FormProps {
   /** What the button says. */
   submit: string;
-  /** Sends it. A RequestFailed is shown: at the fields that it names, else above the button. */
-  onSubmit: () => Promise<unknown>;
-  /** Beside the button, such as one that cancels. */
+  /** Sends it. A RequestFailed is shown: at the fields that it names, else above the button. `pressed` is the value of the button. */
+  onSubmit: (pressed: string) => Promise<unknown>;
+  /** Beside the button, such as one that cancels, or one of the type `submit` with a value. */
   beside?: ComponentChildren;
   /** Names of the request's fields that stand in this form. */
   fields?: readonly string[];
@@ -28,13 +28,13 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
     if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid]')?.focus();
   }, [failure]);
 
-  async function send(event: Event): Promise<void> {
+  async function send(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     if (busy) return;
     setBusy(true);
     setFailure(null);
     try {
-      await onSubmit();
+      await onSubmit((event.submitter as HTMLButtonElement | null)?.value ?? '');
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       setFailure(error);

@@ -43,7 +43,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <a class="skip-link" href="#main">
         Skip to content
       </a>
-      <div class="sidebar" data-open={open}>
+      <header class="sidebar" data-open={open}>
         <div class="brand">
           <a href="/console/transfers">
             <Icon name="brand" /> Waybill
@@ -78,7 +78,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           </nav>
           <SessionBox />
         </div>
-      </div>
+      </header>
       {/* Another account is another world: pages begin anew. */}
       <main id="main" key={session.account} tabIndex={-1}>
         {children}

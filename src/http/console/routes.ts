@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
@@ -28,7 +28,7 @@ export const consoleRoutes: FastifyPluginAsync = async (app) => {
 
   app.get<{ Params: { file: string } }>('/console/assets/:file', { schema: { hide: true } }, async (request, reply) => {
     const { file } = request.params;
-    if (!existsSync(join(BUILT, 'assets', file))) throw new DomainError('not_found', 'There is nothing at this path');
+    if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file))) throw new DomainError('not_found', 'There is nothing at this path');
     return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
   });
 

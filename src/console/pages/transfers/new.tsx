@@ -43,13 +43,12 @@ export function NewTransferPage() {
 
 function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template: TransferDetail | null }) {
   const { route } = useLocation();
-  const begin = (uri: string | undefined): Place => {
+  const begin = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
     if (uri !== undefined) return placeOf(uri, endpoints);
-    const [first] = endpoints;
-    return first ? { endpoint: first, path: '/' } : { endpoint: null, path: '' };
+    return endpoint ? { endpoint, path: '/' } : { endpoint: null, path: '' };
   };
-  const [source, setSource] = useState(() => begin(template?.source));
-  const [destination, setDestination] = useState(() => begin(template?.destination));
+  const [source, setSource] = useState(() => begin(template?.source, endpoints[0]));
+  const [destination, setDestination] = useState(() => begin(template?.destination, endpoints[1] ?? endpoints[0]));
   const [priority, setPriority] = useState<(typeof PRIORITIES)[number]>(template?.priority ?? 'normal');
   const [notify, setNotify] = useState(false);
   const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));

@@ -31,8 +31,11 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
             <p class="muted">
               <code>{event.type}</code> by <code>{event.actor}</code>
             </p>
-            <a href={`/console/transfers/${transferId}?as_of=${event.revision}`}>
-              State at this point<span class="visually-hidden">: after event {event.revision}</span>
+            <a
+              href={`/console/transfers/${transferId}?as_of=${event.revision}`}
+              aria-label={`State at this point: after event ${event.revision}`}
+            >
+              State at this point
             </a>
           </li>
         ))}

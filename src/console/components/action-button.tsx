@@ -1,0 +1,46 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { RequestFailed } from '../api/client.ts';
+import { Dialog } from './dialog.tsx';
+import { ProblemNotice } from './problem.tsx';
+
+interface ActionButtonProps {
+  children: ComponentChildren;
+  disabled?: boolean;
+  onAction: () => Promise<unknown>;
+}
+
+/** A button that does something at once, and says in a dialog why it could not be done. */
+export function ActionButton({ children, disabled = false, onAction }: ActionButtonProps) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<RequestFailed | null>(null);
+
+  async function act(): Promise<void> {
+    if (busy) return;
+    setBusy(true);
+    try {
+      await onAction();
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <>
+      <button type="button" disabled={disabled} aria-busy={busy} onClick={() => void act()}>
+        {children}
+      </button>
+      {failure && (
+        <Dialog title="It was not done" onClose={() => setFailure(null)}>
+          <ProblemNotice error={failure} />
+          <button type="button" onClick={() => setFailure(null)}>
+            Close
+          </button>
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,35 @@
+import type { ComponentChildren } from 'preact';
+import { CopyButton } from './copy-button.tsx';
+import { Field } from './field.tsx';
+
+interface ShownOnceProps {
+  label: string;
+  secret: string;
+  /** What can be done where it is lost. */
+  children: ComponentChildren;
+  onClose: () => void;
+}
+
+/** A secret that nobody can look at again, for its owner to copy. */
+export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) {
+  return (
+    <div class="shown-once">
+      <p class="notice warning" role="status">
+        <span>
+          <strong>Copy it now: it is shown this once.</strong> {children}
+        </span>
+      </p>
+      <div class="secret">
+        <Field label={label}>
+          <input class="mono" readOnly value={secret} onFocus={({ currentTarget }) => currentTarget.select()} />
+        </Field>
+        <CopyButton text={secret} what={label} />
+      </div>
+      <div class="actions">
+        <button type="button" class="primary" onClick={onClose}>
+          Done
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,299 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { newApiKey } from '../../src/commands/api-key.ts';
+import { createKey, revokeKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/commands/requests.ts';
+import { type Chromium, startChromium } from '../support/chromium.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+  startConsole,
+  type TestConsole,
+} from '../support/console.ts';
+import { type ConsolePage, openPage, signIn } from '../support/console-pages.ts';
+import { CAUSE, configureSftp, submit, untilStatus } from '../support/installation.ts';
+import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+
+// A browser, a service and two servers share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const MiB = 1 << 20;
+const noServer = await whyNoSftpServer();
+
+await describeConsole('the Admin Console', () => {
+  let chromium: Chromium;
+  let console: TestConsole;
+  let open: ConsolePage[] = [];
+
+  beforeAll(async () => {
+    [chromium, console] = await Promise.all([startChromium(), startConsole()]);
+  });
+  afterEach(async () => {
+    const complaints = open.flatMap((page) => page.complaints);
+    await Promise.all(open.map((page) => page.close()));
+    open = [];
+    expect(complaints).toEqual([]);
+  });
+  afterAll(async () => {
+    await chromium?.close();
+    await console?.close();
+  });
+
+  async function visit(path: string, options: Parameters<typeof openPage>[3] = {}): Promise<ConsolePage> {
+    const visited = await openPage(chromium.browser, console, path, options);
+    open.push(visited);
+    return visited;
+  }
+
+  async function visitSignedIn(path: string, options: Parameters<typeof openPage>[3] = {}): Promise<Page> {
+    const { page } = await visit(path, options);
+    await signIn(page, console.key);
+    await eventually(() => page.url()).toBe(console.url + path);
+    return page;
+  }
+
+  const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
+
+  describe('sign-in', () => {
+    test('asks for a key, says what is wrong with one, and goes where one wanted to', async () => {
+      const { page, complaints } = await visit('/console/transfers?status=failed');
+      expect(await heading(page)).toBe('Sign in');
+      await page.getByLabel('API key').fill(newApiKey());
+      await page.keyboard.press('Enter');
+      expect(await page.getByRole('alert').innerText()).toContain('This API key is not known here');
+      // The browser itself reports that answer.
+      expect(complaints.splice(0)).toEqual([expect.stringContaining('401')]);
+      await signIn(page, console.key);
+      expect(await heading(page)).toBe('Transfers');
+      expect(page.url()).toBe(`${console.url}/console/transfers?status=failed`);
+      expect(await page.title()).toBe('Transfers · Waybill');
+    });
+
+    test('leads nowhere but into the console', async () => {
+      const { page } = await visit('/console/sign-in?return=//evil.example/console/');
+      await signIn(page, console.key);
+      expect(page.url()).toBe(`${console.url}/console/transfers`);
+    });
+
+    test('ends with signing out', async () => {
+      const page = await visitSignedIn('/console/transfers');
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await eventually(() => heading(page)).toBe('Sign in');
+      await page.goto('/console/transfers');
+      expect(await heading(page)).toBe('Sign in');
+    });
+
+    test('is asked for again where the session has ended, and goes back', async () => {
+      const request = keyRequest.parse({ name: 'brief', scopes: ['admin'], account: 'acc_default', expires_in: '1h' });
+      const { id, key } = await createKey(console.installation.commands, request, CAUSE, { allowNever: false });
+      const { page, complaints } = await visit('/console/transfers?status=failed');
+      await signIn(page, key);
+      await revokeKey(console.installation.commands, id, CAUSE);
+      await page.getByLabel('State').selectOption('Queued');
+      await eventually(() => heading(page)).toBe('Sign in');
+      await signIn(page, console.key);
+      expect(page.url()).toBe(`${console.url}/console/transfers?status=queued`);
+      expect(complaints.splice(0).filter((text) => !text.includes('401'))).toEqual([]);
+    });
+  });
+
+  test('is served under a policy that lets nothing foreign run', async () => {
+    const answer = await fetch(`${console.url}/console/transfers`);
+    expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+    expect(answer.headers.get('content-security-policy')).toContain("trusted-types 'none'");
+    expect(answer.headers.get('cache-control')).toBe('no-cache');
+    const [, script = ''] = /src="([^"]+)"/.exec(await answer.text()) ?? [];
+    expect((await fetch(console.url + script)).headers.get('cache-control')).toMatch(/max-age=31536000, immutable/);
+    expect((await fetch(`${console.url}/console/assets/..%2findex.html`)).status).toBe(404);
+    expect((await fetch(console.url, { redirect: 'manual' })).headers.get('location')).toBe('/console');
+  });
+
+  test('tells what to do first where there is nothing yet', async () => {
+    const page = await visitSignedIn('/console/transfers');
+    await page.getByRole('heading', { name: 'Nothing has been transferred yet' }).waitFor();
+    expect(await page.getByRole('link', { name: 'documentation' }).getAttribute('href')).toBe('/docs');
+    await expectAccessible(page);
+  });
+
+  test('says what the service finds wrong, at the field', async () => {
+    const page = await visitSignedIn('/console/transfers/new');
+    await page.getByRole('group', { name: 'Source' }).getByLabel('URI').fill('ftp://nowhere/file');
+    await page.getByRole('group', { name: 'Destination' }).getByLabel('URI').fill('sftp://nowhere/');
+    await page.getByRole('button', { name: 'Create transfer' }).click();
+    const field = page.getByRole('group', { name: 'Source' }).getByLabel('URI');
+    await eventually(() => field.getAttribute('aria-invalid')).toBe('true');
+    expect(await page.locator(`#${await field.getAttribute('aria-describedby')}`).innerText()).toContain('sftp');
+    open[0]?.complaints.splice(0);
+    await expectAccessible(page);
+  });
+
+  describe.skipIf(noServer !== null)(`with SFTP servers${noServer ? ` (skipped: ${noServer})` : ''}`, () => {
+    let alpha: SftpServer;
+    let beta: SftpServer;
+    let slow: TcpProxy;
+
+    beforeAll(async () => {
+      [alpha, beta] = await Promise.all([startSftpServer(), startSftpServer()]);
+      slow = await startTcpProxy(alpha);
+      await configureSftp(console.installation, 'alpha', alpha);
+      await configureSftp(console.installation, 'beta', beta);
+      await configureSftp(console.installation, 'slow', { ...alpha, port: slow.port });
+    });
+    afterAll(async () => {
+      await Promise.all([slow?.close(), alpha?.stop(), beta?.stop()]);
+    });
+
+    test('a file is looked for, moved, watched and traced back', async () => {
+      const content = randomBytes(MiB);
+      mkdirSync(join(alpha.root, 'out box'));
+      writeFileSync(join(alpha.root, 'out box', 'report 100 %.csv'), content);
+      mkdirSync(join(beta.root, 'inbox'));
+      const page = await visitSignedIn('/console/transfers');
+      await page.getByRole('link', { name: 'New transfer' }).click();
+
+      const source = page.getByRole('group', { name: 'Source' });
+      await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+      await source.getByRole('button', { name: 'Browse alpha' }).click();
+      await page.getByRole('button', { name: 'out box/' }).click();
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'report 100 %.csv' }).click();
+      expect(await source.getByLabel('Path').inputValue()).toBe('/out box/report 100 %.csv');
+
+      const destination = page.getByRole('group', { name: 'Destination' });
+      await destination.getByLabel('Endpoint').selectOption('beta (sftp)');
+      await destination.getByRole('button', { name: 'Browse beta' }).click();
+      await page.getByRole('button', { name: 'inbox/' }).click();
+      await page.getByRole('button', { name: 'Use this folder' }).click();
+      await page.getByRole('button', { name: 'Add metadata' }).click();
+      await page.getByLabel('Name 1').fill('order');
+      await page.getByLabel('Value 1').fill('4711');
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'Create transfer' }).click();
+
+      await eventually(() => heading(page)).toBe('report 100 %.csv');
+      await page.locator('.subtitle').getByText('Completed').waitFor();
+      expect(readFileSync(join(beta.root, 'inbox', 'report 100 %.csv')).equals(content)).toBe(true);
+      await eventually(() => page.locator('.timeline strong').allInnerTexts()).toEqual(['Created', 'Queued', 'Started', 'Completed']);
+      expect(await page.locator('.timeline').innerText()).toContain(`console:${console.keyId}`);
+      expect(await page.getByText('4711').count()).toBe(1);
+
+      await page.getByRole('link', { name: 'State at this point: after event 1' }).click();
+      const then = page.locator('#as-it-was');
+      await then.getByText('Queued').waitFor();
+      expect(await then.innerText()).toContain('0 bytes (0 %)');
+      expect(page.url()).toMatch(/\?as_of=1$/);
+      await expectAccessible(page);
+      await page.getByRole('link', { name: 'Back to now' }).click();
+      await page.getByRole('heading', { name: 'Now' }).waitFor();
+
+      await page.getByRole('link', { name: 'Create again' }).click();
+      await eventually(() => source.getByLabel('Path').inputValue()).toBe('/out box/report 100 %.csv');
+      await page.getByRole('button', { name: 'Create transfer' }).click();
+      await page.locator('.subtitle').getByText('Completed').waitFor();
+    });
+
+    test('what moves is seen moving, in the list and on its page, until it is aborted', async () => {
+      writeFileSync(join(alpha.root, 'big.bin'), '');
+      truncateSync(join(alpha.root, 'big.bin'), 512 * MiB);
+      slow.throttle(16 * MiB);
+      const list = await visitSignedIn('/console/transfers');
+      const id = await submit(console.installation, 'sftp://slow/big.bin', 'sftp://beta/big.bin');
+      const row = list.getByRole('row').filter({ hasText: 'big.bin' });
+      await eventually(() => row.getByRole('progressbar').getAttribute('value').then(Number)).toBeGreaterThan(0);
+      await eventually(() => row.innerText()).toMatch(/bit\/s/);
+      await expectAccessible(list);
+
+      const page = await visitSignedIn(`/console/transfers/${id}`);
+      await eventually(() => page.getByText(/Now .*bit\/s, at most/).count()).toBe(1);
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'Abort' }).click();
+      await expectAccessible(page);
+      await page.getByRole('dialog').getByRole('button', { name: 'Abort' }).click();
+      await page.locator('.subtitle').getByText('Failed').waitFor();
+      await page.getByText('aborted_by_operator').waitFor();
+      await eventually(() => row.innerText()).toContain('Failed');
+      await eventually(() => existsSync(join(beta.root, 'big.bin'))).toBe(false);
+    });
+
+    test('what went wrong is told, with what to do about it', async () => {
+      const id = await submit(console.installation, 'sftp://alpha/nothing-there', 'sftp://beta/');
+      await untilStatus(console.installation, id, 'failed');
+      const page = await visitSignedIn(`/console/transfers/${id}`);
+      await page.getByRole('heading', { name: 'It failed' }).waitFor();
+      expect(await page.locator('.notice').innerText()).toContain('source_not_found');
+      await expectAccessible(page);
+    });
+
+    test('a script in a file name is a name', async () => {
+      const name = '<img src=x onerror=alert(1)>.txt';
+      writeFileSync(join(alpha.root, name), 'x');
+      const uri = `sftp://alpha/${encodeURIComponent(name)}`;
+      const id = await submit(console.installation, uri, 'sftp://beta/', { metadata: { '<b>': '<script>alert(2)</script>' } });
+      await untilStatus(console.installation, id, 'completed');
+      const page = await visitSignedIn(`/console/transfers/${id}`);
+      await eventually(() => heading(page)).toBe(name);
+      expect(await page.getByText('<script>alert(2)</script>').count()).toBe(1);
+      await page.goto('/console/transfers');
+      await page.getByRole('link', { name }).waitFor();
+    });
+
+    test('all of it can be done with the keyboard alone', async () => {
+      writeFileSync(join(alpha.root, 'by-keyboard.txt'), 'typed');
+      const { page } = await visit('/console/transfers/new');
+      const type = (text: string) => page.keyboard.type(text);
+      const press = async (...keys: string[]) => {
+        for (const key of keys) await page.keyboard.press(key);
+      };
+      /** Goes on with Tab until the control with this name has the focus. */
+      const tabTo = async (control: ReturnType<Page['getByRole']>) => {
+        for (let presses = 0; presses < 60; presses++) {
+          if ((await control.and(page.locator(':focus')).count()) === 1) return;
+          await press('Tab');
+        }
+        throw new Error(`the keyboard does not reach ${control}`);
+      };
+
+      await tabTo(page.getByLabel('API key'));
+      await type(console.key);
+      await press('Enter');
+      await page.getByRole('heading', { name: 'New transfer' }).waitFor();
+      const source = page.getByRole('group', { name: 'Source' });
+      await tabTo(source.getByLabel('Path'));
+      await press('Tab', 'Enter');
+      await tabTo(page.getByRole('button', { name: 'by-keyboard.txt' }));
+      await press('Enter');
+      await eventually(() => source.getByLabel('Path').inputValue()).toBe('/by-keyboard.txt');
+      const destination = page.getByRole('group', { name: 'Destination' });
+      await tabTo(destination.getByLabel('Path'));
+      await type('typed/');
+      await press('Enter');
+      await eventually(() => heading(page)).toBe('by-keyboard.txt');
+      await page.locator('.subtitle').getByText('Completed').waitFor();
+      expect(readFileSync(join(beta.root, 'typed', 'by-keyboard.txt'), 'utf8')).toBe('typed');
+    });
+
+    test.each([
+      ['light', 1280],
+      ['dark', 1280],
+      ['light', 320],
+      ['dark', 320],
+    ] as const)('every page of transfers is accessible in %s at %i pixels, and fits', async (colorScheme, width) => {
+      const id = await submit(console.installation, 'sftp://alpha/a-name-that-is-as-long-as-names-are'.padEnd(200, 'x'), 'sftp://beta/');
+      await untilStatus(console.installation, id, 'failed');
+      const page = await visitSignedIn('/console/transfers', { colorScheme, viewport: { width, height: 800 } });
+      for (const path of ['/console/transfers', '/console/transfers/new', `/console/transfers/${id}?as_of=0`, '/console/nowhere']) {
+        await page.goto(path);
+        await page.locator('h1').waitFor();
+        await eventually(() => page.locator('[aria-busy=true]').count()).toBe(0);
+        await expectAccessible(page);
+        await expectNoSidewaysScroll(page);
+      }
+    });
+  });
+});

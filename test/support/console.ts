@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { buildConsole } from '../../scripts/build-console.ts';
+import { createKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/commands/requests.ts';
+import { ROLES, type Service, startService } from '../../src/main.ts';
+import { whyNoChromium } from './chromium.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from './installation.ts';
+import { describeWithPostgres } from './postgres.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export interface TestConsole {
+  installation: TestInstallation;
+  service: Service;
+  /** Base URL of the service, without `/console`. */
+  url: string;
+  /** A key of the scope `admin`. */
+  key: string;
+  keyId: string;
+  close(): Promise<void>;
+}
+
+/** `describe` for tests of the Admin Console in a real browser: skipped, with the reason in their name, where none can run. */
+export async function describeConsole(name: string, tests: () => void): Promise<void> {
+  const reason = await whyNoChromium();
+  if (reason === null) describeWithPostgres(name, tests);
+  else describe.skip(`${name} (skipped, no Chromium: ${reason})`, tests);
+}
+
+/** A whole service with an installation of its own, and the console as its sources are now. */
+export async function startConsole(settings: Record<string, string> = {}): Promise<TestConsole> {
+  await buildConsole();
+  const installation = await openTestInstallation(settings);
+  const service = await startService(installation, ROLES);
+  const request = keyRequest.parse({ name: 'Test administrator', scopes: ['admin'], account: 'acc_default', expires_in: '1h' });
+  const { id, key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
+  return {
+    installation,
+    service,
+    url: service.url as string,
+    key,
+    keyId: id,
+    async close() {
+      await service.stop();
+      await installation.close();
+    },
+  };
+}
+
+/** `expect` for what takes a moment to come about, however busy the machine is. */
+export const eventually = <T>(read: () => T | Promise<T>) => expect.poll(read, { timeout: 30_000 });
+
+/** Fails where axe finds anything against WCAG 2.2 AA, or against good practice, on the page as it is. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
+  expect(violations.map(({ id, help, nodes }) => ({ id, help, at: nodes.map(({ target }) => target.join(' ')) }))).toEqual([]);
+}
+
+/** Fails where something stands beyond the window's edge. */
+export async function expectNoSidewaysScroll(page: Page): Promise<void> {
+  const beyond = `[...document.querySelectorAll('body *')]
+    .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth && !element.closest('.visually-hidden'))
+    .map((element) => element.outerHTML.slice(0, 120))`;
+  expect(await page.evaluate(beyond)).toEqual([]);
+}
