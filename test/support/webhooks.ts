@@ -8,7 +8,6 @@ import type { WebhookEventType } from '../../src/domain/webhook.ts';
 import type { Installation } from '../../src/installation.ts';
 import { createOutboxConsumer } from '../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle } from '../../src/projections/consumer.ts';
-import { CAUSE } from './installation.ts';
 import { TRANSFER_EVENTS, transferCreated } from './samples.ts';
 
 /** Registers a webhook and gives its id. */
@@ -19,7 +18,7 @@ export async function addWebhook(
   { accountId = 'acc_default', secret = 'a secret of ours' }: { accountId?: string; secret?: string } = {},
 ): Promise<string> {
   const request = webhookRequest.parse({ url, events, secret });
-  const { webhook } = await registerWebhook(installation.commands, accountId, request, { ...CAUSE, accountId });
+  const { webhook } = await registerWebhook(installation.commands, accountId, request, { actor: 'test', accountId, correlationId: 'test' });
   return webhook.webhook_id;
 }
 

@@ -47,29 +47,33 @@ export async function claimDeliveries(sql: Sql, { total, each, places }: Room, c
         from waiting w where w.webhook_id is not null
     ),
     room as (
-      select w.webhook_id, w.state, coalesce(p.places, ${each}) as places
+      select w.webhook_id, coalesce(p.places, ${each}) as places
         from waiting join work.outbox_webhooks w using (webhook_id)
         left join unnest(${[...places.keys()]}::text[], ${[...places.values()]}::integer[]) as p(webhook_id, places) using (webhook_id)
        where w.live
     ),
     due as materialized (
-      select d.id, room.state, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
+      select d.ctid, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
         from room cross join lateral (
-          select id, due_at, event_id from work.deliveries d
+          select ctid, due_at, event_id from work.deliveries d
            where d.webhook_id = room.webhook_id and d.status = 'pending' and d.due_at <= ${now}
              and (d.lease_until is null or d.lease_until < ${now})
              and not exists (
                select from work.deliveries older
                 where older.webhook_id = d.webhook_id and older.transfer_id = d.transfer_id and older.event_id < d.event_id
-                  and older.status = 'pending' and older.tries = 0)
+                  and older.status = 'pending' and older.tries = 0
+                -- a look at the index for each row: the planner must not join all that waits with itself
+                offset 0)
            order by d.due_at, d.event_id limit room.places for update skip locked) d
        order by turn limit ${total}
     )
     update work.deliveries d set claim_id = ${newId('clm')}, lease_until = ${now} + ${LEASE}::interval
-      from due where d.id = due.id
+      from work.outbox_webhooks w
+     -- they are locked, so that is where they are
+     where d.ctid = any(array(select ctid from due)) and w.webhook_id = d.webhook_id
     returning d.id, d.claim_id, d.webhook_id, d.event_id, d.body, d.tries, ${now} as now,
-      due.state ->> 'url' as url, due.state ->> 'secret_record' as secret_record,
-      due.state #>> '{previous,secret_record}' as previous_secret_record, due.state #>> '{previous,until}' as previous_until`;
+      w.state ->> 'url' as url, w.state ->> 'secret_record' as secret_record,
+      w.state #>> '{previous,secret_record}' as previous_secret_record, w.state #>> '{previous,until}' as previous_until`;
   return { claims: rows.toSorted((a, b) => (a.event_id < b.event_id ? -1 : 1)), now: rows[0]?.now ?? '' };
 }
 
@@ -87,7 +91,7 @@ export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promi
   const outcomes = attempts.map(({ outcome }) => outcome);
   await sql`
     with ended as (
-      select * from unnest(
+      select e.*, (select ctid from work.deliveries where id = e.id and claim_id = e.claim_id) as place from unnest(
         ${attempts.map(({ claim }) => claim.id)}::text[],
         ${attempts.map(({ claim }) => claim.claim_id)}::text[],
         ${attempts.map(({ at }) => at)}::timestamptz[],
@@ -110,7 +114,8 @@ export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promi
         last_error = e.error,
         claim_id = null,
         lease_until = null
-      from ended e where d.id = e.id and d.claim_id = e.claim_id
+      -- whoever moves it from there meanwhile, has taken the claim away
+      from ended e where d.ctid = e.place and d.claim_id = e.claim_id
       returning d.id, d.attempts, e.at, e.duration_ms, e.status_code, e.error, e.response_body
     )
     insert into work.delivery_attempts (delivery_id, number, at, duration_ms, status_code, error, response_body)

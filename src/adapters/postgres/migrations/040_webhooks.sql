@@ -1,6 +1,6 @@
 -- The webhooks as the outbox knows them, folded from their streams up to its own place in the log.
 create table work.outbox_webhooks (
-  webhook_id text primary key,
+  webhook_id text collate "C" primary key,
   account_id text not null,
   -- active and enabled
   live boolean not null,
@@ -38,7 +38,7 @@ create table work.deliveries (
 -- in exactly the order of claims
 create index deliveries_pending on work.deliveries (webhook_id, due_at, event_id) where status = 'pending';
 -- what holds back the younger events of its transfer
-create index deliveries_untried on work.deliveries (webhook_id, transfer_id, event_id)
+create index deliveries_untried on work.deliveries (transfer_id, webhook_id, event_id)
   where status = 'pending' and tries = 0 and transfer_id is not null;
 create index deliveries_listed on work.deliveries (webhook_id, id);
 create index deliveries_failed on work.deliveries (id) where status = 'failed';
@@ -65,7 +65,7 @@ create table work.event_times (
 -- Replays under way.
 create table work.webhook_replays (
   id bigint generated always as identity primary key,
-  webhook_id text not null,
+  webhook_id text collate "C" not null,
   -- how far it has come, inclusive, and where it ends
   position bigint not null,
   until_position bigint not null,
