@@ -8,6 +8,7 @@ import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { type ProbeTimes, runProbes } from '../../src/processes/probes.ts';
 import { createReachability, type EndpointHealth, endpointHealth, LOST_AFTER } from '../../src/processes/reachability.ts';
+import { payloadSchema } from '../../src/processes/webhooks/payloads.ts';
 import { startBehindProxy } from '../support/behind-proxy.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../support/endpoints.ts';
 import {
@@ -20,11 +21,13 @@ import {
   untilStatus,
 } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { MOVING, type RunningRoles, startRoles } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startSshSignInServer } from '../support/ssh-sign-in-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, until } from '../support/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
+import { addWebhook } from '../support/webhooks.ts';
 
 const OFTEN: ProbeTimes = { everyMs: 50, timeLimitMs: 15_000 };
 /** The first probe, and no other while a test runs. */
@@ -186,14 +189,17 @@ await describeTransfers('transfers and the reach of endpoints', () => {
   let installation: TestInstallation;
   let server: SftpServer;
   let proxy: TcpProxy;
+  let receiver: WebhookReceiver;
   let id: string;
   let moving: RunningRoles;
   let monitor: RunningRoles;
 
   beforeAll(async () => {
-    [installation, server] = await Promise.all([openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: '20ms' }), startSftpServer()]);
+    const settings = { WAYBILL_TRANSFER_RETRY_DELAYS: '20ms', WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.1/32' };
+    [installation, server, receiver] = await Promise.all([openTestInstallation(settings), startSftpServer(), startWebhookReceiver()]);
     proxy = await startTcpProxy(server);
-    moving = await startRoles(installation);
+    moving = await startRoles(installation, [...MOVING, 'webhooks']);
+    await addWebhook(installation, receiver.url, ['endpoint.connectivity_lost']);
     await configureSftp(installation, 'near', server);
     id = await configureSftp(installation, 'far', server, { port: proxy.port });
     writeFileSync(join(server.root, 'file'), 'file');
@@ -204,7 +210,7 @@ await describeTransfers('transfers and the reach of endpoints', () => {
     await monitor?.stop();
     await moving?.stop();
     await installation?.close();
-    await Promise.all([proxy?.close(), server?.stop()]);
+    await Promise.all([proxy?.close(), server?.stop(), receiver?.close()]);
   });
 
   let files = 0;
@@ -238,6 +244,13 @@ await describeTransfers('transfers and the reach of endpoints', () => {
     expect(await connectivityOf(installation, id)).toEqual(['lost']);
     const { error } = await untilHealth(installation, id, () => true);
     expect(error?.code).toBe('connection_failed');
+  });
+
+  test('a webhook is told of it', async () => {
+    const { body } = await until('the webhook is told', () => receiver.received[0]);
+    const told = payloadSchema('endpoint.connectivity_lost').parse(JSON.parse(body));
+    const lost = (await eventsOf(installation, id)).at(-1);
+    expect(told).toMatchObject({ type: 'endpoint.connectivity_lost', data: lost?.data });
   });
 
   test('two successes end it', async () => {
