@@ -91,6 +91,7 @@ function summary(url: string, keys: { api: string; console: string }, folder: st
   return `
 Base URL     ${url}/v1
 Docs         ${url}/docs
+Console      ${url}/console
 API key      ${keys.api}
 Console key  ${keys.console}
 Demo files   ${join(folder, 'hospital')}

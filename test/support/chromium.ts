@@ -50,5 +50,8 @@ async function provide(): Promise<{ program: DebianPrograms; fonts: DebianProgra
 
 /** The same letters on every machine. */
 function fontsIn(folder: string, home: string): string {
-  return `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}</dir><cachedir>${home}/cache</cachedir></fontconfig>`;
+  const prefer = (generic: string, family: string) =>
+    `<alias binding="same"><family>${generic}</family><prefer><family>${family}</family></prefer></alias>`;
+  return `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}</dir><cachedir>${home}/cache</cachedir>
+    ${['system-ui', 'sans-serif'].map((generic) => prefer(generic, 'DejaVu Sans')).join('')}${prefer('monospace', 'DejaVu Sans Mono')}</fontconfig>`;
 }

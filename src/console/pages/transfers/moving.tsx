@@ -10,7 +10,7 @@ const KEPT = 600;
 /** How a transfer moves at this moment. */
 export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<LiveTransfer, 'seconds_left'>> }) {
   const { progress_pct, transferred_bytes, size_bytes, speed_bps, seconds_left } = transfer;
-  const speeds = useSpeeds(transferred_bytes);
+  const speeds = useSpeeds(transferred_bytes, speed_bps);
   return (
     <section class="card" aria-label="Progress">
       <Progress percent={progress_pct} label="Progress" />
@@ -23,12 +23,12 @@ export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<L
   );
 }
 
-/** Bits per second between one count of bytes and the next. */
-function useSpeeds(transferred: number): Point[] {
-  const [{ speeds }, setSeen] = useState<{ last: Point; speeds: Point[] }>(() => ({
-    last: { at: performance.now(), value: transferred },
-    speeds: [],
-  }));
+/** Bits per second between one count of bytes and the next, beginning with the average so far. */
+function useSpeeds(transferred: number, average: number | null): Point[] {
+  const [{ speeds }, setSeen] = useState<{ last: Point; speeds: Point[] }>(() => {
+    const at = performance.now();
+    return { last: { at, value: transferred }, speeds: average === null ? [] : [{ at, value: average }] };
+  });
   useEffect(() => {
     setSeen(({ last, speeds }) => {
       const at = performance.now();

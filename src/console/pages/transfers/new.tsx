@@ -96,12 +96,12 @@ function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template
                   ))}
                 </select>
               </Field>
+              <label class="choice">
+                <input type="checkbox" checked={notify} onChange={(event) => setNotify(event.currentTarget.checked)} />
+                Tell every webhook of the account when it ends
+              </label>
             </div>
             <MetadataFields entries={metadata} onChange={setMetadata} />
-            <label class="choice">
-              <input type="checkbox" checked={notify} onChange={(event) => setNotify(event.currentTarget.checked)} />
-              Tell every webhook of the account when it ends
-            </label>
           </>
         )}
       </Form>
