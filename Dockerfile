@@ -2,7 +2,7 @@
 FROM node:24-bookworm-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/waybill
-COPY package.json package-lock.json .npmrc ./
+COPY package.json package-lock.json tsconfig.json .npmrc ./
 COPY bin bin
 COPY scripts scripts
 COPY src/console src/console
