@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, scrypt } from 'node:crypto';
+import { promisify } from 'node:util';
 import canonicalize from 'canonicalize';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
@@ -33,6 +34,8 @@ interface Row<Reserved> {
 }
 
 export interface Operation<Reserved, Body> {
+  /** The body holds a password or the like. */
+  secretBody?: boolean;
   /** Settles on the ids and times that the operation uses, so that it can be repeated. JSON. */
   reserve(): Reserved;
   /** `repeated`: an earlier process began this with the same `reserved` and may have appended; its events are then the truth. */
@@ -55,9 +58,7 @@ export async function idempotent<Reserved, Body>(
 
   const { sql } = deps;
   const id = { account_id: clientOf(request).accountId, route: routeOf(request), key };
-  const fingerprint = createHash('sha256')
-    .update(canonicalize(request.body) ?? '')
-    .digest('hex');
+  const fingerprint = await fingerprintOf(canonicalize(request.body) ?? '', id, operation.secretBody ?? false);
   const kept = await findAnswer(sql, id, fingerprint);
   if (kept) return sendKept(reply, kept);
 
@@ -76,6 +77,12 @@ export async function idempotent<Reserved, Body>(
     await lock.release();
   }
   return 'answer' in answer ? sendKept(reply, answer) : sendAnswer(reply, answer);
+}
+
+/** Of a secret that somebody has chosen a quick hash would tell it to whoever can guess. */
+async function fingerprintOf(body: string, id: RowId, secret: boolean): Promise<string> {
+  if (!secret) return createHash('sha256').update(body).digest('hex');
+  return (await promisify<string, string, number, Buffer>(scrypt)(body, JSON.stringify(id), 32)).toString('hex');
 }
 
 interface RowId {

@@ -72,6 +72,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
+          secretBody: true,
           reserve: () => ({ endpointId: newId('end') }),
           async run({ endpointId }) {
             const body = await shown(await createEndpoint(commands, request.body, causeOf(request), endpointId));

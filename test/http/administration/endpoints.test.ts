@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { noteObservation } from '../../../src/processes/reachability.ts';
 import { type Answer, type Ask, startApi, type TestApi } from '../../support/api.ts';
@@ -95,6 +97,8 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(again).toMatchObject({ status: 201, body: first.body });
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     expect(again.headers.get('location')).toBe(`/v1/endpoints/${first.body.id}`);
+    const other = { ...request, json: { ...request.json, password: 'another' } };
+    expect(await ask('POST', '', other)).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
     expect(await ask('POST', '', { json: request.json })).toMatchObject({
       status: 400,
       body: {
@@ -102,6 +106,18 @@ describeWithPostgres('/v1/endpoints', () => {
         errors: [{ field: 'name', message: expect.stringContaining(`PUT /v1/endpoints/${first.body.id}`) }],
       },
     });
+  });
+
+  test('keep no hash of a password that can be guessed quickly', async () => {
+    const json = { ...SFTP, name: 'guessed' };
+    await ask('POST', '', { json, headers: { 'idempotency-key': 'guessed' } });
+    const [row] = await api.installation.sql`select fingerprint from work.idempotency_keys where key = 'guessed'`;
+    expect(row!.fingerprint).toMatch(/^[0-9a-f]{64}$/);
+    expect(row!.fingerprint).not.toBe(
+      createHash('sha256')
+        .update(canonicalize(json) as string)
+        .digest('hex'),
+    );
   });
 
   test('keep their name', async () => {
