@@ -1,6 +1,10 @@
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
 import { Shell } from './components/shell.tsx';
 import { ToastProvider } from './components/toast.tsx';
+import { EndpointPage } from './pages/endpoints/detail.tsx';
+import { EditEndpointPage, NewEndpointPage } from './pages/endpoints/edit.tsx';
+import { EndpointListPage } from './pages/endpoints/list.tsx';
+import { KeyListPage } from './pages/keys/list.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { SignInPage } from './pages/sign-in.tsx';
 import { TransferPage } from './pages/transfers/detail.tsx';
@@ -31,6 +35,11 @@ function Pages() {
           <Route path="/console/transfers" component={TransferListPage} />
           <Route path="/console/transfers/new" component={NewTransferPage} />
           <Route path="/console/transfers/:id" component={TransferPage} />
+          <Route path="/console/settings/api-keys" component={KeyListPage} />
+          <Route path="/console/settings/endpoints" component={EndpointListPage} />
+          <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />
+          <Route path="/console/settings/endpoints/:id" component={EndpointPage} />
+          <Route path="/console/settings/endpoints/:id/edit" component={EditEndpointPage} />
           <Route default component={NotFoundPage} />
         </Router>
       </Shell>

@@ -41,7 +41,7 @@ export async function call<Name extends keyof Operations>(
   ...[input]: Arguments<Operations[Name]>
 ): Promise<Answer<Operations[Name]>> {
   const response = await send(name, input);
-  return response.status === 204 ? null : response.json();
+  return response.status === 204 ? (null as Answer<Operations[Name]>) : response.json();
 }
 
 /** Gives the lines of an answer, each a JSON document, as they come. Throws as `call`. */

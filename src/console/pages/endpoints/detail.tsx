@@ -1,0 +1,152 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { useLocation, useRoute } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Endpoint } from '../../api/operations.ts';
+import { type Loaded, useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Time } from '../../components/time.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { COMMON, type EndpointField, PROTOCOLS, serverOf } from './fields.ts';
+import { Activity, Health } from './health.tsx';
+import { TestPanel } from './test-panel.tsx';
+import { useEndpointTest } from './use-endpoint-test.ts';
+
+const LOOK_MS = 10_000;
+
+/** One endpoint: how it stands, how it is configured, and a test of it. */
+export function EndpointPage() {
+  const id = useRoute().params.id ?? '';
+  const loaded = useLoad((signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }), [id], LOOK_MS);
+  const { data: endpoint, error, reload, set } = loaded;
+  const test = useEndpointTest();
+  const path = { endpoint_id: id };
+
+  // The test tells of the server what the page may not know yet.
+  useEffect(() => {
+    if (test.state === 'ended') reload();
+  }, [test.state, reload]);
+
+  async function accept(host_key_sha256: string): Promise<void> {
+    set(await call('POST /v1/endpoints/{endpoint_id}/accept-host-key', { path, body: { host_key_sha256 } }));
+    await test.run(id, undefined);
+  }
+
+  if (!endpoint) return <Page title="Endpoint">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  return (
+    <Page
+      title={endpoint.name}
+      subtitle={
+        <>
+          <Health endpoint={endpoint} />
+          <Activity paused={endpoint.paused} />
+          <span class="mono">{serverOf(endpoint)}</span>
+        </>
+      }
+      actions={<Actions endpoint={endpoint} loaded={loaded} />}
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      <HealthCard endpoint={endpoint} />
+      <TestPanel test={test} pinned={endpoint.protocol === 'sftp' ? endpoint.host_key_sha256 : null} onAccept={accept}>
+        <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
+        <div class="actions">
+          <ActionButton disabled={test.state === 'running'} onAction={() => test.run(id, undefined)}>
+            Test
+          </ActionButton>
+        </div>
+      </TestPanel>
+      <Configuration endpoint={endpoint} />
+    </Page>
+  );
+}
+
+function Actions({ endpoint: { id, name, paused }, loaded }: { endpoint: Endpoint; loaded: Loaded<Endpoint> }) {
+  const { route } = useLocation();
+  const say = useToast();
+  const path = { endpoint_id: id };
+  async function remove(): Promise<void> {
+    await call('DELETE /v1/endpoints/{endpoint_id}', { path });
+    say(`${name} is removed`);
+    route('/console/settings/endpoints');
+  }
+  return (
+    <>
+      <a class="button" href={`/console/settings/endpoints/${id}/edit`}>
+        Edit
+      </a>
+      {paused ? (
+        <ActionButton onAction={async () => loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))}>
+          Resume
+        </ActionButton>
+      ) : (
+        <ActionButton onAction={async () => loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))}>Pause</ActionButton>
+      )}
+      <ConfirmButton label="Remove" title={`Remove ${name}?`} onConfirm={remove}>
+        <p>Its credentials are destroyed, and no new transfer can name it. The files on the server stay as they are.</p>
+      </ConfirmButton>
+    </>
+  );
+}
+
+function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpoint: Endpoint }) {
+  return (
+    <section class="card">
+      <h2>Health</h2>
+      {paused && <p class="notice warning">It is paused: nothing new is started on it. What moves goes on.</p>}
+      {health?.error && (
+        <div class="notice danger">
+          <p>
+            <strong>{health.error.message}</strong>
+          </p>
+          <p>{health.error.advice}</p>
+        </div>
+      )}
+      {health ? (
+        <Facts
+          of={{
+            'Unreachable since': unreachable_since ? <Time at={unreachable_since} /> : undefined,
+            'Last reached': <Time at={health.last_success_at} />,
+            'Last probe': <Time at={health.last_probe_at} />,
+            'Answered in': health.latency_ms === null ? null : `${health.latency_ms} ms`,
+            'Failures in a row': health.failures_in_row,
+            'It last showed': health.fingerprint && <code>{health.fingerprint}</code>,
+          }}
+        />
+      ) : (
+        <p class="muted">It was not tried yet: a probe does so every minute, and the test at once.</p>
+      )}
+    </section>
+  );
+}
+
+function Configuration({ endpoint }: { endpoint: Endpoint }) {
+  const { label, server, signIn, options } = PROTOCOLS[endpoint.protocol];
+  const saved = endpoint as unknown as Record<string, unknown>;
+  const facts = [...server, ...options, ...COMMON].map((field) => [field.label, shown(field, saved[field.name])]);
+  return (
+    <section class="card">
+      <h2>Configuration</h2>
+      <Facts
+        of={{
+          Protocol: label,
+          'Signs in with': signIn[endpoint.has_credentials]?.label,
+          ...Object.fromEntries(facts),
+          Configured: <Time at={endpoint.configured_at} />,
+        }}
+      />
+    </section>
+  );
+}
+
+function shown({ name, kind }: EndpointField, value: unknown): ComponentChildren {
+  if (name === 'accounts' && value === null) return 'All of them';
+  if (value === null || value === '') return null;
+  if (typeof value === 'boolean') return value ? 'Yes' : 'No';
+  if (Array.isArray(value)) return value.join(', ');
+  if (kind === 'lines') return 'Given';
+  return kind === 'fingerprint' ? <code>{String(value)}</code> : String(value);
+}

@@ -1,0 +1,55 @@
+import { call } from '../../api/client.ts';
+import type { Endpoint } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { PROTOCOLS, serverOf } from './fields.ts';
+import { Activity, Health } from './health.tsx';
+
+const LOOK_MS = 10_000;
+
+const COLUMNS: Column<Endpoint>[] = [
+  {
+    heading: 'Name',
+    kind: 'row',
+    cell: ({ id, name }) => (
+      <a class="file" href={`/console/settings/endpoints/${id}`}>
+        {name}
+      </a>
+    ),
+  },
+  { heading: 'Protocol', cell: ({ protocol }) => PROTOCOLS[protocol].label },
+  { heading: 'Server', cell: (endpoint) => <code>{serverOf(endpoint)}</code> },
+  { heading: 'Health', cell: (endpoint) => <Health endpoint={endpoint} /> },
+  { heading: 'State', cell: ({ paused }) => <Activity paused={paused} /> },
+  { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
+];
+
+/** The servers that files come from and go to. */
+export function EndpointListPage() {
+  const { data, error, reload } = useLoad((signal) => call('GET /v1/endpoints', { signal }), [], LOOK_MS);
+  const add = (
+    <a class="button primary" href="/console/settings/endpoints/new">
+      <Icon name="plus" /> New endpoint
+    </a>
+  );
+  return (
+    <Page title="Endpoints" subtitle="The servers that files come from and go to" actions={add}>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.data.length === 0 && (
+        <Empty title="No server is known yet">
+          <p>
+            An endpoint is a server with the account that Waybill signs in with: SFTP, FTPS, S3 or Azure Blob. A transfer needs one to read
+            from and one to write to.
+          </p>
+          {add}
+        </Empty>
+      )}
+      {data && data.data.length > 0 && <Table caption="Endpoints by name" columns={COLUMNS} rows={data.data} id={({ id }) => id} />}
+    </Page>
+  );
+}

@@ -1,0 +1,104 @@
+import type { ComponentChildren } from 'preact';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { Status } from '../../components/status.tsx';
+import { speed } from '../../components/units.ts';
+import type { EndpointTest, TestStep } from './use-endpoint-test.ts';
+
+const STEPS: Record<TestStep['step'], string> = {
+  resolve: 'Look up the address',
+  connect: 'Connect',
+  sign_in: 'Sign in',
+  list: 'List the base folder',
+  write: 'Write a probe file',
+  rename: 'Rename it',
+  read: 'Read it back',
+  remove: 'Remove it',
+};
+
+interface TestPanelProps {
+  test: EndpointTest;
+  /** The host key that is pinned; null where none is. */
+  pinned: string | null;
+  /** Pins the host key that the server has shown. */
+  onAccept: (fingerprint: string) => Promise<unknown>;
+  /** Stands above the steps. */
+  children?: ComponentChildren;
+}
+
+/** The steps of a test as they come, what is wrong and what to do about it. */
+export function TestPanel({ test: { state, steps, result }, pinned, onAccept, children }: TestPanelProps) {
+  const failed = steps.find(({ ok }) => !ok);
+  const isNewKey = failed && !failed.ok && failed.code === 'host_key_mismatch';
+  return (
+    <section class="card" aria-label="Test">
+      <h2>Test</h2>
+      {children}
+      {state !== 'none' && (
+        <ol class="test-steps" aria-live="polite">
+          {steps.map((step) => (
+            <Step key={step.step} step={step} />
+          ))}
+          {state === 'running' && (
+            <li>
+              <Status tone="active">Running</Status>
+            </li>
+          )}
+        </ol>
+      )}
+      {result?.ok && (
+        <p class="notice" role="status">
+          <strong>The endpoint works.</strong> It wrote {speed(result.write_bps)} and read {speed(result.read_bps)}.
+        </p>
+      )}
+      {isNewKey && result?.fingerprint && (
+        <div class="notice warning" role="status">
+          <p>
+            <strong>{pinned === null ? 'No host key is accepted yet.' : 'The server shows another host key than the accepted one.'}</strong>{' '}
+            It shows:
+          </p>
+          <code>{result.fingerprint}</code>
+          <ConfirmButton
+            label="Accept host key"
+            kind={pinned === null ? undefined : 'danger'}
+            title="Is this the server’s host key?"
+            onConfirm={() => onAccept(result.fingerprint as string)}
+          >
+            <p>
+              <code>{result.fingerprint}</code>
+            </p>
+            {pinned && (
+              <p>
+                Accepted so far: <code>{pinned}</code>
+              </p>
+            )}
+            <p>
+              Compare it with the one that the server’s administrator names: on the server, <code>ssh-keygen -lf</code> and the host key’s
+              file print it. Somebody who listens in would show a key of his own.
+            </p>
+          </ConfirmButton>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Step({ step }: { step: TestStep }) {
+  return (
+    <li>
+      <span class="test-step">
+        <Status tone={step.ok ? 'good' : 'bad'}>{step.ok ? 'Done' : 'Failed'}</Status>
+        <strong>{STEPS[step.step]}</strong>
+        <span class="muted number">{step.ms} ms</span>
+        {step.ok && <span class="muted mono">{step.detail}</span>}
+      </span>
+      {!step.ok && (
+        <div class="notice danger">
+          <p>
+            <strong>{step.message}</strong>
+          </p>
+          <p>{step.advice}</p>
+        </div>
+      )}
+    </li>
+  );
+}

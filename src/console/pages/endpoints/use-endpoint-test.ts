@@ -1,0 +1,45 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { lines } from '../../api/client.ts';
+import type { EndpointTestLine } from '../../api/operations.ts';
+
+export type TestStep = Extract<EndpointTestLine, { type: 'step' }>;
+export type TestResult = Extract<EndpointTestLine, { type: 'result' }>;
+
+export interface EndpointTest {
+  state: 'none' | 'running' | 'ended';
+  steps: TestStep[];
+  /** null until the test has come to its end. */
+  result: TestResult | null;
+  /** Tests a saved endpoint, as it would be with the body where there is one; without an id the endpoint that the body makes. Throws RequestFailed. */
+  run: (id: string | null, body: unknown) => Promise<void>;
+}
+
+/** A test of an endpoint, whose steps are told as they come. */
+export function useEndpointTest(): EndpointTest {
+  const [test, setTest] = useState<Omit<EndpointTest, 'run'>>({ state: 'none', steps: [], result: null });
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+
+  async function run(id: string | null, body: unknown): Promise<void> {
+    stop.current?.abort();
+    stop.current = new AbortController();
+    const { signal } = stop.current;
+    setTest({ state: 'running', steps: [], result: null });
+    try {
+      const answer =
+        id === null
+          ? lines<EndpointTestLine>('POST /v1/endpoints/test', { body, signal })
+          : lines<EndpointTestLine>('POST /v1/endpoints/{endpoint_id}/test', { path: { endpoint_id: id }, body, signal });
+      for await (const line of answer) {
+        setTest((before) => (line.type === 'step' ? { ...before, steps: [...before.steps, line] } : { ...before, result: line }));
+      }
+      setTest((before) => ({ ...before, state: 'ended' }));
+    } catch (error) {
+      if (signal.aborted) return;
+      setTest({ state: 'none', steps: [], result: null });
+      throw error;
+    }
+  }
+
+  return { ...test, run };
+}

@@ -1,0 +1,111 @@
+import { call } from '../../api/client.ts';
+import type { Key } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Status } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { useSession } from '../../session.tsx';
+import { NewKey } from './new.tsx';
+
+const LOOK_MS = 30_000;
+
+const COLUMNS: Column<Key>[] = [
+  {
+    heading: 'Name',
+    kind: 'row',
+    cell: ({ name, last_four }) => (
+      <>
+        <strong>{name}</strong>
+        <span class="route mono">wb_…{last_four}</span>
+      </>
+    ),
+  },
+  {
+    heading: 'Scopes',
+    cell: ({ scopes }) => (
+      <span class="tags">
+        {scopes.map((scope) => (
+          <code key={scope}>{scope}</code>
+        ))}
+      </span>
+    ),
+  },
+  { heading: 'Account', cell: ({ account }) => account },
+  { heading: 'State', cell: (key) => <KeyState apiKey={key} /> },
+  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+  { heading: 'Expires', cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never') },
+  { heading: 'Last used', cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never') },
+];
+
+/** The keys of the programs and people that use the API. */
+export function KeyListPage() {
+  const { data, error, reload } = useLoad((signal) => call('GET /v1/keys', { signal }), [], LOOK_MS);
+  const keys = data?.data ?? [];
+  const ended = keys.filter(({ status }) => status !== 'active');
+  const active = keys.filter(({ status }) => status === 'active');
+  const revoke: Column<Key> = { heading: 'Actions', cell: (key) => <RevokeButton apiKey={key} onRevoked={reload} /> };
+  return (
+    <Page
+      title="API Keys"
+      subtitle="What programs, and administrators, sign in with"
+      actions={
+        <DialogButton
+          kind="primary"
+          label={
+            <>
+              <Icon name="plus" /> Create key
+            </>
+          }
+          title="New API key"
+        >
+          {(close) => <NewKey onCreated={reload} onClose={close} />}
+        </DialogButton>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {active.length > 0 && <Table caption="Keys, newest first" columns={[...COLUMNS, revoke]} rows={active} id={({ id }) => id} />}
+      {active.length === 1 && (
+        <Empty title="Only this console has a key">
+          <p>
+            Create one for each program that uses the API, with the scopes that it needs and no more: what leaks can then be revoked alone.
+          </p>
+        </Empty>
+      )}
+      {ended.length > 0 && (
+        <details class="more">
+          <summary>Revoked and expired keys ({ended.length})</summary>
+          <Table caption="Revoked and expired keys, newest first" columns={COLUMNS} rows={ended} id={({ id }) => id} />
+        </details>
+      )}
+    </Page>
+  );
+}
+
+function KeyState({ apiKey: { status, expiring_soon } }: { apiKey: Key }) {
+  if (status === 'revoked') return <Status tone="bad">Revoked</Status>;
+  if (status === 'expired') return <Status tone="neutral">Expired</Status>;
+  return expiring_soon ? <Status tone="warning">Expires soon</Status> : <Status tone="good">Active</Status>;
+}
+
+function RevokeButton({ apiKey: { id, name }, onRevoked }: { apiKey: Key; onRevoked: () => void }) {
+  const say = useToast();
+  const { session } = useSession();
+  async function revoke(): Promise<void> {
+    await call('POST /v1/keys/{key_id}/revoke', { path: { key_id: id } });
+    say(`${name} is revoked`);
+    onRevoked();
+  }
+  return (
+    <ConfirmButton label="Revoke" of={name} title={`Revoke ${name}?`} onConfirm={revoke}>
+      <p>Whatever uses it is refused from this moment. A revoked key does not come back.</p>
+      {id === session.key_id && <p class="notice warning">You are signed in with this key: you will be signed out.</p>}
+    </ConfirmButton>
+  );
+}
