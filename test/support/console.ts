@@ -6,7 +6,7 @@ import { describe, expect } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/commands/requests.ts';
-import { ROLES, type Service, startService } from '../../src/main.ts';
+import { ROLES, type Role, type Service, startService } from '../../src/main.ts';
 import { whyNoChromium } from './chromium.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from './installation.ts';
 import { describeWithPostgres } from './postgres.ts';
@@ -32,10 +32,10 @@ export async function describeConsole(name: string, tests: () => void): Promise<
 }
 
 /** A whole service with an installation of its own, and the console as its sources are now. */
-export async function startConsole(settings: Record<string, string> = {}): Promise<TestConsole> {
+export async function startConsole(settings: Record<string, string> = {}, roles: readonly Role[] = ROLES): Promise<TestConsole> {
   await buildConsole();
   const installation = await openTestInstallation(settings);
-  const service = await startService(installation, ROLES);
+  const service = await startService(installation, roles);
   const request = keyRequest.parse({ name: 'Test administrator', scopes: ['admin'], account: 'acc_default', expires_in: '1h' });
   const { id, key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
   return {

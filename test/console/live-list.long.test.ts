@@ -1,0 +1,7 @@
+import { test } from 'vitest';
+import { describeConsole } from '../support/console.ts';
+import { watchList } from './watching.ts';
+
+await describeConsole('a list of 10,000 transfers of which 50 move', () => {
+  test('does not grow within ten minutes', () => watchList(600));
+});
