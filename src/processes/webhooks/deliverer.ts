@@ -46,8 +46,6 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
   const underWay = new Map<Claim, Promise<void>>();
   const record = createBatcher(async (attempts: Attempt[]) => {
     await recordAttempts(sql, attempts);
-    // There is room again, and the next event of a transfer may go.
-    bell.ring();
     return attempts.map(() => undefined);
   });
 
@@ -73,7 +71,11 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
               );
             },
           )
-          .finally(() => underWay.delete(claim)),
+          .finally(() => {
+            underWay.delete(claim);
+            // There is room again, and the next event of its transfer may go.
+            bell.ring();
+          }),
       );
     }
     return claims.length;
