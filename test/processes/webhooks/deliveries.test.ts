@@ -1,0 +1,203 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../../src/domain/ids.ts';
+import { getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import { purgeDeliveries } from '../../../src/processes/webhooks/purge.ts';
+import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { until } from '../../support/transfers.ts';
+import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+
+const URL = 'https://receiver.example/hook';
+
+describeWithPostgres('deliveries', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+  });
+  afterAll(() => installation?.close());
+
+  const undo: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+    await installation.sql`truncate work.deliveries, work.delivery_attempts`;
+  });
+
+  /** As if the deliveries of a webhook had ended so. */
+  async function end(webhookId: string, status: 'delivered' | 'failed', ago = '0'): Promise<void> {
+    await installation.sql`
+      update work.deliveries set status = ${status}, attempts = 4, tries = 4, ended_at = now() - ${ago}::interval where webhook_id = ${webhookId}`;
+    await installation.sql`
+      insert into work.delivery_attempts select id, 4, now(), 1, 500, 'answered 500', 'x' from work.deliveries where webhook_id = ${webhookId}`;
+  }
+
+  it('are listed newest first, filtered and paged', async () => {
+    const { sql } = installation;
+    const ids: string[] = [];
+    for (const webhookId of ['whk_a', 'whk_a', 'whk_b']) ids.push(await ping(sql, { webhookId, accountId: `acc_${webhookId}` }));
+    await end('whk_b', 'failed');
+    const listed = async (filter: Partial<Parameters<typeof listDeliveries>[1]>) => {
+      const { deliveries, total } = await listDeliveries(sql, { limit: 10, offset: 0, ...filter });
+      return [deliveries.map(({ id }) => ids.indexOf(id)), total];
+    };
+    expect(await listed({})).toEqual([[2, 1, 0], 3]);
+    expect(await listed({ limit: 1, offset: 1 })).toEqual([[1], 3]);
+    expect(await listed({ webhookId: 'whk_a' })).toEqual([[1, 0], 2]);
+    expect(await listed({ status: 'failed' })).toEqual([[2], 1]);
+    expect(await listed({ accountId: 'acc_whk_a', status: 'failed' })).toEqual([[], 0]);
+    expect(await getDelivery(sql, ids[0] as string, { webhookId: 'whk_b' })).toBeNull();
+    expect(await getDelivery(sql, ids[2] as string)).toMatchObject({
+      event_type: 'ping',
+      attempts: 4,
+      attempt_list: [{ number: 4, status_code: 500 }],
+    });
+  });
+
+  it('are made pending again one by one, or all failed ones of a webhook', async () => {
+    const { sql } = installation;
+    const first = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
+    await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
+    const other = await ping(sql, { webhookId: 'whk_b', accountId: 'acc' });
+    for (const id of ['whk_a', 'whk_b']) await end(id, 'failed');
+    await redeliver(sql, { deliveryId: first, webhookId: 'whk_a' });
+    expect(await getDelivery(sql, first)).toMatchObject({ status: 'pending', attempts: 4 });
+    expect(await retryFailed(sql, 'whk_a')).toBe(1);
+    expect(await getDelivery(sql, other)).toMatchObject({ status: 'failed' });
+    await expect(redeliver(sql, { deliveryId: first, webhookId: 'whk_b' })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(redeliver(sql, { deliveryId: newId('dlv') })).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('are left to the attempt that is under way', async () => {
+    const { sql } = installation;
+    const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
+    await sql`update work.deliveries set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
+    await redeliver(sql, { deliveryId: id });
+    const [row] = await sql`select claim_id from work.deliveries where id = ${id}`;
+    expect(row).toEqual({ claim_id: 'clm_1' });
+  });
+
+  it('are purged with their attempts: delivered ones after 7 days, failed ones after 30, pending ones 30 days after they were due', async () => {
+    const { sql } = installation;
+    const add = async (webhookId: string) => ping(sql, { webhookId, accountId: 'acc' });
+    const kept = [await add('whk_delivered'), await add('whk_failed'), await add('whk_pending')];
+    await end('whk_delivered', 'delivered', '6 days 23 hours');
+    await end('whk_failed', 'failed', '29 days');
+    for (const [webhookId, status, ago] of [
+      ['whk_old', 'delivered', '7 days 1 minute'],
+      ['whk_older', 'failed', '30 days 1 minute'],
+    ] as const) {
+      await add(webhookId);
+      await end(webhookId, status, ago);
+    }
+    const waiting = await add('whk_disabled');
+    await sql`update work.deliveries set due_at = now() - interval '31 days' where id = ${waiting}`;
+    await purgeDeliveries(sql);
+    const left = await sql<{ id: string }[]>`select id from work.deliveries order by id`;
+    expect(left.map(({ id }) => id)).toEqual(kept.toSorted());
+    const attempts = await sql<{ delivery_id: string }[]>`select delivery_id from work.delivery_attempts order by 1`;
+    expect(attempts.map(({ delivery_id }) => delivery_id)).toEqual(kept.slice(0, 2).toSorted());
+  });
+
+  describe('of a replay', () => {
+    const HOUR = 3_600_000;
+    /** Events of an account of its own, one an hour, the last of them now; then a webhook that subscribes to them. */
+    async function history(count: number) {
+      const accountId = `acc_${newId('req')}`;
+      const ids: string[] = [];
+      for (let i = count - 1; i >= 0; i--) {
+        const at = new Date(Date.now() - i * HOUR);
+        const { transferId, eventIds } = await appendTransfer(installation.store, [], { account_id: accountId });
+        expect(eventIds).toHaveLength(1);
+        ids.push(
+          ...(await appendEvents(
+            installation.store,
+            `transfer-${transferId}`,
+            [{ type: 'transfer.cancelled', data: { cancelled_at: at.toISOString() } }],
+            accountId,
+            at,
+          )),
+        );
+      }
+      const webhookId = await addWebhook(installation, URL, ['transfer.cancelled'], { accountId });
+      await runOutbox(installation);
+      return { webhookId, ids };
+    }
+
+    function startReplays() {
+      const stopping = new AbortController();
+      const running = runReplays({ ...installation, sql: installation.derived }, stopping.signal);
+      const stop = async () => {
+        stopping.abort();
+        await running;
+      };
+      undo.push(stop);
+      return stop;
+    }
+
+    async function done(webhookId: string): Promise<string[]> {
+      await until('the replay is done', async () => (await installation.sql`select from work.webhook_replays`).length === 0);
+      const rows = await installation.sql<{ event_id: string }[]>`
+        select event_id from work.deliveries where webhook_id = ${webhookId} and status = 'pending' order by event_id`;
+      return rows.map(({ event_id }) => event_id);
+    }
+
+    it('from a time are of all that occurred since, also before the webhook was there', async () => {
+      const { webhookId, ids } = await history(6);
+      startReplays();
+      await replay(installation, webhookId, { time: new Date(Date.now() - 2.5 * HOUR).toISOString() });
+      expect(await done(webhookId)).toEqual(ids.slice(3).toSorted());
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      expect(await done(webhookId)).toEqual(ids.toSorted());
+    });
+
+    it('from a time to come are none', async () => {
+      const { webhookId } = await history(2);
+      startReplays();
+      await replay(installation, webhookId, { time: new Date(Date.now() + HOUR).toISOString() });
+      expect(await done(webhookId)).toEqual([]);
+    });
+
+    it('from an event are of that one and all behind it in the log', async () => {
+      const { webhookId, ids } = await history(4);
+      startReplays();
+      await replay(installation, webhookId, { eventId: ids[1] as string });
+      expect(await done(webhookId)).toEqual(ids.slice(1).toSorted());
+      await expect(replay(installation, webhookId, { eventId: newId('evt') })).rejects.toMatchObject({ code: 'not_found' });
+    });
+
+    it('that were there are sent again as they are, those that wait go on waiting', async () => {
+      const { webhookId, ids } = await history(2);
+      startReplays();
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      await done(webhookId);
+      await installation.sql`update work.deliveries set body = 'as it was sent', status = 'delivered', ended_at = now(), attempts = 1, tries = 1 where event_id = ${ids[0] as string}`;
+      await installation.sql`update work.deliveries set due_at = now() + interval '1 hour', tries = 2 where event_id = ${ids[1] as string}`;
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      expect(await done(webhookId)).toEqual(ids.toSorted());
+      const rows =
+        await installation.sql`select body = 'as it was sent' as kept, tries, due_at <= now() as due from work.deliveries order by event_id = ${ids[0] as string}`;
+      expect([...rows]).toEqual([
+        { kept: false, tries: 2, due: false },
+        { kept: true, tries: 0, due: true },
+      ]);
+    });
+
+    it('go on where they were after the process that made them has ended', async () => {
+      const { webhookId, ids } = await history(3);
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      // It has come past the first one.
+      const [first] = await installation.store.read(`transfer-${await transferOf(ids[0] as string)}`, 1);
+      await installation.sql`update work.webhook_replays set position = ${first?.position as bigint}`;
+      startReplays();
+      expect(await done(webhookId)).toEqual(ids.slice(1).toSorted());
+    });
+
+    async function transferOf(eventId: string): Promise<string> {
+      for await (const { events } of installation.store.subscribe({ from: null, signal: new AbortController().signal })) {
+        const found = events.find(({ id }) => id === eventId);
+        if (found) return found.stream.slice('transfer-'.length);
+      }
+      return '';
+    }
+  });
+});
