@@ -2,6 +2,7 @@ import { Argument, type Command } from 'commander';
 import type { ProjectionName } from '../commands/deps.ts';
 import type { Installation } from '../installation.ts';
 import { rebuildDispatch } from '../processes/jobs.ts';
+import { rebuildOutbox } from '../processes/webhooks/outbox.ts';
 import { listCheckpoints } from '../projections/checkpoint.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
 import { type Comparison, type RebuildProgress, rebuildProjection, verifyProjection } from '../projections/rebuild.ts';
@@ -28,11 +29,18 @@ export function addProjectionCommands(program: Command): void {
   projections
     .command('rebuild')
     .description('make its tables anew beside the live ones, then let them take over; nothing stops meanwhile')
-    .addArgument(new Argument('<name>', 'dispatch: the to-do rows of the movers').choices([...NAMES, 'dispatch']))
+    .addArgument(
+      new Argument('<name>', 'dispatch: the to-do rows of the movers; outbox: where webhooks go on, after the log was exchanged').choices([
+        ...NAMES,
+        'dispatch',
+        'outbox',
+      ]),
+    )
     .option('--json', 'JSON lines: progress, then the result')
-    .action((name: ProjectionName | 'dispatch', { json }: Json) =>
+    .action((name: ProjectionName | 'dispatch' | 'outbox', { json }: Json) =>
       withInstallation(async (installation) => {
         if (name === 'dispatch') return rebuildToDoRows(installation, json);
+        if (name === 'outbox') return skipToEnd(installation, json);
         const { events, differences } = await withProgress(name, json, (onProgress) => rebuildProjection(installation, name, onProgress));
         if (json) return printJson({ projection: name, rebuilt: true, events, differences });
         await print(`${name} is rebuilt from ${events} events`);
@@ -69,6 +77,12 @@ async function rebuildToDoRows({ sql, logId }: Installation, json: boolean | und
   await rebuildDispatch(sql, logId);
   if (json) await printJson({ projection: 'dispatch', rebuilt: true });
   else await print('The to-do rows are derived again from the log by the mover that runs dispatch, or the next one that starts');
+}
+
+async function skipToEnd(installation: Installation, json: boolean | undefined): Promise<void> {
+  await rebuildOutbox(installation);
+  if (json) await printJson({ projection: 'outbox', rebuilt: true });
+  else await print('The outbox goes on at the end of the log: nothing is sent that happened before');
 }
 
 async function withProgress(

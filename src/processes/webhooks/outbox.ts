@@ -1,13 +1,18 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Transaction } from '../../adapters/postgres/connect.ts';
+import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/event.ts';
+import { upcast } from '../../domain/upcast.ts';
 import type { WebhookState } from '../../domain/webhook.ts';
 import * as webhook from '../../domain/webhook.ts';
+import { moveCheckpoint, startCheckpoint } from '../../projections/checkpoint.ts';
 import type { Consumer } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { type Candidate, composeDeliveries, isTold, mayBeTold } from './compose.ts';
 import { enqueue } from './queue.ts';
 
+const NAME = 'outbox';
+const TABLE = 'work.checkpoints';
+const VERSION = 1;
 const WEBHOOKS = 'webhook-';
 
 /** The streams whose events webhooks are told of. */
@@ -19,15 +24,42 @@ export const TOLD_STREAMS = ['transfer-', 'endpoint-', 'key-'];
  */
 export function createOutboxConsumer(store: EventStore): Consumer {
   return {
-    name: 'outbox',
-    table: 'work.checkpoints',
-    version: 1,
+    name: NAME,
+    table: TABLE,
+    version: VERSION,
     streams: [...TOLD_STREAMS, WEBHOOKS],
-    apply: (tx, events) => recordInOutbox(tx, store, events),
+    async apply(tx, events) {
+      const candidates = await foldInOutbox(tx, events);
+      if (candidates.length > 0) await enqueue(tx, await composeDeliveries(store, candidates));
+      await endThoseOfRemoved(tx, events);
+    },
   };
 }
 
-async function recordInOutbox(tx: Transaction, store: EventStore, events: StoredEvent[]): Promise<void> {
+/**
+ * Makes what the outbox knows anew from the log, for a log that it does not know, and has it go on at the
+ * end: nothing is sent that happened before. Deliveries that are there stay as they are.
+ */
+export async function rebuildOutbox({ sql, store, logId }: { sql: Sql; store: EventStore; logId: string }): Promise<void> {
+  const head = (await store.head()) ?? 0n;
+  await sql.begin(async (tx) => {
+    await tx`delete from work.checkpoints where name = ${NAME}`;
+    await tx`delete from work.outbox_webhooks`;
+    await tx`delete from work.event_times`;
+    await tx`delete from work.webhook_replays`;
+    await startCheckpoint(tx, TABLE, NAME, logId, VERSION);
+    if (head === 0n) return;
+    const { signal } = new AbortController();
+    for await (const { events, position } of store.subscribe({ from: null, signal, streams: [...TOLD_STREAMS, WEBHOOKS] })) {
+      if (events.length > 0) await foldInOutbox(tx, events.map(upcast));
+      if (position < head) continue;
+      return moveCheckpoint(tx, TABLE, NAME, 0n, position, events.at(-1) ?? null);
+    }
+  });
+}
+
+/** Folds the webhooks, and gives what those that were live at its place in the log may be told of each event. */
+async function foldInOutbox(tx: Transaction, events: StoredEvent[]): Promise<Candidate[]> {
   // Sent together: where there is no webhook, this is all.
   const [known] = await Promise.all([knownWebhooks(tx, events), markHours(tx, events)]);
   const changed = new Map<string, Folded<WebhookState>>();
@@ -42,8 +74,8 @@ async function recordInOutbox(tx: Transaction, store: EventStore, events: Stored
       for (const { state } of known.values()) if (isLive(state) && mayBeTold(event, state)) candidates.push({ event, webhook: state });
     }
   }
-  if (candidates.length > 0) await enqueue(tx, await composeDeliveries(store, candidates));
   for (const folded of changed.values()) await saveWebhook(tx, folded);
+  return candidates;
 }
 
 function isLive(state: WebhookState): state is webhook.Webhook {
@@ -67,12 +99,15 @@ async function saveWebhook(tx: Transaction, { state, revision, position }: Folde
   const changes = { account_id, live: isLive(state), revision, position: position as never, state: tx.json(state as never) };
   await tx`
     insert into work.outbox_webhooks ${tx({ webhook_id, ...changes })} on conflict (webhook_id) do update set ${tx(changes)}`;
-  if (state.status === 'removed') {
-    await tx`
-      update work.deliveries
-         set status = 'failed', ended_at = now(), last_error = 'the webhook was removed', claim_id = null, lease_until = null
-       where webhook_id = ${webhook_id} and status = 'pending'`;
-  }
+}
+
+async function endThoseOfRemoved(tx: Transaction, events: StoredEvent[]): Promise<void> {
+  const removed = events.filter(({ type }) => type === 'webhook.removed').map(({ stream }) => stream.slice(WEBHOOKS.length));
+  if (removed.length === 0) return;
+  await tx`
+    update work.deliveries
+       set status = 'failed', ended_at = now(), last_error = 'the webhook was removed', claim_id = null, lease_until = null
+     where webhook_id = any(${removed}::text[]) and status = 'pending'`;
 }
 
 /** Notes where in the log each hour begins. Clocks differ: an hour may begin before the one before it has ended. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
+import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { type PayloadType, payloadSchema } from '../../../src/processes/webhooks/payloads.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
@@ -129,10 +130,12 @@ describeWithPostgres('the outbox', () => {
     const webhookId = await addWebhook(installation, URL, ['transfer.created']);
     await appendTransfer(installation.store, []);
     await runOutbox(installation);
+    // One that it was told of before, and one in the same batch.
+    await appendTransfer(installation.store, []);
     await removeWebhook(installation.commands, webhookId, CAUSE);
     await runOutbox(installation);
     const ended = await installation.sql`select status, last_error from work.deliveries where webhook_id = ${webhookId}`;
-    expect([...ended]).toEqual([{ status: 'failed', last_error: 'the webhook was removed' }]);
+    expect([...ended]).toEqual(Array(2).fill({ status: 'failed', last_error: 'the webhook was removed' }));
   });
 
   describe('asked to notify on completion', () => {
@@ -185,5 +188,24 @@ describeWithPostgres('the outbox', () => {
     const [{ pending } = { pending: -1 }] = await sql<{ pending: number }[]>`
       select count(*)::integer as pending from work.deliveries where status = 'pending' and event_id = any(${before.map(({ event_id }) => event_id)}::text[])`;
     expect(pending).toBe(0);
+  });
+
+  it('goes on at the end of the log after a rebuild, and knows the webhooks and hours again', async () => {
+    const { sql, store } = installation;
+    const webhookId = await addWebhook(installation, URL, ['transfer.created']);
+    await appendTransfer(store, []);
+    await runOutbox(installation);
+    const known = () => sql`select webhook_id, live, revision, state from work.outbox_webhooks order by webhook_id`;
+    const marks = () => sql`select hour, position from work.event_times order by hour`;
+    const before = [await known(), await marks()];
+    await sql`delete from work.deliveries`;
+    await sql`update work.checkpoints set log_id = 'another' where name = 'outbox'`;
+    await expect(runOutbox(installation)).rejects.toThrow('waybill projections rebuild outbox');
+
+    await rebuildOutbox(installation);
+    expect(await rows()).toEqual([]);
+    expect([await known(), await marks()]).toEqual(before);
+    const { eventIds } = await appendTransfer(store, []);
+    expect(await rows(webhookId)).toMatchObject([{ event_id: eventIds[0] }]);
   });
 });
