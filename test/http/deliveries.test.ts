@@ -206,11 +206,26 @@ describeWithPostgres('deliveries over HTTP', () => {
       await untilStatus(id, 'delivered');
     });
 
+    test('are sent again all at once by an administrator', async () => {
+      receiver.behave(500);
+      const first = await ping();
+      await untilStatus(first, 'failed');
+      const { id: other } = await register(['transfer.created']);
+      const second = (await ask('POST', `/webhooks/${other}/ping`)).body.id as string;
+      const statusOf = async (id: string) => (await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status;
+      await expect.poll(() => statusOf(second), { timeout: 10_000 }).toBe('failed');
+      receiver.behave(200);
+      const { status, body } = await ask('POST', '/deliveries/retry-failed', undefined, adminKey);
+      expect({ status, enough: body.retried >= 2 }).toEqual({ status: 202, enough: true });
+      for (const id of [first, second]) await expect.poll(() => statusOf(id), { timeout: 10_000 }).toBe('delivered');
+    });
+
     test('are not sent again where the webhook was removed', async () => {
       receiver.behave(500);
       const id = await ping();
       await untilStatus(id, 'failed');
       await ask('DELETE', `/webhooks/${webhook.id}`);
+      expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({ status: 202, body: { retried: 0 } });
       expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({ status: 404, body: { code: 'not_found' } });
       expect((await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status).toBe('failed');
     });
@@ -220,6 +235,7 @@ describeWithPostgres('deliveries over HTTP', () => {
         ['GET', '/deliveries'],
         ['GET', `/deliveries/${UNKNOWN}`],
         ['POST', `/deliveries/${UNKNOWN}/retry`],
+        ['POST', '/deliveries/retry-failed'],
       ] as const) {
         expect(await ask(method, path)).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
       }

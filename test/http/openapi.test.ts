@@ -88,6 +88,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   },
   'get /v1/deliveries': { ...WITH_KEY, ...QUERY },
   'get /v1/deliveries/{delivery_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'post /v1/deliveries/retry-failed': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'] },
   'post /v1/deliveries/{delivery_id}/retry': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'], 404: ['not_found'] },
   'get /v1/events': { ...WITH_KEY, ...QUERY },
   'get /v1/endpoints': { ...WITH_KEY, 400: ['unknown_field'] },

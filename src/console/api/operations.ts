@@ -12,7 +12,12 @@ export interface Operations {
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
   'GET /v1/events': { query?: { from?: string }; answer: unknown };
   'GET /v1/keys': { answer: KeyList };
+  'GET /v1/movers': { answer: Movers };
   'GET /v1/openapi.json': { answer: Record<string, unknown> };
+  'GET /v1/operations/series': { query?: { hours?: number }; answer: OperationsSeries };
+  'GET /v1/projections': { answer: ProjectionList };
+  'GET /v1/projections/live': { answer: unknown };
+  'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/transfers': { query?: { status?: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled"; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
@@ -23,6 +28,7 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: "pending" | "delivered" | "failed"; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChangesInput; answer: Webhook };
+  'POST /v1/deliveries/retry-failed': { answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequestInput; answer: Endpoint };
   'POST /v1/endpoints/test': { body: EndpointRequestInput; answer: unknown };
@@ -32,6 +38,8 @@ export interface Operations {
   'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdateInput | null; answer: unknown };
   'POST /v1/keys': { body: KeyRequestInput; answer: CreatedKey };
   'POST /v1/keys/{key_id}/revoke': { path: { key_id: string }; answer: Key };
+  'POST /v1/projections/{name}/rebuild': { path: { name: string }; answer: Projection };
+  'POST /v1/projections/{name}/verify': { path: { name: string }; answer: Projection };
   'POST /v1/session': { body: SignInInput; answer: Session };
   'POST /v1/transfers': { body: TransferRequestInput; answer: CreatedTransfer };
   'POST /v1/transfers/{transfer_id}/abort': { path: { transfer_id: string }; answer: TransferDetail };
@@ -260,6 +268,15 @@ export type LiveTransfers = {
   transfers: LiveTransfer[];
 };
 
+export type Movers = {
+  data: ({ id: string; slots: number; active: number; mean_duration_ms: number | null; started_at: string; seen_at: string })[];
+  queue: ({ priority: "low" | "normal" | "high"; due: number; later: number; moving: number; speed_bps: number })[];
+};
+
+export type OperationsSeries = {
+  data: { at: string; seconds: number; created: number; completed: number; failed: number; cancelled: number; waiting: number; moving: number; speed_bps: number }[];
+};
+
 export type PingPayload = {
   id: string;
   type: "ping";
@@ -280,6 +297,38 @@ export type Problem = {
   transfer_ids?: string[];
   endpoint_error?: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string };
   current_status?: string;
+};
+
+export type Projection = {
+  name: string;
+  state: "running" | "stopped" | "failed";
+  detail: string | null;
+  version: number;
+  position: string;
+  log_position: string;
+  lag_events: number;
+  lag_seconds: number;
+  moved_at: string;
+  rebuild: ProjectionTask | null;
+  verify: ProjectionTask | null;
+};
+
+export type ProjectionList = {
+  data: Projection[];
+};
+
+export type ProjectionTask = {
+  state: "waiting" | "running" | "done" | "failed";
+  requested_by: string;
+  requested_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+  events: number;
+  share: number;
+  events_per_second: number | null;
+  seconds_left: number | null;
+  differences: string[] | null;
+  error: string | null;
 };
 
 export type Readiness = {

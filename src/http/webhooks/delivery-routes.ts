@@ -203,6 +203,29 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
     });
 
     app.route({
+      method: 'POST',
+      url: '/deliveries/retry-failed',
+      config: { scope: 'admin' },
+      schema: {
+        operationId: 'retryAllFailedDeliveries',
+        summary: 'Deliver once more all that has failed, whatever the account',
+        description: 'What was for a webhook that is removed stays failed.',
+        tags: ['Administration'],
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [
+          ...WITH_IDEMPOTENCY_KEY,
+          'unknown_field',
+        ]),
+      },
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          run: async (): Promise<Answer<schemas.Retried>> => ({ status: 202, body: { retried: await retryFailed(sql, null) } }),
+        }),
+    });
+
+    app.route({
       method: 'GET',
       url: '/deliveries/:delivery_id',
       config: { scope: 'admin' },

@@ -87,10 +87,11 @@ export async function redeliver(sql: Queryable, { deliveryId, ...filter }: Deliv
   if (!found) throw new DomainError('not_found', 'There is no such delivery');
 }
 
-/** Sends all failed deliveries of a webhook again, and gives their number. */
-export async function retryFailed(sql: Queryable, webhookId: string): Promise<number> {
-  const { count } = await sql`
-    update work.deliveries set ${madePending(sql)} where webhook_id = ${webhookId} and status = 'failed'`;
+/** Sends the failed deliveries of a webhook again, or, for null, of all that are registered; gives their number. */
+export async function retryFailed(sql: Queryable, webhookId: string | null): Promise<number> {
+  const whose =
+    webhookId === null ? sql`webhook_id in (select webhook_id from read.webhooks where not removed)` : sql`webhook_id = ${webhookId}`;
+  const { count } = await sql`update work.deliveries set ${madePending(sql)} where ${whose} and status = 'failed'`;
   if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
   return count;
 }
