@@ -25,6 +25,11 @@ describeWithPostgres('the guide for clients', () => {
       readFileSync(GUIDE, 'utf8')
         .split(/^## /m)
         .find((text) => text.startsWith('Administration\n')) ?? '';
-    expect(section.split('\n').filter((line) => line.startsWith('| `')).toSorted()).toEqual(routes.toSorted());
+    expect(
+      section
+        .split('\n')
+        .filter((line) => line.startsWith('| `'))
+        .toSorted(),
+    ).toEqual(routes.toSorted());
   });
 });
