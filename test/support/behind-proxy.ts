@@ -15,7 +15,7 @@ const [FIRST_PORT, LAST_PORT] = [10_000, 32_000];
 /** Starts an endpoint that is configured to be reached through a proxy; what a test does with its files goes past it. */
 export async function startBehindProxy(name: EndpointName, options: EndpointOptions = {}): Promise<ProxiedEndpoint> {
   for (let attempt = 1; ; attempt++) {
-    const passive = name === 'ftps' ? passiveOfItsOwn() : undefined;
+    const passive = name === 'ftps' ? passivePorts() : undefined;
     const endpoint = await ENDPOINT_KINDS[name].start({ ...options, ...(passive ? { passive } : {}) });
     try {
       return await putBehindProxy(endpoint, passive?.ports);
@@ -26,8 +26,8 @@ export async function startBehindProxy(name: EndpointName, options: EndpointOpti
   }
 }
 
-/** Ports that the server and the proxy have both, at different addresses of loopback. */
-function passiveOfItsOwn() {
+/** For a server of FTPS behind a proxy: ports that the server and the proxy have both, at different addresses of loopback. */
+export function passivePorts(): { host: string; ports: readonly number[] } {
   const first = randomInt(FIRST_PORT, LAST_PORT - PASSIVE_PORTS);
   const host = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`;
   return { host, ports: Array.from({ length: PASSIVE_PORTS }, (_, i) => first + i) };
