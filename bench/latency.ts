@@ -6,7 +6,7 @@ import { makeFiles } from './support/files.ts';
 import { startPostgres } from './support/postgres.ts';
 import { printProfile } from './support/profile.ts';
 import { headOf, type RunningService, startService, untilCompleted } from './support/service.ts';
-import { startSftpPair } from './support/sftp-pair.ts';
+import { startSftpSide } from './support/sides.ts';
 import { median, percentile } from './support/statistics.ts';
 import { printTable } from './support/table.ts';
 import { startTap, type Tap } from './support/tap.ts';
@@ -21,9 +21,10 @@ const REQUEST = JSON.stringify({ source_uri: 'sftp://hospital/out/file-00000.bin
 /** From the answer to a POST to the mover's first byte, and how right the promised starts are. */
 export async function run(bench: Bench): Promise<void> {
   const postgres = await startPostgres(bench);
-  const { source, destination } = await startSftpPair(bench, 0);
+  const source = await startSftpSide(bench, 'hospital', 0);
+  const destination = await startSftpSide(bench, 'bank', 0);
   await makeFiles(join(source.folder, 'out'), 1, FILE_BYTES);
-  const tap = await startTap(bench, source.port);
+  const tap = await startTap(bench, source.endpoint.port as number);
   const databaseUrl = await postgres.createDatabase('latency');
   const service = await startService(bench, { databaseUrl, endpoints: [{ ...source.endpoint, port: tap.port }, destination.endpoint] });
   const client = new Pool(service.url, { connections: 16 });

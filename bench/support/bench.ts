@@ -40,3 +40,15 @@ export async function runBench(work: (bench: Bench) => Promise<void>, options: O
     process.off('SIGINT', stop).off('SIGTERM', stop);
   }
 }
+
+/** A part of a benchmark that clears away after itself. */
+export async function runPart<T>(bench: Bench, work: (part: Bench) => Promise<T>): Promise<T> {
+  const stack = new AsyncDisposableStack();
+  // Once it is over there is nothing left to do; else something went wrong, or Ctrl-C came.
+  bench.defer(() => stack.disposeAsync());
+  try {
+    return await work({ ...bench, defer: (close) => stack.defer(async () => void (await close())) });
+  } finally {
+    await stack.disposeAsync();
+  }
+}

@@ -1,8 +1,9 @@
 import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
 
-// A proxy in a process of its own, so that it shares no thread with what is measured. Arguments: port of
-// the server, milliseconds of the round trip. Writes its own port.
-const [port, roundTripMs] = process.argv.slice(2).map(Number) as [number, number];
-const proxy = await startTcpProxy({ host: '127.0.0.1', port });
+// A proxy in a process of its own, so that it shares no thread with what is measured. Arguments: address and port of the
+// server, milliseconds of the round trip, more ports of the server. Writes its own port.
+const [host = '', ...numbers] = process.argv.slice(2);
+const [port, roundTripMs, ...morePorts] = numbers.map(Number) as [number, number, ...number[]];
+const proxy = await startTcpProxy({ host, port }, morePorts);
 proxy.delay(roundTripMs);
 console.log(proxy.port);

@@ -7,9 +7,14 @@ import type { Bench } from './bench.ts';
 
 const PROCESS = join(import.meta.dirname, 'proxy-process.ts');
 
-/** Starts a proxy before a server on loopback that adds to every round trip; gives its port. */
-export async function startProxy(bench: Bench, port: number, roundTripMs: number): Promise<number> {
-  const command = [process.execPath, PROCESS, String(port), String(roundTripMs)];
+/** Starts a proxy before a server, and before more of its ports, that adds to every round trip; gives its port. */
+export async function startProxy(
+  bench: Bench,
+  { host, port }: { host: string; port: number },
+  roundTripMs: number,
+  morePorts: readonly number[] = [],
+): Promise<number> {
+  const command = [process.execPath, PROCESS, host, ...[port, roundTripMs, ...morePorts].map(String)];
   const { child, kill } = startProcess(command, { stdio: ['ignore', 'pipe', 'inherit'] });
   bench.defer(kill);
   const [line] = await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line');
@@ -26,7 +31,7 @@ export async function proxyCeiling(bench: Bench, roundTripMs: number): Promise<n
     socket.end();
   }).listen(0, '127.0.0.1');
   await once(source, 'listening');
-  const proxied = await startProxy(bench, (source.address() as AddressInfo).port, roundTripMs);
+  const proxied = await startProxy(bench, { host: '127.0.0.1', port: (source.address() as AddressInfo).port }, roundTripMs);
   const started = performance.now();
   const sink = connect(proxied, '127.0.0.1').resume();
   await once(sink, 'end');

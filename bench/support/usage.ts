@@ -78,3 +78,10 @@ export async function measureCommand(command: string[], env: NodeJS.ProcessEnv):
   const cpu = ofChildren.reduce((sum, [, minutes, rest]) => sum + Number(minutes) * 60 + Number(rest), 0);
   return { seconds, cpuSeconds: cpu, peakBytes: peak };
 }
+
+/** Of two things, one after the other. */
+export function plus(a: Usage, b: Usage): Usage {
+  const peak = Math.max(a.peakBytes ?? 0, b.peakBytes ?? 0);
+  const cpu = a.cpuSeconds === null || b.cpuSeconds === null ? null : a.cpuSeconds + b.cpuSeconds;
+  return { seconds: a.seconds + b.seconds, cpuSeconds: cpu, peakBytes: peak || null };
+}

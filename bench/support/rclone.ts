@@ -1,0 +1,39 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { debianPackages } from '../../test/support/debian.ts';
+import type { Bench } from './bench.ts';
+import type { Side } from './sides.ts';
+import { measureCommand, type Usage } from './usage.ts';
+
+export interface Rclone {
+  program: string;
+  env: NodeJS.ProcessEnv;
+}
+
+/** Debian's rclone. Throws where it can't be had. */
+export async function findRclone(): Promise<Rclone> {
+  const packages = await debianPackages(['rclone'], ['/usr/bin/rclone']);
+  if (!packages.available) throw new Error(packages.reason);
+  const env = Object.fromEntries(Object.entries(packages.env).filter(([name]) => !/^(RCLONE|AWS|AZURE)_/.test(name)));
+  return { program: packages.path('/usr/bin/rclone'), env };
+}
+
+/** How rclone wants a password in its configuration. */
+export async function obscure({ program, env }: Rclone, password: string): Promise<string> {
+  return (await promisify(execFile)(program, ['obscure', password], { env })).stdout.trim();
+}
+
+/** Writes a configuration that knows these servers; gives the file. */
+export async function writeConfig({ folder }: Bench, sides: readonly Side[]): Promise<string> {
+  const config = join(folder, `rclone-${sides.map(({ name, protocol }) => `${protocol}-${name}`).join('-')}.conf`);
+  const section = ({ name, remote }: Side) => [`[${name}]`, ...Object.entries(remote).map(([key, value]) => `${key} = ${value}`)];
+  await writeFile(config, `${sides.flatMap(section).join('\n')}\n`, { mode: 0o600 });
+  return config;
+}
+
+/** Runs it to its end and measures it. Throws what it says where it fails. */
+export function runRclone({ program, env }: Rclone, args: readonly string[]): Promise<Usage> {
+  return measureCommand([program, ...args], env);
+}

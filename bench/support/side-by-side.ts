@@ -1,0 +1,221 @@
+import { statSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Pool } from 'undici';
+import { alternate } from './alternate.ts';
+import { type Bench, runPart } from './bench.ts';
+import { checkSame, makeFiles } from './files.ts';
+import { type BenchPostgres, startPostgres } from './postgres.ts';
+import { printProfile, printStatements } from './profile.ts';
+import { findRclone, type Rclone, runRclone, writeConfig } from './rclone.ts';
+import { headOf, type RunningService, startService, untilCompleted } from './service.ts';
+import { type Protocol, type Side, startSide } from './sides.ts';
+import { median } from './statistics.ts';
+import { printTable, ratio } from './table.ts';
+import { measureProcess, type Usage } from './usage.ts';
+
+const MIB = 1024 * 1024;
+const POSTING_CONNECTIONS = 8;
+
+/** Files of one size that are copied together. */
+export interface Cell {
+  files: number;
+  bytes: number;
+}
+
+export const CELLS = {
+  one: { files: 1, bytes: 1024 * MIB },
+  eight: { files: 8, bytes: 256 * MIB },
+  small: { files: 1_000, bytes: 10 * 1024 },
+} satisfies Record<string, Cell>;
+export type CellName = keyof typeof CELLS;
+
+/** What a peer is given: to copy the whole of one folder to another. */
+export interface Errand {
+  bench: Bench;
+  rclone: Rclone;
+  /** rclone's configuration file. */
+  config: string;
+  source: Side;
+  destination: Side;
+  /** Paths on either side. */
+  from: string;
+  to: string;
+}
+
+export type Peer = (errand: Errand) => Promise<Usage>;
+
+export interface Contest {
+  source: Protocol;
+  destination: Protocol;
+  cells: readonly CellName[];
+  peers: Record<string, Peer>;
+}
+
+/** One figure more than a process has: what the log and the other tables cost in Postgres. */
+interface Measured extends Usage {
+  postgresSeconds: number | null;
+}
+
+export type Row = (string | number | null)[];
+
+interface Setting extends Omit<Errand, 'from' | 'to'> {
+  postgres: BenchPostgres;
+  service: RunningService;
+  delay: number;
+}
+
+/** Copies files from one server to another, at each delay, beside peers that do the same; gives the rows of a table. */
+export async function copySideBySide(bench: Bench, postgres: BenchPostgres, contest: Contest): Promise<Row[]> {
+  const rclone = await findRclone();
+  const rows: Row[] = [];
+  for (const delay of bench.options.delays) {
+    const measure = (part: Bench) => copyAtDelay({ bench: part, rclone, postgres, delay }, contest);
+    rows.push(...(await runPart(bench, measure)));
+  }
+  return rows;
+}
+
+async function copyAtDelay(given: Pick<Setting, 'bench' | 'rclone' | 'postgres' | 'delay'>, contest: Contest): Promise<Row[]> {
+  const { bench, rclone, postgres, delay } = given;
+  const source = await startSide(bench, rclone, contest.source, 'hospital', delay);
+  const destination = await startSide(bench, rclone, contest.destination, 'bank', delay);
+  const databaseUrl = await postgres.createDatabase(`${contest.source}_${contest.destination}_${delay}`);
+  const service = await startService(bench, { databaseUrl, endpoints: [source.endpoint, destination.endpoint] });
+  const config = await writeConfig(bench, [source, destination]);
+  const rows: Row[] = [];
+  for (const name of contest.cells) {
+    rows.push(...(await measureCell({ ...given, service, source, destination, config }, name, contest.peers)));
+  }
+  await service.stop();
+  if (bench.options.profile) printProfile(service.pid);
+  return rows;
+}
+
+/** Starts the service's Postgres for a comparison, and prints its rows. */
+export async function withPostgres(bench: Bench, title: string, work: (postgres: BenchPostgres) => Promise<Row[]>): Promise<void> {
+  const rows = await work(await startPostgres(bench));
+  const header = ['route', 'files', 'round trip', 'who', 'seconds', 'MB/s', 'files/s', 'speed', 'CPU s', 'CPU s/GiB', 'peak MiB'];
+  printTable(`${title}: medians of ${bench.options.runs}`, [...header, 'Postgres CPU s'], rows);
+}
+
+/** Copies by `rclone copy` with its own defaults. */
+export const rcloneCopy: Peer = ({ rclone, config, source, destination, from, to }) =>
+  runRclone(rclone, ['--config', config, 'copy', `${source.root}/${from}`, `${destination.root}/${to}`]);
+
+async function measureCell(setting: Setting, name: CellName, peers: Record<string, Peer>): Promise<Row[]> {
+  const { bench, source, destination, postgres } = setting;
+  const { runs, scale, profile } = bench.options;
+  const { files, bytes } = scaled(CELLS[name], scale);
+  const from = `out/${name}`;
+  const reference = await fill(setting, from, files, bytes);
+  const names = reference.names;
+  const logged = postgres.log === null ? 0 : statSync(postgres.log).size;
+  const fresh = (to: string, copy: () => Promise<Measured>) => clear(setting, to).then(copy);
+
+  const contestants: Record<string, () => Promise<Measured>> = {
+    waybill: () => fresh('waybill', () => runWaybill(setting, from, names)),
+  };
+  for (const [index, [who, copy]] of Object.entries(peers).entries()) {
+    const to = `peer-${index}`;
+    contestants[who] = () => fresh(to, async () => ({ ...(await copy({ ...setting, from, to })), postgresSeconds: null }));
+  }
+  const results = await alternate(runs, contestants);
+  for (const to of ['waybill', ...Object.keys(peers).map((_, index) => `peer-${index}`)]) {
+    await compare(setting, reference.folder, to);
+    await clear(setting, to);
+  }
+  await reference.remove();
+  if (profile) printStatements(postgres, logged, files * (runs + 1));
+  return rowsOf(results, { route: `${source.protocol} -> ${destination.protocol}`, files, bytes, delay: setting.delay });
+}
+
+function scaled({ files, bytes }: Cell, scale: number): Cell {
+  return files > 8 ? { files: Math.ceil(files * scale), bytes } : { files, bytes: Math.ceil((bytes * scale) / MIB) * MIB };
+}
+
+/** Puts files into a folder of the source. They lie in a folder of this machine too, which the copies are compared with. */
+async function fill({ bench, rclone, config, source }: Setting, path: string, files: number, bytes: number) {
+  const folder = join(source.folder ?? bench.folder, path);
+  await mkdir(folder, { recursive: true });
+  const names = await makeFiles(folder, files, bytes);
+  if (source.folder === null) await runRclone(rclone, ['--config', config, 'copy', folder, `${source.root}/${path}`]);
+  return { folder, names, remove: () => rm(folder, { recursive: true }) };
+}
+
+async function clear({ rclone, config, destination }: Setting, path: string): Promise<void> {
+  if (destination.folder === null) {
+    await runRclone(rclone, ['--config', config, 'delete', `${destination.root}/${path}`]).catch(() => {});
+    return;
+  }
+  await rm(join(destination.folder, path), { recursive: true, force: true });
+  await mkdir(join(destination.folder, path));
+}
+
+/** Throws where a copy is not what it was copied from, byte by byte. */
+async function compare({ rclone, config, destination }: Setting, folder: string, path: string): Promise<void> {
+  if (destination.folder !== null) await checkSame(folder, join(destination.folder, path));
+  else await runRclone(rclone, ['--config', config, 'check', '--download', folder, `${destination.root}/${path}`]);
+}
+
+function rowsOf(results: Record<string, Measured[]>, { route, files, bytes, delay }: Cell & { route: string; delay: number }): Row[] {
+  const gibibytes = (files * bytes) / 2 ** 30;
+  const size = bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / 1024} KiB`;
+  const ours = median((results.waybill as Measured[]).map(({ seconds }) => seconds));
+  return Object.entries(results).map(([who, measured]) => {
+    const seconds = median(measured.map((usage) => usage.seconds));
+    const cpu = medianOf(measured, 'cpuSeconds');
+    const peak = medianOf(measured, 'peakBytes');
+    return [
+      route,
+      `${files} x ${size}`,
+      `${delay} ms`,
+      who,
+      seconds,
+      (files * bytes) / 1e6 / seconds,
+      files / seconds,
+      who === 'waybill' ? '' : `${ratio(seconds, ours)} ours`,
+      cpu,
+      cpu === null || files > 8 ? null : cpu / gibibytes,
+      peak && peak / MIB,
+      medianOf(measured, 'postgresSeconds'),
+    ];
+  });
+}
+
+function medianOf(measured: Measured[], figure: 'cpuSeconds' | 'peakBytes' | 'postgresSeconds'): number | null {
+  const values = measured.map((usage) => usage[figure]).filter((value) => value !== null);
+  return values.length > 0 ? median(values) : null;
+}
+
+/** From the first POST until the log holds the last completion. */
+async function runWaybill({ service, source, destination, postgres }: Setting, path: string, names: string[]): Promise<Measured> {
+  const { url, headers, sql } = service;
+  const from = await headOf(sql);
+  const postgresBefore = postgres.cpuSeconds();
+  const posting = new Pool(url, { connections: POSTING_CONNECTIONS });
+  const usage = await measureProcess(service.pid, async () => {
+    const started = performance.now();
+    await Promise.all(
+      names.map(async (name) => {
+        const request = {
+          source_uri: `${source.protocol}://${source.name}/${path}/${name}`,
+          destination_uri: `${destination.protocol}://${destination.name}/waybill/${name}`,
+        };
+        const { statusCode, body } = await posting.request({
+          method: 'POST',
+          path: '/v1/transfers',
+          headers,
+          body: JSON.stringify(request),
+        });
+        const answer = await body.text();
+        if (statusCode !== 201) throw new Error(`POST answers ${statusCode}: ${answer}`);
+      }),
+    );
+    await untilCompleted(sql, from, names.length);
+    return (performance.now() - started) / 1_000;
+  });
+  await posting.close();
+  const postgresAfter = postgres.cpuSeconds();
+  return { ...usage, postgresSeconds: postgresBefore === null || postgresAfter === null ? null : postgresAfter - postgresBefore };
+}

@@ -1,0 +1,144 @@
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import { passivePorts } from '../../test/support/behind-proxy.ts';
+import { ENDPOINT_KINDS } from '../../test/support/endpoints.ts';
+import { startSftpServer } from '../../test/support/sftp-server.ts';
+import type { Bench } from './bench.ts';
+import { startProxy } from './proxy.ts';
+import { obscure, type Rclone } from './rclone.ts';
+
+export type Protocol = 'sftp' | 'ftps' | 's3' | 'azure';
+
+/** A server that files are copied from or to, as its clients see it: behind a proxy where there is a delay. */
+export interface Side {
+  /** Of the endpoint, and of rclone's remote. */
+  name: string;
+  protocol: Protocol;
+  /** As `waybill endpoints add` takes it. */
+  endpoint: Record<string, unknown>;
+  /** Folder of the files, in memory where the system has such a thing; null where the server keeps them in its own way. */
+  folder: string | null;
+  /** What rclone is to know of it. */
+  remote: Record<string, string>;
+  /** How rclone calls the place that paths of files are relative to. */
+  root: string;
+}
+
+export type FolderSide = Side & { folder: string };
+
+/** Most partners give an account for files alone. It also spares a peer the hashing that it would have the servers do. */
+const FILES_ALONE = 'ForceCommand internal-sftp\nDisableForwarding yes';
+const BUCKET = 'bucket';
+const CONTAINER = 'container';
+const A_DAY_MS = 86_400_000;
+
+export async function startSide(bench: Bench, rclone: Rclone, protocol: Protocol, name: string, roundTripMs: number): Promise<Side> {
+  switch (protocol) {
+    case 'sftp':
+      return startSftpSide(bench, name, roundTripMs);
+    case 'ftps':
+      return startFtpsSide(bench, rclone, name, roundTripMs);
+    case 's3':
+      return startS3Side(bench, name, roundTripMs);
+    case 'azure':
+      return startAzureSide(bench, name, roundTripMs);
+  }
+}
+
+/** OpenSSH. */
+export async function startSftpSide(bench: Bench, name: string, roundTripMs: number): Promise<FolderSide> {
+  const server = await startSftpServer(bench.options.shell ? {} : { extraConfig: FILES_ALONE });
+  bench.defer(server.stop);
+  const folder = await folderOf(bench, name);
+  const { host, username, privateKey, hostKeySha256 } = server;
+  const port = await portOf(bench, server, roundTripMs);
+  const key = join(bench.folder, `${name}-${port}.key`);
+  await writeFile(key, privateKey, { mode: 0o600 });
+  const account = { host, port, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
+  return {
+    name,
+    protocol: 'sftp',
+    endpoint: { name, protocol: 'sftp', base_path: folder, ...account },
+    folder,
+    remote: { type: 'sftp', host, port: String(port), user: username, key_file: key },
+    root: `${name}:${folder}`,
+  };
+}
+
+/** proftpd, with TLS on every connection. */
+async function startFtpsSide(bench: Bench, rclone: Rclone, name: string, roundTripMs: number): Promise<FolderSide> {
+  const passive = roundTripMs > 0 ? passivePorts() : undefined;
+  const server = await ENDPOINT_KINDS.ftps.start(passive ? { passive } : {});
+  bench.defer(server.stop);
+  const folder = await folderOf(bench, name);
+  const { host, port, username, password } = server.request as { host: string; port: number; username: string; password: string };
+  const address = { host: '127.0.0.1', port: await portOf(bench, { host, port }, roundTripMs, passive?.ports) };
+  const user = { user: username, pass: await obscure(rclone, password) };
+  const tls = { explicit_tls: 'true', no_check_certificate: 'true' };
+  return {
+    name,
+    protocol: 'ftps',
+    endpoint: { ...server.request, ...address, name, base_path: folder },
+    folder,
+    remote: { type: 'ftp', host: address.host, port: String(address.port), ...user, ...tls },
+    root: `${name}:${folder}`,
+  };
+}
+
+/** Ceph, which keeps its objects in memory. */
+async function startS3Side(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
+  const server = await ENDPOINT_KINDS['s3-ceph'].start();
+  bench.defer(server.stop);
+  const request = server.request as { endpoint_url: string; region: string; access_key_id: string; secret_access_key: string };
+  const endpoint = await urlOf(bench, request.endpoint_url, roundTripMs);
+  const { region, access_key_id, secret_access_key } = request;
+  const account = { provider: 'Ceph', endpoint, region, access_key_id, secret_access_key };
+  return {
+    name,
+    protocol: 's3',
+    endpoint: { ...request, endpoint_url: endpoint, name },
+    folder: null,
+    remote: { type: 's3', no_check_bucket: 'true', ...account },
+    root: `${name}:${BUCKET}`,
+  };
+}
+
+/** Azurite, which keeps its blobs in memory. */
+async function startAzureSide(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
+  const server = await ENDPOINT_KINDS.azure.start();
+  bench.defer(server.stop);
+  const request = server.request as { endpoint_url: string; account: string; account_key: string };
+  const endpoint = await urlOf(bench, request.endpoint_url, roundTripMs);
+  const service = new BlobServiceClient(endpoint, new StorageSharedKeyCredential(request.account, request.account_key));
+  // rclone takes no other address than that of the real service but with a SAS.
+  const sas_url = await service
+    .getContainerClient(CONTAINER)
+    .generateSasUrl({ permissions: ContainerSASPermissions.parse('rcwdl'), expiresOn: new Date(Date.now() + A_DAY_MS) });
+  return {
+    name,
+    protocol: 'azure',
+    endpoint: { ...request, endpoint_url: endpoint, name },
+    folder: null,
+    remote: { type: 'azureblob', sas_url },
+    root: `${name}:${CONTAINER}`,
+  };
+}
+
+async function folderOf(bench: Bench, name: string): Promise<string> {
+  const folder = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : bench.folder, `waybill-bench-${name}-`));
+  bench.defer(() => rm(folder, { recursive: true, force: true }));
+  await mkdir(join(folder, 'out'));
+  return folder;
+}
+
+async function portOf(bench: Bench, target: { host: string; port: number }, roundTripMs: number, morePorts: readonly number[] = []) {
+  return roundTripMs > 0 ? startProxy(bench, target, roundTripMs, morePorts) : target.port;
+}
+
+async function urlOf(bench: Bench, address: string, roundTripMs: number): Promise<string> {
+  const url = new URL(address);
+  url.port = String(await portOf(bench, { host: url.hostname, port: Number(url.port) }, roundTripMs));
+  return url.href;
+}
