@@ -4,6 +4,7 @@ import { parseOptions } from './support/options.ts';
 
 const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0] }>> = {
   sftp: () => import('./sftp.ts'),
+  pairs: () => import('./pairs.ts'),
   log: () => import('./log.ts'),
   http: () => import('./http.ts'),
   latency: () => import('./latency.ts'),
