@@ -13,6 +13,11 @@ import { DELIVERIES_CHANNEL } from './queue.ts';
 import { createSecrets } from './secrets.ts';
 
 const LOOK_MS = 500;
+/** A claim that has waited longer for its turn is given back: an attempt may take ten seconds more, and its lease runs. */
+const BEGUN_WITHIN_MS = 10_000;
+
+/** When it was claimed, by the clock of the claims and by ours. */
+type Claimed = Claim & { claimedAt: number; claimedMark: number };
 
 export interface DelivererMetrics {
   attempted(outcome: Outcome['type'], seconds: number): void;
@@ -40,10 +45,10 @@ export interface DelivererDeps {
 export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Promise<void> {
   const { sql, sender, metrics, retryDelays, logger } = deps;
   const bell = createBell();
-  const lanes = createLanes();
   const secrets = createSecrets(deps.vault);
   const cut = new AbortController();
-  const underWay = new Map<Claim, Promise<void>>();
+  const underWay = new Map<Claimed, Promise<boolean>>();
+  const lanes = createLanes<Claimed>({ begin, giveBack: (claimed) => void release(claimed), onRoom: bell.ring });
   const record = createBatcher(async (attempts: Attempt[]) => {
     await recordAttempts(sql, attempts);
     return attempts.map(() => undefined);
@@ -54,45 +59,42 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     if (room.total === 0) return 0;
     const began = performance.now();
     const { claims, now } = await claimDeliveries(sql, room, deps.clock);
-    const time = () => Date.parse(now) + performance.now() - began;
-    for (const claim of claims) {
-      lanes.enter(claim.webhook_id);
-      underWay.set(
-        claim,
-        attempt(claim, time)
-          .then(
-            (arrived) => lanes.leave(claim.webhook_id, arrived),
-            (error: unknown) => {
-              lanes.leave(claim.webhook_id, false);
-              if (cut.signal.aborted) return;
-              logger.error(
-                { err: error, delivery_id: claim.id },
-                'an attempt to deliver was not recorded; it is made again in half a minute',
-              );
-            },
-          )
-          .finally(() => {
-            underWay.delete(claim);
-            // There is room again, and the next event of its transfer may go.
-            bell.ring();
-          }),
-      );
-    }
+    for (const claim of claims) lanes.enter(claim.webhook_id, { ...claim, claimedAt: Date.parse(now), claimedMark: began });
     return claims.length;
   }
 
-  /** True where it has arrived. */
-  async function attempt(claim: Claim, time: () => number): Promise<boolean> {
-    const { url, event_id, body } = claim;
-    const signing = await secrets.of(claim, time());
-    const began = time();
-    const headers = signatureHeaders(signing, event_id, Math.floor(began / 1_000), body);
+  function begin(claimed: Claimed): Promise<boolean> {
+    const attempted = attempt(claimed).catch((error: unknown) => {
+      if (!cut.signal.aborted) {
+        logger.error({ err: error, delivery_id: claimed.id }, 'an attempt to deliver was not recorded; it is made again in half a minute');
+      }
+      return false;
+    });
+    underWay.set(claimed, attempted);
+    return attempted.finally(() => underWay.delete(claimed));
+  }
+
+  /** True where it has arrived. It is under way until that is recorded: so no more than a lane's places are ever sent twice. */
+  async function attempt(claimed: Claimed): Promise<boolean> {
+    const { url, event_id, body, claimedAt, claimedMark } = claimed;
+    const waited = performance.now() - claimedMark;
+    if (waited > BEGUN_WITHIN_MS) {
+      await release([claimed]);
+      return false;
+    }
+    const began = claimedAt + waited;
+    const headers = signatureHeaders(await secrets.of(claimed, began), event_id, Math.floor(began / 1_000), body);
     const outcome = await sender.send({ url, headers, body }, cut.signal);
-    const next = nextOf(claim, outcome, began + outcome.durationMs, retryDelays);
-    await record({ claim, at: new Date(began).toISOString(), outcome, next });
+    const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
+    await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
     if (next.status !== 'pending') metrics.ended(next.status);
     return outcome.type === 'delivered';
+  }
+
+  /** Where it fails, their leases end. */
+  async function release(claimed: Claimed[]): Promise<void> {
+    if (claimed.length > 0) await releaseClaims(sql, claimed).catch(() => undefined);
   }
 
   const listening = await sql.listen(DELIVERIES_CHANNEL, bell.ring, bell.ring);
@@ -105,12 +107,14 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     if (claimed === 0) await bell.wait(LOOK_MS);
   }
 
+  await release(lanes.empty());
   const all = Promise.all(underWay.values());
   await Promise.race([all, sleep(deps.graceMs, undefined, { ref: false })]);
-  const left = [...underWay.keys()];
   cut.abort();
+  const left = [...underWay.keys()];
   await all;
-  if (left.length > 0) await releaseClaims(sql, left).catch(() => undefined);
+  // What was recorded all the same has no claim any more.
+  await release(left);
   await sender.close();
   await listening.unlisten().catch(() => undefined);
 }

@@ -1,49 +1,92 @@
 const FIRST = 8;
 const MOST = 32;
 const LEAST = 2;
-/** Of all webhooks together. */
-const ALL = 512;
+/** Claimed ahead for each request that may be under way, where all goes well: so claims are made in batches. */
+const AHEAD = 4;
+/** Claims of all webhooks together. */
+const ALL = 1_024;
 
 /**
  * How many requests may be under way to each webhook: more while they arrive, half as many after each that
- * does not. So one that is dead or slow soon has two places, and takes none from the others.
+ * does not. So one that is dead or slow soon has two places, and takes none from the others. Work that is
+ * claimed beyond that waits in its lane, and leaves it unsent when something does not arrive.
  */
-export interface Lanes {
+export interface Lanes<Work> {
   /** What may be claimed now. */
   room(): { total: number; each: number; places: Map<string, number> };
-  enter(webhookId: string): void;
-  leave(webhookId: string, arrived: boolean): void;
+  /** Has it begun as soon as there is a place; `begin` says how it ended. */
+  enter(webhookId: string, work: Work): void;
+  /** All that is not under way leaves, of every lane. */
+  empty(): Work[];
 }
 
-export function createLanes(): Lanes {
-  const lanes = new Map<string, { limit: number; underWay: number }>();
-  let underWay = 0;
+interface Lane<Work> {
+  limit: number;
+  underWay: number;
+  waiting: Work[];
+}
 
-  function lane(webhookId: string) {
-    const known = lanes.get(webhookId) ?? { limit: FIRST, underWay: 0 };
+export interface LaneWork<Work> {
+  /** True where it arrived. Does not reject. */
+  begin(work: Work): Promise<boolean>;
+  /** These were not begun: somebody else may take them. */
+  giveBack(works: Work[]): void;
+  /** There is room for more. */
+  onRoom(): void;
+}
+
+export function createLanes<Work>({ begin, giveBack, onRoom }: LaneWork<Work>): Lanes<Work> {
+  const lanes = new Map<string, Lane<Work>>();
+  let inside = 0;
+
+  function lane(webhookId: string): Lane<Work> {
+    const known = lanes.get(webhookId) ?? { limit: FIRST, underWay: 0, waiting: [] };
     lanes.set(webhookId, known);
     return known;
+  }
+
+  async function run(of: Lane<Work>, work: Work): Promise<void> {
+    of.underWay++;
+    const arrived = await begin(work);
+    of.underWay--;
+    inside--;
+    of.limit = arrived ? Math.min(MOST, of.limit + 1) : Math.max(LEAST, Math.floor(of.limit / 2));
+    if (!arrived) giveBack(leave(of));
+    advance(of);
+    onRoom();
+  }
+
+  function advance(of: Lane<Work>): void {
+    while (of.underWay < of.limit) {
+      const next = of.waiting.shift();
+      if (next === undefined) return;
+      void run(of, next);
+    }
+  }
+
+  function leave(of: Lane<Work>): Work[] {
+    const left = of.waiting.splice(0);
+    inside -= left.length;
+    return left;
   }
 
   return {
     room() {
       const places = new Map<string, number>();
-      for (const [webhookId, { limit, underWay }] of lanes) {
-        // Half a lane at once, or nothing: so a busy one is claimed for in batches.
-        const free = limit - underWay;
-        places.set(webhookId, free >= limit / 2 ? free : 0);
+      for (const [webhookId, { limit, underWay, waiting }] of lanes) {
+        const most = limit >= FIRST ? limit * AHEAD : limit;
+        const free = most - underWay - waiting.length;
+        // Half of them at once, or none.
+        places.set(webhookId, free >= most / 2 ? free : 0);
       }
-      return { total: ALL - underWay, each: FIRST, places };
+      return { total: ALL - inside, each: FIRST, places };
     },
-    enter(webhookId) {
-      underWay++;
-      lane(webhookId).underWay++;
+    enter(webhookId, work) {
+      inside++;
+      const of = lane(webhookId);
+      of.waiting.push(work);
+      advance(of);
     },
-    leave(webhookId, arrived) {
-      underWay--;
-      const left = lane(webhookId);
-      left.underWay--;
-      left.limit = arrived ? Math.min(MOST, left.limit + 1) : Math.max(LEAST, Math.floor(left.limit / 2));
-    },
+    empty: () => [...lanes.values()].flatMap(leave),
   };
 }
