@@ -48,10 +48,7 @@ function isUpToDate(): boolean {
   const page = join(BUILT, 'index.html');
   if (!existsSync(page)) return false;
   const { mtimeMs } = statSync(page);
-  const made = [
-    import.meta.filename,
-    ...globSync('**/*', { cwd: SOURCES }).map((file) => join(SOURCES, file)),
-    join(ROOT, 'package-lock.json'),
-  ];
+  const sources = globSync('**/*.*', { cwd: SOURCES }).map((file) => join(SOURCES, file));
+  const made = [import.meta.filename, join(ROOT, 'package-lock.json'), ...sources];
   return made.every((file) => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) < mtimeMs);
 }

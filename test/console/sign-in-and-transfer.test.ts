@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { createKey, revokeKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/commands/requests.ts';
+import { keyRequest, transferRequest } from '../../src/commands/requests.ts';
+import { createTransfer } from '../../src/commands/transfers.ts';
 import { type Chromium, startChromium } from '../support/chromium.ts';
 import {
   describeConsole,
@@ -16,7 +17,7 @@ import {
   type TestConsole,
 } from '../support/console.ts';
 import { type ConsolePage, openPage, signIn } from '../support/console-pages.ts';
-import { CAUSE, configureSftp, submit, untilStatus } from '../support/installation.ts';
+import { CAUSE, configureEndpoint, configureSftp, submit, untilStatus } from '../support/installation.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -121,10 +122,42 @@ await describeConsole('the Admin Console', () => {
     await expectAccessible(page);
   });
 
+  test('turns to another account, and to another look that stays', async () => {
+    const { commands } = console.installation;
+    const other = keyRequest.parse({ name: 'other', scopes: ['transfers:write'], account: 'acc_other', expires_in: '1h' });
+    await createKey(commands, other, CAUSE, { allowNever: false });
+    await configureEndpoint(console.installation, {
+      name: 'far',
+      protocol: 's3',
+      bucket: 'far',
+      access_key_id: 'id',
+      secret_access_key: 'secret',
+    });
+    await configureEndpoint(console.installation, {
+      name: 'held',
+      protocol: 's3',
+      bucket: 'held',
+      access_key_id: 'id',
+      secret_access_key: 'secret',
+    });
+    const body = transferRequest.parse({ source_uri: 's3://far/theirs.csv', destination_uri: 's3://held/' });
+    await createTransfer(commands, 'acc_other', body, CAUSE);
+    const page = await visitSignedIn('/console/transfers');
+    await page.getByRole('heading', { name: 'Nothing has been transferred yet' }).waitFor();
+    await page.getByLabel('Account').selectOption('acc_other');
+    await page.getByRole('link', { name: 'theirs.csv' }).waitFor();
+    await page.getByLabel('Theme').selectOption('Dark');
+    await page.reload();
+    await page.getByRole('link', { name: 'theirs.csv' }).waitFor();
+    expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+  });
+
   test('says what the service finds wrong, at the field', async () => {
     const page = await visitSignedIn('/console/transfers/new');
-    await page.getByRole('group', { name: 'Source' }).getByLabel('URI').fill('ftp://nowhere/file');
-    await page.getByRole('group', { name: 'Destination' }).getByLabel('URI').fill('sftp://nowhere/');
+    for (const name of ['Source', 'Destination']) {
+      await page.getByRole('group', { name }).getByLabel('Endpoint').selectOption('Another URI');
+      await page.getByRole('group', { name }).getByLabel('URI').fill('ftp://nowhere/file');
+    }
     await page.getByRole('button', { name: 'Create transfer' }).click();
     const field = page.getByRole('group', { name: 'Source' }).getByLabel('URI');
     await eventually(() => field.getAttribute('aria-invalid')).toBe('true');

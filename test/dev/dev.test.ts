@@ -13,6 +13,7 @@ interface Demo {
   process: ChildProcess;
   text: string;
   baseUrl: string;
+  console: string;
   apiKey: string;
   consoleKey: string;
 }
@@ -41,7 +42,14 @@ describeWithPostgres('waybill dev', () => {
     process.stderr?.resume();
     const { input: text } = await written(process.stdout!, /Ctrl-C stops everything/);
     const fact = (name: string) => new RegExp(`^${name} +(\\S+)$`, 'm').exec(text)?.[1] ?? '';
-    return { process, text, baseUrl: fact('Base URL'), apiKey: fact('API key'), consoleKey: fact('Console key') };
+    return {
+      process,
+      text,
+      baseUrl: fact('Base URL'),
+      console: fact('Console'),
+      apiKey: fact('API key'),
+      consoleKey: fact('Console key'),
+    };
   }
 
   async function end(signal: NodeJS.Signals): Promise<[number | null, string | null]> {
@@ -63,6 +71,7 @@ describeWithPostgres('waybill dev', () => {
     expect(first.text).toMatch(/SSH crypto: /);
     expect(first.text).toMatch(/txr_\w+ completed: 128\.0 MiB/);
     expect(first.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+    expect(first.console).toBe(first.baseUrl.replace('/v1', '/console'));
 
     const curl = /^ {2}curl [\s\S]*?invoices-2\.zip.*$/m.exec(first.text)![0];
     const { stdout } = await promisify(execFile)('sh', ['-c', curl]);

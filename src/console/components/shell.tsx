@@ -2,8 +2,10 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { useSession } from '../session.tsx';
+import { ActionButton } from './action-button.tsx';
 import { Icon, type IconName } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
+import { useToast } from './toast.tsx';
 
 interface Place {
   href: string;
@@ -90,11 +92,13 @@ export function Shell({ children }: { children: ComponentChildren }) {
 function SessionBox() {
   const { session, signOut, switchAccount } = useSession();
   const { account, accounts, key_name } = session;
+  const say = useToast();
+  const turnTo = (chosen: string) => switchAccount(chosen).catch((error: Error) => say(error.message));
   return (
     <div class="session-box">
       <label>
         <span>Account</span>
-        <select value={account} onChange={(event) => void switchAccount(event.currentTarget.value)}>
+        <select value={account} onChange={(event) => void turnTo(event.currentTarget.value)}>
           {accounts.map((id) => (
             <option key={id}>{id}</option>
           ))}
@@ -104,9 +108,7 @@ function SessionBox() {
       <p class="muted">
         Signed in with <strong>{key_name}</strong>
       </p>
-      <button type="button" onClick={() => void signOut()}>
-        Sign out
-      </button>
+      <ActionButton onAction={signOut}>Sign out</ActionButton>
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 
 const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
@@ -7,14 +7,15 @@ const STORED = 'waybill-theme';
 /** Light, dark, or as the system has it; the browser remembers. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(storedTheme);
-  useEffect(() => {
-    applyTheme(theme);
-    localStorage.setItem(STORED, theme);
-  }, [theme]);
+  function choose(chosen: Theme): void {
+    setTheme(chosen);
+    applyTheme(chosen);
+    localStorage.setItem(STORED, chosen);
+  }
   return (
     <label>
       <span>Theme</span>
-      <select value={theme} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
+      <select value={theme} onChange={(event) => choose(event.currentTarget.value as Theme)}>
         {THEMES.map((name) => (
           <option key={name} value={name}>
             {name[0]?.toUpperCase() + name.slice(1)}

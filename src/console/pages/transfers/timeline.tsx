@@ -61,7 +61,7 @@ function reasonOf({ type, data }: HistoryItem): string {
   if (type === 'transfer.completed') return `${bytes(size_bytes as number)} in ${((duration_ms as number) / 1_000).toFixed(1)} s.`;
   if (type === 'transfer.failed') return message ?? '';
   if (type !== 'transfer.queued') return '';
-  if (reason === 'retry') return `${message}. Tried again at ${new Date(not_before as string).toLocaleTimeString()} at the earliest.`;
+  if (reason === 'retry') return `${message}; the next attempt is not before ${new Date(not_before as string).toLocaleTimeString()}.`;
   if (reason === 'mover_lost') return `The process that moved it vanished, or was stopped, after ${bytes(transferred_bytes as number)}.`;
   return 'It waits for a mover.';
 }
