@@ -1,23 +1,22 @@
 import type { AzureSettings } from '../../../domain/endpoint.ts';
 import { abortError } from '../abort.ts';
 import { probe } from '../http/probe.ts';
+import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { fileError } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
 import { openSource } from './source.ts';
-import { type AzureCredentials, type AzureTimeouts, containerUrl, createStore, type Store } from './store.ts';
+import { type AzureCredentials, containerUrl, createStore, type Store } from './store.ts';
 
 export interface AzureEndpointOptions {
   settings: AzureSettings;
   credentials: AzureCredentials;
   maxConnections: number;
-  timeouts?: Partial<AzureTimeouts>;
+  timeouts?: Partial<HttpTimeouts>;
   /** Other ones than those of the service, for tests of huge blobs. */
   blockLimits?: BlockLimits;
 }
-
-const TIMEOUTS: AzureTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000 };
 
 /** One container of Azure Blob Storage as a FileEndpoint. Paths are names of blobs, taken as they are. */
 export function createAzureEndpoint({

@@ -11,15 +11,13 @@ import type { HttpTimeouts } from '../http/timeouts.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
-export type AzureTimeouts = HttpTimeouts;
-
 export type AzureCredentials = Extract<EndpointCredentials, { account_key: string } | { sas_token: string }>;
 
 export interface StoreOptions {
   settings: AzureSettings;
   credentials: AzureCredentials;
   maxConnections: number;
-  timeouts: AzureTimeouts;
+  timeouts: HttpTimeouts;
 }
 
 /** The container of an endpoint. All requests share the endpoint's connections. */

@@ -1,11 +1,12 @@
-import { abortError } from '../abort.ts';
-import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import { destinationFile, streamedPieces } from '../http/destination-file.ts';
+import { createLifetime } from '../http/lifetime.ts';
+import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
 import { digestOf } from './checksums.ts';
 import { fileError } from './errors.ts';
 import { type PartLimits, partSizeOf } from './limits.ts';
 import { beginUpload, bytesOfPart, type MultipartUpload, resumeUpload, type UploadOptions } from './multipart-upload.ts';
 import { refuseExisting } from './new-object.ts';
-import { createPartStream, type PartStream } from './part-stream.ts';
+import { createPartStream } from './part-stream.ts';
 import { openSingleObject } from './single-object.ts';
 import type { Store } from './store.ts';
 import { removeLeftovers, type Uploads } from './uploads.ts';
@@ -18,59 +19,16 @@ export async function openDestination(
   key: string,
   options: OpenDestination,
 ): Promise<DestinationFile> {
-  const { signal } = options;
-  const closed = new AbortController();
-  const ended = AbortSignal.any([signal, closed.signal]);
-
-  function fail(error: unknown, step: FileStep): FileError {
-    if (signal.aborted) return abortError(signal, step);
-    if (closed.signal.aborted) return new FileError('connection_failed', step, `${key} was closed`);
-    return fileError(error, step, key, 'destination');
-  }
-
-  try {
+  const lifetime = createLifetime(key, options.signal, (error, step) => fileError(error, step, key, 'destination'));
+  const { ended } = lifetime;
+  return lifetime.run('open', async () => {
     if (!options.overwrite && options.resume === null) await refuseExisting(store, key, 'open', ended);
     const file =
       options.size <= limits.chunkSize
         ? openSingleObject(store, key, options, ended)
         : await openMultipart(store, uploads, limits, key, options, ended);
-    return guarded(file, closed, ended, fail);
-  } catch (error) {
-    throw fail(error, 'open');
-  }
-}
-
-/** Turns all errors into FileErrors, and ends with `closed` what is under way. */
-function guarded(
-  file: DestinationFile,
-  closed: AbortController,
-  ended: AbortSignal,
-  fail: (error: unknown, step: FileStep) => FileError,
-): DestinationFile {
-  const writes = new Set<Promise<void>>();
-  return {
-    ...file,
-    write(offset, data) {
-      const writing = file
-        .write(offset, data)
-        .then(() => ended.throwIfAborted())
-        .catch((error) => Promise.reject(fail(error, 'transfer')))
-        .finally(() => writes.delete(writing));
-      writes.add(writing);
-      return writing;
-    },
-    async commit(whole) {
-      try {
-        return await file.commit(whole);
-      } catch (error) {
-        throw fail(error, 'commit');
-      }
-    },
-    async close() {
-      closed.abort();
-      await Promise.allSettled(writes);
-    },
-  };
+    return destinationFile(file, lifetime);
+  });
 }
 
 async function openMultipart(
@@ -80,7 +38,7 @@ async function openMultipart(
   key: string,
   { transferId, size, overwrite, resume }: OpenDestination,
   signal: AbortSignal,
-): Promise<DestinationFile> {
+): Promise<Omit<DestinationFile, 'close'>> {
   const { chunkSize } = limits;
   const partSize = partSizeOf(size, limits);
   if (partSize === null) throw new FileError('file_too_large', 'open', `${key}: no upload takes ${size} bytes`);
@@ -104,7 +62,6 @@ async function openMultipart(
       uploads.forget(transferId);
       return proof;
     },
-    async close() {},
   };
 }
 
@@ -121,27 +78,11 @@ function wholeParts({ checksum, partSize, send }: MultipartUpload): Write {
   };
 }
 
-/**
- * Chunks of one part after the other go into one request. Only the last chunk of a part waits for the server's answer: the
- * resume point, unlike a written chunk, counts only parts that were answered.
- */
+/** Chunks of one part after the other go into one request. */
 function streamedParts({ checksum, partSize, send }: MultipartUpload, cut: UploadOptions, chunkSize: number): Write {
-  let part: { stream: PartStream; sent: Promise<void> } | null = null;
-
-  function begin(number: number): { stream: PartStream; sent: Promise<void> } {
+  return streamedPieces({ size: cut.size, pieceSize: partSize }, (index) => {
+    const number = index + 1;
     const stream = createPartStream(bytesOfPart(number, cut), chunkSize, checksum);
-    const sent = send(number, { body: stream.body, headers: stream.headers, digest: stream.digest });
-    sent.catch(() => stream.body.destroy());
-    return { stream, sent };
-  }
-
-  return async (offset, data) => {
-    if (offset % partSize === 0) part = begin(offset / partSize + 1);
-    if (part === null) throw new Error('a part was begun in its middle');
-    const { stream, sent } = part;
-    const end = offset + data.length;
-    // The cause of a body that nobody reads is what became of its request.
-    await stream.push(data).catch((error) => sent.then(() => Promise.reject(error)));
-    if (end % partSize === 0 || end === cut.size) await sent;
-  };
+    return { stream, sent: send(number, { body: stream.body, headers: stream.headers, digest: stream.digest }) };
+  });
 }

@@ -1,7 +1,8 @@
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
+import { createPieceBody } from '../http/piece-body.ts';
 import type { Checksum } from './checksums.ts';
 
-/** A part that is sent while its chunks come, because it is larger than may be kept in memory. */
+/** A part that is sent while its chunks come. */
 export interface PartStream {
   readonly body: Readable;
   /** Headers that tell what the body is. */
@@ -23,26 +24,18 @@ const CRC32_IN_BASE64 = 8;
 export function createPartStream(bytes: number, chunkSize: number, checksum: Checksum): PartStream {
   const framed = checksum.name === 'crc32';
   const running = checksum.start();
-  let left = bytes;
+  const { body, push } = createPieceBody(bytes);
   let digest: Buffer | null = null;
-  let wanted = awaitable();
-  const body = new Readable({ highWaterMark: 1, read: () => wanted.resolve() });
-  body.on('close', () => wanted.reject(new Error('the connection ended within a part')));
-  body.on('error', () => {});
 
   return {
     body,
     headers: framed ? framedHeaders(bytes, chunkSize) : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
-    async push(chunk) {
-      await wanted.promise;
-      wanted = awaitable();
-      running.update(chunk);
-      left -= chunk.length;
-      if (left === 0) digest = running.digest();
-      // Copied: the chunk's memory is another's as soon as this resolves.
-      body.push(framed ? frame(chunk, digest) : Buffer.from(chunk));
-      if (left === 0) body.push(null);
-    },
+    push: (chunk) =>
+      push(chunk, (isLast) => {
+        running.update(chunk);
+        if (isLast) digest = running.digest();
+        return framed ? frame(chunk, digest) : Buffer.from(chunk);
+      }),
     digest: () => digest as Buffer,
   };
 }
@@ -50,13 +43,6 @@ export function createPartStream(bytes: number, chunkSize: number, checksum: Che
 function frame(chunk: Uint8Array, digest: Buffer | null): Buffer {
   const end = digest === null ? '' : `0\r\n${CRC32_TRAILER}:${digest.toString('base64')}\r\n\r\n`;
   return Buffer.concat([Buffer.from(frameStart(chunk.length)), chunk, Buffer.from(`\r\n${end}`)]);
-}
-
-/** A promise whose rejection nobody has to be waiting for. */
-function awaitable(): PromiseWithResolvers<void> {
-  const made = Promise.withResolvers<void>();
-  made.promise.catch(() => {});
-  return made;
 }
 
 function frameStart(length: number): string {
