@@ -10,6 +10,10 @@ import { SignInPage } from './pages/sign-in.tsx';
 import { TransferPage } from './pages/transfers/detail.tsx';
 import { TransferListPage } from './pages/transfers/list.tsx';
 import { NewTransferPage } from './pages/transfers/new.tsx';
+import { DeliveryPage } from './pages/webhooks/delivery.tsx';
+import { WebhookPage } from './pages/webhooks/detail.tsx';
+import { FailedDeliveriesPage } from './pages/webhooks/failed-deliveries.tsx';
+import { WebhookListPage } from './pages/webhooks/list.tsx';
 import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
 
 export function App() {
@@ -35,6 +39,10 @@ function Pages() {
           <Route path="/console/transfers" component={TransferListPage} />
           <Route path="/console/transfers/new" component={NewTransferPage} />
           <Route path="/console/transfers/:id" component={TransferPage} />
+          <Route path="/console/webhooks" component={WebhookListPage} />
+          <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
+          <Route path="/console/webhooks/:id" component={WebhookPage} />
+          <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
           <Route path="/console/settings/api-keys" component={KeyListPage} />
           <Route path="/console/settings/endpoints" component={EndpointListPage} />
           <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />

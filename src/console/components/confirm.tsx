@@ -7,7 +7,8 @@ interface ConfirmButtonProps {
   label: string;
   /** Completes the button's name for screen readers where the page has several: `Revoke` of `nightly job`. */
   of?: string;
-  kind?: 'danger' | undefined;
+  /** `danger` by default. */
+  kind?: 'danger' | 'plain';
   /** The question. */
   title: string;
   /** What follows from it. */
@@ -24,7 +25,7 @@ export function ConfirmButton({ label, of, kind = 'danger', title, children, onC
     </>
   );
   return (
-    <DialogButton label={name} kind={kind} title={title}>
+    <DialogButton label={name} kind={kind === 'danger' ? kind : undefined} title={title}>
       {(close) => (
         <Form
           submit={label}

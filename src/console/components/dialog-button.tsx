@@ -5,7 +5,7 @@ import { Dialog } from './dialog.tsx';
 interface DialogButtonProps {
   /** What the button says. */
   label: ComponentChildren;
-  kind?: 'primary' | 'danger';
+  kind?: 'primary' | 'danger' | undefined;
   title: string;
   /** Draws what is in the dialog; `close` closes it. */
   children: (close: () => void) => ComponentChildren;

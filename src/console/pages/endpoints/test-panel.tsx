@@ -59,7 +59,7 @@ export function TestPanel({ test: { state, steps, result }, pinned, onAccept, ch
           <code>{result.fingerprint}</code>
           <ConfirmButton
             label="Accept host key"
-            kind={pinned === null ? undefined : 'danger'}
+            kind={pinned === null ? 'plain' : 'danger'}
             title="Is this the server’s host key?"
             onConfirm={() => onAccept(result.fingerprint as string)}
           >

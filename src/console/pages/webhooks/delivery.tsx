@@ -1,0 +1,116 @@
+import { useRoute } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { DeliveryAttempt } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { CopyButton } from '../../components/copy-button.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Status } from '../../components/status.tsx';
+import { Time } from '../../components/time.tsx';
+import { useSession } from '../../session.tsx';
+import { DeliveryState } from './delivery-state.tsx';
+
+const LOOK_MS = 2_000;
+
+/** One delivery, of any account: what is sent, and what each attempt was answered. */
+export function DeliveryPage() {
+  const delivery_id = useRoute().params.delivery ?? '';
+  const { session } = useSession();
+  const path = { delivery_id };
+  const {
+    data: delivery,
+    error,
+    reload,
+  } = useLoad((signal) => call('GET /v1/deliveries/{delivery_id}', { path, signal }), [delivery_id], LOOK_MS);
+  if (!delivery) return <Page title="Delivery">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+
+  const { status, event_type, event_id, webhook_id, transfer_id, account_id, next_attempt_at, delivered_at, attempt_list } = delivery;
+  return (
+    <Page
+      title={`Delivery of ${event_type}`}
+      subtitle={
+        <>
+          <DeliveryState status={status} />
+          <span class="mono">{delivery.id}</span>
+          <CopyButton text={delivery.id} what="the delivery's id" />
+        </>
+      }
+      actions={
+        <ActionButton
+          disabled={status === 'pending'}
+          onAction={() => call('POST /v1/deliveries/{delivery_id}/retry', { path }).then(reload)}
+        >
+          Retry
+        </ActionButton>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      <section class="card">
+        <h2>Now</h2>
+        <Facts
+          of={{
+            Webhook:
+              account_id === session.account ? (
+                <a href={`/console/webhooks/${webhook_id}`}>
+                  <code>{webhook_id}</code>
+                </a>
+              ) : (
+                <code>{webhook_id}</code>
+              ),
+            Account: account_id,
+            Event: <code>{event_id}</code>,
+            Transfer: transfer_id ? (
+              <a href={`/console/transfers/${transfer_id}`}>
+                <code>{transfer_id}</code>
+              </a>
+            ) : undefined,
+            Created: <Time at={delivery.created_at} />,
+            'Next attempt': next_attempt_at ? <Time at={next_attempt_at} /> : undefined,
+            Delivered: delivered_at ? <Time at={delivered_at} /> : undefined,
+          }}
+        />
+      </section>
+      <section class="card">
+        <h2>Attempts</h2>
+        {attempt_list.length === 0 && <p class="muted">None was made yet.</p>}
+        <ol class="attempts">
+          {attempt_list.toReversed().map((attempt) => (
+            <Attempt key={attempt.number} attempt={attempt} />
+          ))}
+        </ol>
+      </section>
+      <section class="card">
+        <h2>Request body</h2>
+        <pre>
+          <code>{readable(delivery.body)}</code>
+        </pre>
+      </section>
+    </Page>
+  );
+}
+
+function Attempt({ attempt: { number, at, duration_ms, status_code, error, response_body } }: { attempt: DeliveryAttempt }) {
+  return (
+    <li>
+      <p class="test-step">
+        <Status tone={error === null ? 'good' : 'bad'}>{status_code === null ? 'No answer' : `Answered ${status_code}`}</Status>
+        <strong>Attempt {number}</strong>
+        <Time at={at} />
+        <span class="muted number">{duration_ms} ms</span>
+      </p>
+      {error !== null && <p>{error}</p>}
+      {response_body && (
+        <pre>
+          <code>{response_body}</code>
+        </pre>
+      )}
+    </li>
+  );
+}
+
+/** Broken into lines; the bytes that are sent have none. */
+function readable(body: string): string {
+  return JSON.stringify(JSON.parse(body), null, 2);
+}

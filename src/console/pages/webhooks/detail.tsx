@@ -1,0 +1,103 @@
+import { useLocation, useRoute } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Webhook } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { CopyButton } from '../../components/copy-button.tsx';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Time } from '../../components/time.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
+import { WebhookState } from './list.tsx';
+import { WebhookDeliveries } from './webhook-deliveries.tsx';
+
+/** One webhook: what it is told, what became of it, and all that can be done with it. */
+export function WebhookPage() {
+  const id = useRoute().params.id ?? '';
+  const { route } = useLocation();
+  const {
+    data: webhook,
+    error,
+    reload,
+    set,
+  } = useLoad((signal) => call('GET /v1/webhooks/{webhook_id}', { path: { webhook_id: id }, signal }), [id]);
+  if (!webhook) return <Page title="Webhook">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  return (
+    <Page
+      title={webhook.url}
+      subtitle={
+        <>
+          <WebhookState enabled={webhook.enabled} />
+          <span class="mono">{webhook.id}</span>
+          <CopyButton text={webhook.id} what="the webhook's id" />
+        </>
+      }
+      actions={
+        <>
+          <Ping webhook={webhook} />
+          <DialogButton label="Edit" title="Change this webhook">
+            {(close) => <ChangeWebhook webhook={webhook} onChanged={set} onClose={close} />}
+          </DialogButton>
+          <DialogButton label="Rotate secret" title="Rotate the secret?">
+            {(close) => <RotateSecret webhook={webhook} onRotated={reload} onClose={close} />}
+          </DialogButton>
+          <DialogButton label="Replay" title="Tell it again">
+            {(close) => <ReplayWebhook webhook={webhook} onClose={close} />}
+          </DialogButton>
+          <Remove webhook={webhook} onRemoved={() => route('/console/webhooks')} />
+        </>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      <section class="card">
+        <h2>Registration</h2>
+        <Facts
+          of={{
+            Events: (
+              <span class="tags">
+                {webhook.events.map((type) => (
+                  <code key={type}>{type}</code>
+                ))}
+              </span>
+            ),
+            Registered: <Time at={webhook.created_at} />,
+            Changed: <Time at={webhook.updated_at} />,
+            'The old secret signs as well': webhook.previous_secret_valid_until ? (
+              <>
+                for now; it ends <Time at={webhook.previous_secret_valid_until} />
+              </>
+            ) : undefined,
+          }}
+        />
+      </section>
+      <WebhookDeliveries webhook={webhook} />
+    </Page>
+  );
+}
+
+function Ping({ webhook: { id } }: { webhook: Webhook }) {
+  const { route } = useLocation();
+  async function ping(): Promise<void> {
+    const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', { path: { webhook_id: id } });
+    route(`/console/webhooks/${id}/deliveries/${delivery.id}`);
+  }
+  return <ActionButton onAction={ping}>Ping</ActionButton>;
+}
+
+function Remove({ webhook: { id }, onRemoved }: { webhook: Webhook; onRemoved: () => void }) {
+  const say = useToast();
+  async function remove(): Promise<void> {
+    await call('DELETE /v1/webhooks/{webhook_id}', { path: { webhook_id: id } });
+    say('The webhook is removed');
+    onRemoved();
+  }
+  return (
+    <ConfirmButton label="Remove" title="Remove this webhook?" onConfirm={remove}>
+      <p>It is told nothing any more, and what is still to be delivered fails. To stop it for a while, disable it instead.</p>
+    </ConfirmButton>
+  );
+}

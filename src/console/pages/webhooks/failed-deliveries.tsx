@@ -1,0 +1,172 @@
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call, urlOf } from '../../api/client.ts';
+import type { Delivery } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Page } from '../../components/page.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { EVENT, LATEST } from './delivery-columns.tsx';
+
+const ADDRESS = '/console/webhooks/failed-deliveries';
+const PAGE = 50;
+const LOOK_MS = 3_000;
+
+/** What nobody took after the last retry, of all accounts. The address holds filter and page. */
+export function FailedDeliveriesPage() {
+  const { query, route } = useLocation();
+  const say = useToast();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const webhook_id = query.webhook_id ?? '';
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/deliveries', { query: { status: 'failed', ...(webhook_id && { webhook_id }), limit: PAGE, offset }, signal }),
+    [webhook_id, offset],
+    LOOK_MS,
+  );
+  const rows = data?.data ?? [];
+  const total = data?.pagination.total ?? 0;
+  const marked = rows.filter(({ id }) => chosen.has(id));
+
+  async function retry(ids: string[]): Promise<void> {
+    let failure: unknown = null;
+    for (const delivery_id of ids) {
+      await call('POST /v1/deliveries/{delivery_id}/retry', { path: { delivery_id } }).catch((error: unknown) => {
+        failure = error;
+      });
+    }
+    mark(ids, false);
+    reload();
+    if (failure) throw failure;
+    say(ids.length === 1 ? 'It is tried again' : `${ids.length} are tried again`);
+  }
+
+  async function retryAll(): Promise<void> {
+    const { retried } = await call('POST /v1/deliveries/retry-failed');
+    say(`${retried.toLocaleString()} are tried again`);
+    reload();
+  }
+
+  function mark(ids: string[], on: boolean): void {
+    setChosen((before) => new Set(on ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))));
+  }
+
+  const columns: Column<Delivery>[] = [
+    {
+      heading: 'Select',
+      cell: ({ id, event_type, event_id }) => (
+        <input
+          type="checkbox"
+          aria-label={`Select ${event_type} ${event_id}`}
+          checked={chosen.has(id)}
+          onChange={({ currentTarget }) => mark([id], currentTarget.checked)}
+        />
+      ),
+    },
+    ...COLUMNS,
+    {
+      heading: 'Actions',
+      cell: ({ id, event_type, event_id }) => (
+        <ActionButton onAction={() => retry([id])}>
+          Retry
+          <span class="visually-hidden">
+            {' '}
+            {event_type} {event_id}
+          </span>
+        </ActionButton>
+      ),
+    },
+  ];
+
+  return (
+    <Page
+      title="Failed Deliveries"
+      subtitle="What no receiver took after the last retry, of all accounts. Kept for 30 days"
+      actions={
+        total > 0 && (
+          <>
+            <ActionButton disabled={marked.length === 0} onAction={() => retry(marked.map(({ id }) => id))}>
+              Retry selected ({marked.length})
+            </ActionButton>
+            {!webhook_id && (
+              <ConfirmButton label="Retry all" kind="plain" title={`Retry all ${total.toLocaleString()}?`} onConfirm={retryAll}>
+                <p>
+                  Each is sent at once, with the whole schedule of retries before it. What was for a webhook that is removed stays failed.
+                </p>
+              </ConfirmButton>
+            )}
+          </>
+        )
+      }
+    >
+      <search>
+        <form class="filters" onSubmit={(event) => event.preventDefault()}>
+          <label class="wide">
+            <span>Webhook id</span>
+            <input
+              type="search"
+              value={webhook_id}
+              placeholder="whk_…"
+              spellcheck={false}
+              onChange={({ currentTarget }) => route(urlOf(ADDRESS, { query: { webhook_id: currentTarget.value.trim() } }))}
+            />
+          </label>
+        </form>
+      </search>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data && total === 0 && (
+        <Empty title={webhook_id ? 'Nothing of this webhook has failed' : 'Nothing has failed'}>
+          {webhook_id ? (
+            <p>
+              <a href={ADDRESS}>Show those of all webhooks</a>
+            </p>
+          ) : (
+            <p>
+              What is delivered, or still tried, stands with <a href="/console/webhooks">its webhook</a>.
+            </p>
+          )}
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <>
+          <label class="choice">
+            <input
+              type="checkbox"
+              checked={marked.length === rows.length}
+              onChange={({ currentTarget }) =>
+                mark(
+                  rows.map(({ id }) => id),
+                  currentTarget.checked,
+                )
+              }
+            />
+            Select this page
+          </label>
+          <Table caption="Failed deliveries, newest first" columns={columns} rows={rows} id={({ id }) => id} />
+        </>
+      )}
+      {total > 0 && <Pager total={total} offset={offset} limit={PAGE} />}
+    </Page>
+  );
+}
+
+const COLUMNS: Column<Delivery>[] = [
+  EVENT,
+  {
+    heading: 'Webhook',
+    cell: ({ webhook_id, account_id }) => (
+      <span>
+        <a class="mono" href={urlOf(ADDRESS, { query: { webhook_id } })}>
+          {webhook_id}
+        </a>
+        <span class="route">{account_id}</span>
+      </span>
+    ),
+  },
+  ...LATEST,
+];

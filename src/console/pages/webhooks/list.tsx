@@ -1,0 +1,78 @@
+import { call } from '../../api/client.ts';
+import type { Webhook } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Status } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { NewWebhook } from './new.tsx';
+
+const COLUMNS: Column<Webhook>[] = [
+  {
+    heading: 'URL',
+    kind: 'row',
+    cell: ({ id, url }) => (
+      <a class="file" href={`/console/webhooks/${id}`}>
+        {url}
+      </a>
+    ),
+  },
+  {
+    heading: 'Events',
+    cell: ({ events }) => (
+      <span class="tags">
+        {events.map((type) => (
+          <code key={type}>{type}</code>
+        ))}
+      </span>
+    ),
+  },
+  { heading: 'State', cell: ({ enabled }) => <WebhookState enabled={enabled} /> },
+  { heading: 'Registered', cell: ({ created_at }) => <Time at={created_at} /> },
+];
+
+/** Who is told what happens in the account. */
+export function WebhookListPage() {
+  const { data, error, reload } = useLoad((signal) => call('GET /v1/webhooks', { signal }), []);
+  return (
+    <Page
+      title="Webhooks"
+      subtitle="Who is told what happens in this account"
+      actions={
+        <DialogButton
+          kind="primary"
+          label={
+            <>
+              <Icon name="plus" /> New webhook
+            </>
+          }
+          title="New webhook"
+        >
+          {(close) => <NewWebhook onRegistered={reload} onClose={close} />}
+        </DialogButton>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.data.length === 0 && (
+        <Empty title="Nobody is told yet">
+          <p>
+            Register the URL of a program that wants to know when transfers complete or fail. Each delivery is signed, tried again for 36
+            minutes where it fails, and kept here with what the receiver answered.
+          </p>
+          <p>
+            How a receiver is written: <a href="/docs">documentation</a>
+          </p>
+        </Empty>
+      )}
+      {data && data.data.length > 0 && <Table caption="Webhooks, newest first" columns={COLUMNS} rows={data.data} id={({ id }) => id} />}
+    </Page>
+  );
+}
+
+export function WebhookState({ enabled }: { enabled: boolean }) {
+  return enabled ? <Status tone="good">Enabled</Status> : <Status tone="warning">Disabled</Status>;
+}

@@ -1,0 +1,71 @@
+import { useState } from 'preact/hooks';
+import { call } from '../../api/client.ts';
+import { Choices } from '../../components/choices.tsx';
+import { Field } from '../../components/field.tsx';
+import { Form } from '../../components/form.tsx';
+import { ShownOnce } from '../../components/shown-once.tsx';
+import { EVENT_TYPES, type EventType } from './event-types.ts';
+
+interface NewWebhookProps {
+  onRegistered: () => void;
+  onClose: () => void;
+}
+
+/** Registers a webhook; a secret that was made for it is shown, this once. */
+export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
+  const [url, setUrl] = useState('');
+  const [events, setEvents] = useState<EventType[]>(['transfer.completed', 'transfer.failed']);
+  const [secret, setSecret] = useState('');
+  const [generated, setGenerated] = useState<string | null>(null);
+
+  async function register(): Promise<void> {
+    const created = await call('POST /v1/webhooks', { body: { url, events, ...(secret && { secret }) } });
+    onRegistered();
+    if (created.secret) setGenerated(created.secret);
+    else onClose();
+  }
+
+  if (generated !== null) {
+    return (
+      <ShownOnce label="Signing secret" secret={generated} onClose={onClose}>
+        The receiver needs it to verify what it is sent. Where it is lost, rotate it.
+      </ShownOnce>
+    );
+  }
+  return (
+    <Form
+      submit="Register"
+      onSubmit={register}
+      fields={['url', 'events', 'secret']}
+      beside={
+        <button type="button" onClick={onClose}>
+          Cancel
+        </button>
+      }
+    >
+      {(errors) => (
+        <>
+          <Field label="URL" hint="Where deliveries go, by POST" error={errors.url}>
+            <input
+              type="url"
+              autoComplete="off"
+              spellcheck={false}
+              placeholder="https://receiver.example.com/waybill"
+              value={url}
+              onInput={({ currentTarget }) => setUrl(currentTarget.value)}
+            />
+          </Field>
+          <Choices legend="Events" of={EVENT_TYPES} chosen={events} onChange={setEvents} error={errors.events} />
+          <Field label="Signing secret" hint="Left empty, one is made and shown once" error={errors.secret}>
+            <input
+              type="password"
+              autoComplete="new-password"
+              value={secret}
+              onInput={({ currentTarget }) => setSecret(currentTarget.value)}
+            />
+          </Field>
+        </>
+      )}
+    </Form>
+  );
+}

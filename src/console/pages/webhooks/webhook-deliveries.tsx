@@ -1,0 +1,75 @@
+import { useLocation } from 'preact-iso/router';
+import { call, urlOf } from '../../api/client.ts';
+import type { Delivery, Webhook } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { EVENT, LATEST } from './delivery-columns.tsx';
+import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
+
+const PAGE = 25;
+const LOOK_MS = 3_000;
+
+const COLUMNS: Column<Delivery>[] = [EVENT, { heading: 'State', cell: ({ status }) => <DeliveryState status={status} /> }, ...LATEST];
+
+/** What a webhook was told and what became of it. The address holds filter and page. */
+export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
+  const { path, query, route } = useLocation();
+  const say = useToast();
+  const status = DELIVERY_STATUSES.find((known) => known === query.status);
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { data, error, reload } = useLoad(
+    (signal) =>
+      call('GET /v1/webhooks/{webhook_id}/deliveries', {
+        path: { webhook_id: id },
+        query: { ...(status && { status }), limit: PAGE, offset },
+        signal,
+      }),
+    [id, status, offset],
+    LOOK_MS,
+  );
+
+  async function retry(): Promise<void> {
+    const { retried } = await call('POST /v1/webhooks/{webhook_id}/retry-failed', { path: { webhook_id: id } });
+    say(retried === 0 ? 'None had failed' : `${retried} are tried again`);
+    reload();
+  }
+
+  return (
+    <section class="card">
+      <header class="page-header">
+        <h2>Deliveries</h2>
+        <div class="actions">
+          <ActionButton onAction={retry}>Retry all failed</ActionButton>
+        </div>
+      </header>
+      <search>
+        <form class="filters" onSubmit={(event) => event.preventDefault()}>
+          <label>
+            <span>State</span>
+            <select value={status ?? ''} onChange={({ currentTarget }) => route(urlOf(path, { query: { status: currentTarget.value } }))}>
+              <option value="">All</option>
+              {DELIVERY_STATUSES.map((name) => (
+                <option key={name} value={name}>
+                  {deliveryLabel(name)}
+                </option>
+              ))}
+            </select>
+          </label>
+        </form>
+      </search>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.pagination.total === 0 && (
+        <Empty title={status ? 'No delivery is in this state' : 'Nothing was delivered yet'}>
+          <p>Send a ping to see whether the receiver answers.</p>
+        </Empty>
+      )}
+      {data && data.data.length > 0 && <Table caption="Deliveries, newest first" columns={COLUMNS} rows={data.data} id={(row) => row.id} />}
+      {data && data.pagination.total > 0 && <Pager total={data.pagination.total} offset={offset} limit={PAGE} />}
+    </section>
+  );
+}
