@@ -1,0 +1,66 @@
+import { afterAll, expect, it } from 'vitest';
+import { getDelivery, ping } from '../../../src/processes/webhooks/deliveries.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { type RunningRoles, startRoles } from '../../support/roles.ts';
+import { until } from '../../support/transfers.ts';
+import { type Behaviour, startWebhookReceiver } from '../../support/webhook-receiver.ts';
+import { addWebhook } from '../../support/webhooks.ts';
+
+const SECONDS = 1_000;
+/** What an attempt may be late: a poll of half a second, and a busy machine. */
+const LATE_MS = 2 * SECONDS;
+
+// The schedule by the real clock, through the whole role: with delays of seconds, and with those that are the
+// default, which takes 36 minutes.
+describeWithPostgres('the schedule of a delivery, by the real clock', () => {
+  const undo: (() => Promise<unknown>)[] = [];
+  afterAll(async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+  });
+
+  it.each([
+    ['shortened', { WAYBILL_WEBHOOK_RETRY_DELAYS: '2s,5s,9s' }, [2, 5, 9]],
+    ['as it is by default', {}, [60, 300, 1_800]],
+  ] as const)('%s', { timeout: 50 * 60 * SECONDS }, async (_, settings, delays) => {
+    const installation: TestInstallation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', ...settings });
+    undo.push(() => installation.close());
+    const roles: RunningRoles = await startRoles(installation, ['webhooks']);
+    undo.push(() => roles.stop());
+    const behaviours: Behaviour[] = [500, 302, 'hang', 'reset', 'slow_headers'];
+    const ids = await Promise.all(
+      behaviours.map(async (behaviour) => {
+        const receiver = await startWebhookReceiver({ behaviour });
+        undo.push(() => receiver.close());
+        const webhookId = await addWebhook(installation, receiver.url, ['transfer.created']);
+        return ping(installation.sql, { webhookId, accountId: 'acc_default' });
+      }),
+    );
+    for (const [i, id] of ids.entries()) {
+      const delivery = await until(
+        `${behaviours[i]} has failed`,
+        async () => {
+          const found = await getDelivery(installation.sql, id);
+          return found?.status === 'failed' ? found : null;
+        },
+        45 * 60,
+      );
+      const attempts = delivery.attempt_list;
+      const gaps = attempts.slice(1).map(({ at }, n) => {
+        const before = attempts[n] as (typeof attempts)[number];
+        return Date.parse(at) - Date.parse(before.at) - before.duration_ms;
+      });
+      expect(gaps).toHaveLength(delays.length);
+      for (const [n, gap] of gaps.entries()) {
+        const delay = (delays[n] as number) * SECONDS;
+        expect(gap).toBeGreaterThanOrEqual(delay);
+        expect(gap).toBeLessThan(delay + LATE_MS);
+      }
+      const hangs = behaviours[i] === 'hang' || behaviours[i] === 'slow_headers';
+      for (const { duration_ms } of attempts) {
+        if (hangs) expect(Math.round(duration_ms / SECONDS)).toBe(10);
+        else expect(duration_ms).toBeLessThan(10 * SECONDS);
+      }
+    }
+  });
+});
