@@ -6,6 +6,7 @@ import { EditEndpointPage, NewEndpointPage } from './pages/endpoints/edit.tsx';
 import { EndpointListPage } from './pages/endpoints/list.tsx';
 import { KeyListPage } from './pages/keys/list.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
+import { OperationsPage } from './pages/operations/page.tsx';
 import { SignInPage } from './pages/sign-in.tsx';
 import { TransferPage } from './pages/transfers/detail.tsx';
 import { TransferListPage } from './pages/transfers/list.tsx';
@@ -43,6 +44,7 @@ function Pages() {
           <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
           <Route path="/console/webhooks/:id" component={WebhookPage} />
           <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
+          <Route path="/console/operations" component={OperationsPage} />
           <Route path="/console/settings/api-keys" component={KeyListPage} />
           <Route path="/console/settings/endpoints" component={EndpointListPage} />
           <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />

@@ -309,6 +309,7 @@ export type Projection = {
   lag_events: number;
   lag_seconds: number;
   moved_at: string;
+  tasks: ("rebuild" | "verify")[];
   rebuild: ProjectionTask | null;
   verify: ProjectionTask | null;
 };

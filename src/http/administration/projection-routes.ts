@@ -51,6 +51,7 @@ const projection = z
     lag_events: z.int().describe('Events that it has still to see; 1,000 are counted at most.'),
     lag_seconds: z.number().describe('Age of the oldest of them.'),
     moved_at: timestamp,
+    tasks: z.array(z.enum(['rebuild', 'verify'])).describe('What can be asked for.'),
     rebuild: task.nullable().describe('The last rebuild that was asked for over the API.'),
     verify: task.nullable().describe('The last verification that was asked for over the API.'),
   })
@@ -62,7 +63,8 @@ type ProjectionListView = z.output<typeof projectionList>;
 
 const projectionParams = z.object({ name: z.string().meta({ examples: ['transfers'] }) });
 
-const SUBJECTS: Record<TaskKind, string[]> = { verify: Object.keys(PROJECTIONS), rebuild: [...Object.keys(PROJECTIONS), 'dispatch'] };
+const SUBJECTS: Record<TaskKind, string[]> = { rebuild: [...Object.keys(PROJECTIONS), 'dispatch'], verify: Object.keys(PROJECTIONS) };
+const KINDS = Object.keys(SUBJECTS) as TaskKind[];
 
 export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): FastifyPluginAsyncZod {
   const { sql, health } = deps;
@@ -182,6 +184,7 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
 function toProjection({ running, ...status }: ProjectionStatus, check: { ok: boolean; detail: string } | undefined): ProjectionView {
   return {
     ...status,
+    tasks: KINDS.filter((kind) => SUBJECTS[kind].includes(status.name)),
     state: check?.ok === false ? 'failed' : running ? 'running' : 'stopped',
     detail: check?.detail ?? null,
     position: String(status.position),

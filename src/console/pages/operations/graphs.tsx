@@ -1,0 +1,105 @@
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call, urlOf } from '../../api/client.ts';
+import type { OperationsSeries } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { LineChart } from '../../components/line-chart.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { speed } from '../../components/units.ts';
+
+const LOOK_MS = 30_000;
+const HOUR_MS = 3_600_000;
+const SPANS: [hours: string, label: string][] = [
+  ['1', 'hour'],
+  ['6', '6 hours'],
+  ['24', '24 hours'],
+  ['168', '7 days'],
+];
+
+type Span = OperationsSeries['data'][number];
+
+const GRAPHS: { title: string; value: (span: Span) => number; format: (value: number) => string }[] = [
+  { title: 'Throughput', value: ({ speed_bps }) => speed_bps, format: speed },
+  { title: 'Completed per minute', value: ({ completed, seconds }) => (completed * 60) / seconds, format: decimal },
+  { title: 'Error rate', value: errorRate, format: percent },
+  { title: 'Queue depth', value: ({ waiting }) => waiting, format: decimal },
+];
+
+const FIGURES: Column<Span>[] = [
+  {
+    heading: 'From',
+    kind: 'row',
+    cell: ({ at }) => <time dateTime={at}>{new Date(at).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}</time>,
+  },
+  { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
+  { heading: 'Created', kind: 'number', cell: ({ created }) => created },
+  { heading: 'Completed', kind: 'number', cell: ({ completed }) => completed },
+  { heading: 'Failed', kind: 'number', cell: ({ failed }) => failed },
+  { heading: 'Error rate', kind: 'number', cell: (span) => percent(errorRate(span)) },
+  { heading: 'Queue depth', kind: 'number', cell: ({ waiting }) => waiting },
+];
+
+/** How it went, up to now. The address holds how far back. */
+export function Graphs() {
+  const { path, query, route } = useLocation();
+  const [open, setOpen] = useState(false);
+  const [hours, label] = SPANS.find(([hours]) => hours === query.hours) ?? (['24', '24 hours'] as const);
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/operations/series', { query: { hours: Number(hours) }, signal }),
+    [hours],
+    LOOK_MS,
+  );
+  const spans = data?.data ?? [];
+  const now = Date.now();
+  return (
+    <section class="card">
+      <header class="page-header">
+        <h2>The last {label}</h2>
+        <label class="inline">
+          <span>Show the last</span>
+          <select value={hours} onChange={({ currentTarget }) => route(urlOf(path, { query: { hours: currentTarget.value } }))}>
+            {SPANS.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+      </header>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      <div class="grid">
+        {GRAPHS.map(({ title, value, format }) => (
+          <div key={title}>
+            <h3>{title}</h3>
+            <LineChart
+              label={`${title} over the last ${label}`}
+              points={spans.map((span) => ({ at: Date.parse(span.at), value: value(span) }))}
+              format={format}
+              span={{ from: now - Number(hours) * HOUR_MS, to: now }}
+            />
+          </div>
+        ))}
+      </div>
+      <details class="more" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+        <summary>The figures as a table</summary>
+        {open && (
+          <Table caption={`Figures of the last ${label}, newest first`} columns={FIGURES} rows={spans.toReversed()} id={({ at }) => at} />
+        )}
+      </details>
+    </section>
+  );
+}
+
+/** Of the transfers that came to an end by themselves, those that failed. */
+function errorRate({ completed, failed }: Span): number {
+  return failed === 0 ? 0 : failed / (completed + failed);
+}
+
+function percent(share: number): string {
+  return `${decimal(share * 100)} %`;
+}
+
+function decimal(value: number): string {
+  return value.toLocaleString('en', { maximumFractionDigits: 1 });
+}

@@ -1,0 +1,72 @@
+import { call } from '../../api/client.ts';
+import type { Movers as MoversNow } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { Empty } from '../../components/empty.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { duration, speed } from '../../components/units.ts';
+
+const LOOK_MS = 2_000;
+
+type Mover = MoversNow['data'][number];
+type Queue = MoversNow['queue'][number];
+
+const MOVERS: Column<Mover>[] = [
+  { heading: 'Process', kind: 'row', cell: ({ id }) => <code>{id}</code> },
+  { heading: 'Moving', kind: 'number', cell: ({ active, slots }) => `${active} of ${slots}` },
+  {
+    heading: 'A transfer takes',
+    kind: 'number',
+    cell: ({ mean_duration_ms: ms }) => (ms === null ? '–' : ms < 1_000 ? `${Math.round(ms)} ms` : duration(ms / 1_000)),
+  },
+  { heading: 'Started', cell: ({ started_at }) => <Time at={started_at} /> },
+  { heading: 'Last seen', cell: ({ seen_at }) => <Time at={seen_at} /> },
+];
+
+const QUEUES: Column<Queue>[] = [
+  { heading: 'Priority', kind: 'row', cell: ({ priority }) => priority },
+  { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
+  { heading: 'Waiting for a mover', kind: 'number', cell: ({ due }) => due.toLocaleString() },
+  { heading: 'Waiting to be retried', kind: 'number', cell: ({ later }) => later.toLocaleString() },
+  { heading: 'Speed', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
+];
+
+/** Who moves files at this moment, and what waits for them. */
+export function Movers() {
+  const { data, error, reload } = useLoad((signal) => call('GET /v1/movers', { signal }), [], LOOK_MS);
+  const total = (of: (queue: Queue) => number) => data?.queue.reduce((sum, queue) => sum + of(queue), 0) ?? 0;
+  const slots = data?.data.reduce((sum, mover) => sum + mover.slots, 0) ?? 0;
+  return (
+    <>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data && (
+        <section class="card">
+          <h2>Now</h2>
+          <Facts
+            of={{
+              Moving: `${total(({ moving }) => moving)} of ${slots}`,
+              'Waiting for a mover': total(({ due }) => due).toLocaleString(),
+              'Waiting to be retried': total(({ later }) => later).toLocaleString(),
+              Speed: speed(total(({ speed_bps }) => speed_bps)),
+            }}
+          />
+          <h3>Queue</h3>
+          <Table caption="Queue by priority" columns={QUEUES} rows={data.queue.toReversed()} id={({ priority }) => priority} />
+          <h3>Movers</h3>
+          {data.data.length > 0 ? (
+            <Table caption="Movers, oldest first" columns={MOVERS} rows={data.data} id={({ id }) => id} />
+          ) : (
+            <Empty title="No mover runs">
+              <p>Transfers wait until one does. Start a process with the role, on any machine that reaches the same database:</p>
+              <pre>
+                <code>waybill serve --roles mover</code>
+              </pre>
+            </Empty>
+          )}
+        </section>
+      )}
+    </>
+  );
+}

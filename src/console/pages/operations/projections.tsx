@@ -1,0 +1,138 @@
+import { useState } from 'preact/hooks';
+import { call } from '../../api/client.ts';
+import type { Projection, ProjectionList, ProjectionTask } from '../../api/operations.ts';
+import { useEvents } from '../../api/use-events.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { Progress } from '../../components/progress.tsx';
+import { Status } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { duration } from '../../components/units.ts';
+
+const STATES = { running: ['good', 'Running'], stopped: ['warning', 'Stopped'], failed: ['bad', 'Failed'] } as const;
+const COUNTED_AT_MOST = 1_000;
+
+const COLUMNS: Column<Projection>[] = [
+  { heading: 'Name', kind: 'row', cell: ({ name }) => <strong>{name}</strong> },
+  {
+    heading: 'State',
+    cell: ({ state, detail }) => (
+      <span>
+        <Status tone={STATES[state][0]}>{STATES[state][1]}</Status>
+        {state === 'failed' && detail && <span class="route">{detail}</span>}
+      </span>
+    ),
+  },
+  { heading: 'Behind', kind: 'number', cell: behind },
+  { heading: 'Position', kind: 'number', cell: ({ position }) => position },
+  {
+    heading: 'Last tasks',
+    cell: ({ name, rebuild, verify }) =>
+      (rebuild || verify) && (
+        <div class="tasks">
+          {rebuild && <Task task={rebuild} what="Rebuild" of={name} />}
+          {verify && <Task task={verify} what="Verification" of={name} />}
+        </div>
+      ),
+  },
+  { heading: 'Actions', cell: (projection) => <Actions projection={projection} /> },
+];
+
+/** How far the views of the log are, as it changes. */
+export function Projections() {
+  const [list, setList] = useState<Projection[] | null>(null);
+  const live = useEvents<ProjectionList>('/v1/projections/live', ['projections'], (_, { data }) => setList(data));
+  return (
+    <section class="card">
+      <header class="page-header">
+        <h2>Projections</h2>
+        <Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>
+      </header>
+      <p>
+        Every table that is read is a view of the log. One that is in doubt is held against the log by <em>Verify</em>, and made anew from
+        it by <em>Rebuild</em>, while the one that stands goes on.
+      </p>
+      {list && <Table caption="Projections and process managers by name" columns={COLUMNS} rows={list} id={({ name }) => name} />}
+    </section>
+  );
+}
+
+function behind({ lag_events, lag_seconds }: Projection): string {
+  if (lag_events === 0) return 'Nothing';
+  const events = lag_events >= COUNTED_AT_MOST ? `${COUNTED_AT_MOST.toLocaleString()} events or more` : `${lag_events} events`;
+  return `${events}, ${duration(lag_seconds)}`;
+}
+
+function Actions({ projection: { name, tasks } }: { projection: Projection }) {
+  const path = { name };
+  if (tasks.length === 0) return null;
+  return (
+    <div class="actions">
+      {tasks.includes('rebuild') && (
+        <ConfirmButton
+          label="Rebuild"
+          of={name}
+          kind="plain"
+          title={`Rebuild ${name}?`}
+          onConfirm={() => call('POST /v1/projections/{name}/rebuild', { path })}
+        >
+          <p>
+            Its tables are made anew from the first event on, beside the live ones, which then give way. Nothing is lost and nothing waits.
+          </p>
+        </ConfirmButton>
+      )}
+      {tasks.includes('verify') && (
+        <ActionButton onAction={() => call('POST /v1/projections/{name}/verify', { path })}>
+          Verify<span class="visually-hidden"> {name}</span>
+        </ActionButton>
+      )}
+    </div>
+  );
+}
+
+function Task({ task, what, of }: { task: ProjectionTask; what: string; of: string }) {
+  const { state, share, events, events_per_second, seconds_left, finished_at, differences, error } = task;
+  if (state === 'waiting') return <Status tone="neutral">{`${what} waits for a projector`}</Status>;
+  if (state === 'running') {
+    return (
+      <div>
+        <Status tone="active">{`${what} runs`}</Status>
+        <Progress percent={share * 100} label={`${what} of ${of}`} />
+        <span class="route number">
+          {events.toLocaleString()} events
+          {events_per_second !== null && `, ${events_per_second.toLocaleString()} a second`}
+          {seconds_left !== null && `, ${duration(seconds_left)} left`}
+        </span>
+      </div>
+    );
+  }
+  if (state === 'failed') {
+    return (
+      <div>
+        <Status tone="bad">{`${what} failed`}</Status>
+        <span class="route">{error}</span>
+      </div>
+    );
+  }
+  return (
+    <div>
+      <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status> <Time at={finished_at} />
+      <span class="route number">
+        {events.toLocaleString()} events, {found(differences)}
+      </span>
+      {differences && differences.length > 0 && (
+        <ul class="mono">
+          {differences.map((key) => (
+            <li key={key}>{key}</li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function found(differences: string[] | null): string {
+  if (!differences || differences.length === 0) return 'no differences';
+  return differences.length === 1 ? '1 difference' : `${differences.length} differences`;
+}
