@@ -8,6 +8,7 @@ const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0
   log: () => import('./log.ts'),
   http: () => import('./http.ts'),
   latency: () => import('./latency.ts'),
+  webhooks: () => import('./webhooks.ts'),
 };
 
 const { names, options } = parseOptions(process.argv.slice(2));

@@ -8,7 +8,7 @@ import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { endpointRequest, keyRequest } from '../../src/commands/requests.ts';
 import { parseConfig } from '../../src/config.ts';
-import { openInstallation } from '../../src/installation.ts';
+import { type Installation, openInstallation } from '../../src/installation.ts';
 import { startProcess } from '../../test/support/server-process.ts';
 import type { Bench } from './bench.ts';
 import { PROFILES } from './profile.ts';
@@ -33,10 +33,15 @@ export interface ServiceOptions {
   endpoints: Record<string, unknown>[];
   roles?: string;
   settings?: Record<string, string>;
+  /** What else is done to the installation before it serves. */
+  prepare?: (installation: Installation) => Promise<void>;
 }
 
 /** Starts `waybill serve` as a process of its own, with limits that don't get into a benchmark's way. */
-export async function startService(bench: Bench, { databaseUrl, endpoints, roles, settings }: ServiceOptions): Promise<RunningService> {
+export async function startService(
+  bench: Bench,
+  { databaseUrl, endpoints, roles, settings, prepare }: ServiceOptions,
+): Promise<RunningService> {
   const environment = {
     DATABASE_URL: databaseUrl,
     WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
@@ -45,7 +50,7 @@ export async function startService(bench: Bench, { databaseUrl, endpoints, roles
     WAYBILL_MAX_OPEN_TRANSFERS: '1000000000',
     ...settings,
   };
-  const key = await configure(environment, endpoints);
+  const key = await configure(environment, endpoints, prepare);
   const profiling = bench.options.profile ? ['--cpu-prof', '--cpu-prof-dir', PROFILES] : [];
   const command = [process.execPath, ...profiling, join(PROJECT, 'src/cli.ts'), 'serve', ...(roles ? ['--roles', roles] : [])];
   const server = startProcess(command, { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -67,10 +72,15 @@ export async function startService(bench: Bench, { databaseUrl, endpoints, roles
   };
 }
 
-async function configure(environment: Record<string, string>, endpoints: Record<string, unknown>[]): Promise<string> {
+async function configure(
+  environment: Record<string, string>,
+  endpoints: Record<string, unknown>[],
+  prepare: ServiceOptions['prepare'],
+): Promise<string> {
   const installation = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
   try {
     for (const endpoint of endpoints) await saveEndpoint(installation.commands, endpointRequest.parse(endpoint), CAUSE);
+    await prepare?.(installation);
     const request = keyRequest.parse({
       name: 'bench',
       scopes: ['transfers:read', 'transfers:write'],

@@ -1,0 +1,195 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent } from 'undici';
+import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
+import { connect } from '../src/adapters/postgres/connect.ts';
+import { addWebhook, appendTransfer } from '../test/support/webhooks.ts';
+import { alternate } from './support/alternate.ts';
+import type { Bench } from './support/bench.ts';
+import { type BenchPostgres, startPostgres } from './support/postgres.ts';
+import { printProfile } from './support/profile.ts';
+import { type Receivers, startReceivers } from './support/receivers.ts';
+import { type RunningService, type ServiceOptions, startService } from './support/service.ts';
+import { median, percentile } from './support/statistics.ts';
+import { printTable, ratio } from './support/table.ts';
+
+const BACKLOG = 10_000;
+const ONE_BY_ONE = 200;
+const STEADY = 2_000;
+const RECEIVERS = 100;
+/** Requests at once to one receiver, as the service has them, and to all of many. */
+const AT_ONCE = 32;
+const AT_ONCE_IN_ALL = 256;
+
+/** Deliveries per second beside bare requests, the way from commit to the first attempt, and what one dead receiver does to others. */
+export async function run(bench: Bench): Promise<void> {
+  const { only } = bench.options;
+  const parts = only.length > 0 ? only : ['one', 'many', 'latency', 'dead'];
+  const postgres = await startPostgres(bench);
+  if (parts.includes('one')) await measureThroughput(bench, postgres, 1);
+  if (parts.includes('many')) await measureThroughput(bench, postgres, RECEIVERS);
+  if (parts.includes('latency')) await measureLatency(bench, postgres);
+  if (parts.includes('dead')) await measureDeadReceiver(bench, postgres);
+}
+
+interface Setting {
+  receivers: Receivers;
+  start(): Promise<RunningService>;
+  /** Appends one event that one webhook is told of; gives its id and when it was committed. */
+  happen(receiver: number): Promise<{ eventId: string; committedAt: number }>;
+  bodies(): Promise<{ receiver: number; body: string }[]>;
+}
+
+/** A database with a webhook for each receiver, each of an account of its own. */
+async function prepare(bench: Bench, postgres: BenchPostgres, name: string, count: number): Promise<Setting> {
+  const databaseUrl = await postgres.createDatabase(name);
+  const receivers = await startReceivers(bench, count);
+  const settings = { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_MASTER_KEY: randomBytes(32).toString('base64') };
+  const account = (receiver: number) => `acc_${receiver}`;
+  const start = (options: Partial<ServiceOptions> = {}) =>
+    startService(bench, { databaseUrl, endpoints: [], roles: 'api,webhooks', settings, ...options });
+  const configured = await start({
+    prepare: async (installation) => {
+      for (const [receiver, url] of receivers.urls.entries()) {
+        await addWebhook(installation, url, ['transfer.created'], { accountId: account(receiver) });
+      }
+    },
+  });
+  await configured.stop();
+  const sql = connect(databaseUrl);
+  bench.defer(() => sql.end({ timeout: 1 }));
+  const store = createPostgresLog({ sql, prefix: 'waybill_' });
+  bench.defer(() => store.close());
+  return {
+    receivers,
+    start,
+    async happen(receiver) {
+      const { eventIds } = await appendTransfer(store, [], { account_id: account(receiver) });
+      return { eventId: eventIds[0] as string, committedAt: performance.timeOrigin + performance.now() };
+    },
+    async bodies() {
+      const rows = await sql<
+        { account_id: string; body: string }[]
+      >`select account_id, body from work.deliveries order by event_id limit ${BACKLOG}`;
+      return rows.map(({ account_id, body }) => ({ receiver: Number(account_id.slice('acc_'.length)), body }));
+    },
+  };
+}
+
+async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: number): Promise<void> {
+  const { runs, scale, profile } = bench.options;
+  const setting = await prepare(bench, postgres, `webhooks_${count}`, count);
+  const { receivers } = setting;
+  const backlog = Math.ceil(BACKLOG * scale);
+  const rate = async () => {
+    while ((await receivers.count()) < backlog) await sleep(50);
+    const times = (await receivers.arrivals()).map(({ at }) => at);
+    return ((times.length - 1) / (Math.max(...times) - Math.min(...times))) * 1_000;
+  };
+  let profiled: number | null = null;
+  const results = await alternate(runs, {
+    async service() {
+      await Promise.all(Array.from({ length: backlog }, (_, n) => setting.happen(n % count)));
+      const service = await setting.start();
+      const perSecond = await rate();
+      // What is under way is recorded before it ends.
+      await service.stop();
+      profiled = service.pid;
+      return perSecond;
+    },
+    async bare() {
+      const bodies = (await setting.bodies()).slice(0, backlog);
+      await postAll(bodies, receivers.urls, count === 1 ? AT_ONCE : AT_ONCE_IN_ALL);
+      return rate();
+    },
+  });
+  if (profile && profiled !== null) printProfile(profiled);
+  const [service, bare] = [median(results.service ?? []), median(results.bare ?? [])];
+  printTable(
+    `${backlog} deliveries to ${count === 1 ? 'one receiver' : `${count} receivers`}, all waiting at the start, medians of ${runs} runs`,
+    ['sender', 'per second', 'of bare'],
+    [
+      ['bare undici, no signature, nothing kept', bare, null],
+      ['waybill, from the log to the recorded attempt', service, ratio(service, bare)],
+    ],
+  );
+}
+
+/** The same requests without anything of ours. */
+async function postAll(bodies: { receiver: number; body: string }[], urls: string[], atOnce: number): Promise<void> {
+  const agent = new Agent({ pipelining: 1 });
+  const left = bodies.values();
+  const worker = async () => {
+    for (const { receiver, body } of left) {
+      const { origin, pathname } = new URL(urls[receiver] as string);
+      const response = await agent.request({
+        origin,
+        path: pathname,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      });
+      await response.body.dump();
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  await agent.close();
+}
+
+async function measureLatency(bench: Bench, postgres: BenchPostgres): Promise<void> {
+  const setting = await prepare(bench, postgres, 'webhooks_latency', 1);
+  const service = await setting.start();
+  const count = Math.ceil(ONE_BY_ONE * bench.options.scale);
+  const latencies = await latenciesOf(setting, count, 1, 40);
+  await service.stop();
+  printTable(
+    `From the commit of an event to its arrival, one at a time, idle service: ${latencies.length} of them, in milliseconds`,
+    ['median', 'p99', 'least', 'most'],
+    [[median(latencies), percentile(latencies, 99), Math.min(...latencies), Math.max(...latencies)]],
+  );
+}
+
+/** How long each of so many events took to its arrival. They happen at a steady pace, for the receivers in turn. */
+async function latenciesOf({ receivers, happen }: Setting, count: number, among: number, everyMs: number, leftOut = -1): Promise<number[]> {
+  await receivers.arrivals();
+  const committed = new Map<string, number>();
+  const appends: Promise<unknown>[] = [];
+  let expected = 0;
+  // The first few open connections.
+  for (let n = -2 * among; n < count; n++) {
+    const receiver = (n + 2 * among) % among;
+    appends.push(
+      happen(receiver).then(({ eventId, committedAt }) => {
+        if (n >= 0 && receiver !== leftOut) committed.set(eventId, committedAt);
+      }),
+    );
+    if (receiver !== leftOut) expected++;
+    await sleep(everyMs);
+  }
+  await Promise.all(appends);
+  const arrived = new Map<string, number>();
+  while (arrived.size < expected) {
+    for (const { receiver, eventId, at } of await receivers.arrivals()) if (receiver !== leftOut) arrived.set(eventId, at);
+    await sleep(20);
+  }
+  return [...committed].map(([eventId, at]) => (arrived.get(eventId) as number) - at);
+}
+
+async function measureDeadReceiver(bench: Bench, postgres: BenchPostgres): Promise<void> {
+  const { runs, scale } = bench.options;
+  const setting = await prepare(bench, postgres, 'webhooks_dead', RECEIVERS);
+  const service = await setting.start();
+  const count = Math.ceil(STEADY * scale);
+  const measure = async (dead: number | null) => {
+    await setting.receivers.hang(dead);
+    const latencies = await latenciesOf(setting, count, RECEIVERS, 4, 0);
+    return { median: median(latencies), p99: percentile(latencies, 99) };
+  };
+  const results = await alternate(runs, { 'all alive': () => measure(null), 'one hangs': () => measure(0) });
+  await service.stop();
+  printTable(
+    `From commit to arrival at 99 receivers of ${RECEIVERS}, 250 events a second, in milliseconds, medians of ${runs} runs`,
+    ['the hundredth', 'median', 'p99'],
+    Object.entries(results).map(([name, all]) => [name, median(all.map((one) => one.median)), median(all.map((one) => one.p99))]),
+  );
+}
