@@ -216,7 +216,7 @@ await describeConsole('the Admin Console', () => {
       expect(await page.locator('.timeline').innerText()).toContain(`console:${console.keyId}`);
       expect(await page.getByText('4711').count()).toBe(1);
 
-      await page.getByRole('link', { name: 'State at this point: after event 1' }).click();
+      await page.getByRole('link', { name: 'State at this point: after revision 1' }).click();
       const then = page.locator('#as-it-was');
       await then.getByText('Queued').waitFor();
       expect(await then.innerText()).toContain('0 bytes (0 %)');

@@ -48,10 +48,9 @@ async function provide(): Promise<{ program: DebianPrograms; fonts: DebianProgra
   return fonts.available ? { program, fonts } : fonts.reason;
 }
 
-/** The same letters on every machine. */
+/** The same letters on every machine: one family for fixed width, another for all else. */
 function fontsIn(folder: string, home: string): string {
-  const prefer = (generic: string, family: string) =>
-    `<alias binding="same"><family>${generic}</family><prefer><family>${family}</family></prefer></alias>`;
   return `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>${folder}</dir><cachedir>${home}/cache</cachedir>
-    ${['system-ui', 'sans-serif'].map((generic) => prefer(generic, 'DejaVu Sans')).join('')}${prefer('monospace', 'DejaVu Sans Mono')}</fontconfig>`;
+    <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+    <match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match></fontconfig>`;
 }

@@ -104,7 +104,7 @@ function AsItWas({ id, revision }: { id: string; revision: string }) {
   return (
     <div id="as-it-was" class="as-it-was" aria-live="polite">
       {then.error && <ProblemNotice error={then.error} />}
-      {then.data && <TransferFacts title={`State at this point: after event ${revision}`} transfer={then.data} withState />}
+      {then.data && <TransferFacts title={`State at this point: after revision ${revision}`} transfer={then.data} withState />}
       <p>
         <a href={`/console/transfers/${id}`}>Back to now</a>
       </p>

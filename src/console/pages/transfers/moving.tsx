@@ -27,7 +27,7 @@ export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<L
 function useSpeeds(transferred: number, average: number | null): Point[] {
   const [{ speeds }, setSeen] = useState<{ last: Point; speeds: Point[] }>(() => {
     const at = performance.now();
-    return { last: { at, value: transferred }, speeds: average === null ? [] : [{ at, value: average }] };
+    return { last: { at, value: transferred }, speeds: [{ at, value: average ?? 0 }] };
   });
   useEffect(() => {
     setSeen(({ last, speeds }) => {

@@ -33,7 +33,7 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
             </p>
             <a
               href={`/console/transfers/${transferId}?as_of=${event.revision}`}
-              aria-label={`State at this point: after event ${event.revision}`}
+              aria-label={`State at this point: after revision ${event.revision}`}
             >
               State at this point
             </a>
