@@ -30,12 +30,11 @@ create trigger append_only before update or delete or truncate on log.events
 -- order: the revision and position of its last event, or, with a position of null, the revision that was
 -- found instead of the expected one. An append that was made before, with the same ids at the same
 -- revisions, is answered as it was then. The head row is locked first: so positions have no gaps and
--- become visible in their order. Whoever listens is told of what kinds of streams the events are: what
--- their names have before the first hyphen.
+-- become visible in their order.
 create function log.append(
   streams text[], expected integer[], counts integer[],
   owners integer[], places integer[], ids text[], types text[], schema_versions integer[], datas text[], metadatas text[]
-) returns table (revision integer, "position" bigint) language plpgsql set plan_cache_mode = force_generic_plan as $$
+) returns table (revision integer, "position" bigint) language plpgsql as $$
 #variable_conflict use_column
 declare
   head bigint;
@@ -64,7 +63,7 @@ begin
           as n(owner, place, id, type, schema_version, data, metadata)
        where base[n.owner] is not null;
     update log.head set position = next;
-    perform pg_notify('waybill_log', (select string_agg(distinct split_part(s, '-', 1), ' ') from unnest(streams) s));
+    perform pg_notify('waybill_log', next::text);
   end if;
 
   for i in 1 .. cardinality(streams) loop

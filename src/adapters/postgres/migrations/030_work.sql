@@ -25,6 +25,8 @@ create table work.transfer_jobs (
   destination text not null,
   source_endpoint_id text,
   destination_endpoint_id text not null,
+  -- attempts begun: what an ended one may have left behind is removed
+  attempts integer not null default 0,
   -- the fence: whoever writes names the claim he holds
   claim_id text,
   claimed_by text,
@@ -33,11 +35,10 @@ create table work.transfer_jobs (
   transferred_bytes bigint not null default 0,
   speed_bps bigint,
   resume_record jsonb
-) with (fillfactor = 50);
+);
 create index transfer_jobs_pending on work.transfer_jobs (rank) where status = 'pending';
 create index transfer_jobs_claimable on work.transfer_jobs (account_id, rank) where status <> 'in_progress' and claim_id is null;
--- not by lease_until: then each renewal of a lease would write to every index
-create index transfer_jobs_claimed on work.transfer_jobs (account_id) where claim_id is not null;
+create index transfer_jobs_leases on work.transfer_jobs (lease_until) where claim_id is not null;
 create index transfer_jobs_source on work.transfer_jobs (source_endpoint_id);
 create index transfer_jobs_destination on work.transfer_jobs (destination_endpoint_id);
 
