@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { createKey, revokeKey } from '../../src/commands/keys.ts';
 import { keyRequest, transferRequest } from '../../src/commands/requests.ts';
-import { createTransfer } from '../../src/commands/transfers.ts';
+import { abortTransfer, createTransfer } from '../../src/commands/transfers.ts';
 import { type Chromium, startChromium } from '../support/chromium.ts';
 import {
   describeConsole,
@@ -252,6 +252,26 @@ await describeConsole('the Admin Console', () => {
       await page.getByText('aborted_by_operator').waitFor();
       await eventually(() => row.innerText()).toContain('Failed');
       await eventually(() => existsSync(join(beta.root, 'big.bin'))).toBe(false);
+    });
+
+    test('a list that nobody has looked at for a while catches up', async () => {
+      writeFileSync(join(alpha.root, 'unseen.bin'), '');
+      truncateSync(join(alpha.root, 'unseen.bin'), 512 * MiB);
+      slow.throttle(16 * MiB);
+      const page = await visitSignedIn('/console/transfers');
+      const id = await submit(console.installation, 'sftp://slow/unseen.bin', 'sftp://beta/unseen.bin');
+      const row = page.getByRole('row').filter({ hasText: 'unseen.bin' });
+      await eventually(() => row.innerText()).toContain('In progress');
+      const look = (state: string) => `
+        Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));`;
+      await page.evaluate(look('hidden'));
+      await page.getByText('Connecting').waitFor();
+      await abortTransfer(console.installation.commands, id, CAUSE);
+      await untilStatus(console.installation, id, 'failed');
+      expect(await row.innerText()).toContain('In progress');
+      await page.evaluate(look('visible'));
+      await eventually(() => row.innerText()).toContain('Failed');
     });
 
     test('what went wrong is told, with what to do about it', async () => {

@@ -1,20 +1,23 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from './client.ts';
+import { useVisible } from './use-visible.ts';
 
 const RETRY_MS = 5_000;
 
 /**
  * Follows server-sent events of these types at an address, as long as there is one; true while they come.
- * A broken stream is taken up again, and begins with its first event anew.
+ * A broken stream is taken up again, and begins with its first event anew. A page that nobody looks at
+ * follows none: a browser has six connections to a service, for all of its tabs.
  */
 export function useEvents<T>(url: string | null, types: readonly string[], onEvent: (type: string, data: T) => void): boolean {
   const [live, setLive] = useState(false);
   const latest = useRef(onEvent);
   latest.current = onEvent;
   const names = types.join(' ');
+  const visible = useVisible();
 
   useEffect(() => {
-    if (url === null) return;
+    if (url === null || !visible) return;
     let source: EventSource;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
@@ -38,7 +41,7 @@ export function useEvents<T>(url: string | null, types: readonly string[], onEve
       source.close();
       setLive(false);
     };
-  }, [url, names]);
+  }, [url, names, visible]);
 
   return live;
 }

@@ -15,7 +15,7 @@ import { Time } from '../../components/time.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
 import { type Filter, Filters, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
-import { TransferState } from './states.tsx';
+import { hasEnded, TransferState } from './states.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
 
 const PAGE = 50;
@@ -103,12 +103,12 @@ export function TransferListPage() {
 function useMovingRows(list: TransferList | null, filter: Filter, reload: () => void): { rows: Row[]; live: boolean } {
   const [moves, setMoves] = useState<ReadonlyMap<string, LiveTransfer>>(new Map());
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const known = useRef<Set<string>>(new Set());
+  const rows: Row[] = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
 
-  // What was loaded is no older than what was told before.
+  // What was loaded last has the last word on states; figures are told sooner.
   useEffect(() => {
-    known.current = new Set(list?.data.map(({ id }) => id));
-    setMoves((before) => new Map([...before].filter(([id]) => known.current.has(id))));
+    const states = new Map(list?.data.map(({ id, status }) => [id, status]));
+    setMoves((before) => new Map([...before].filter(([id, { status }]) => states.get(id) === status)));
   }, [list]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
@@ -119,15 +119,18 @@ function useMovingRows(list: TransferList | null, filter: Filter, reload: () => 
     }, RELOAD_MS);
   }
 
-  const live = useLiveTransfers((transfers) => {
-    const here = transfers.filter(({ id }) => known.current.has(id));
-    if (here.length > 0) setMoves((before) => new Map([...before, ...here.map((transfer) => [transfer.id, transfer] as const)]));
-    const newest = list?.data[0]?.created_at ?? '';
-    const isNew = ({ id, created_at }: LiveTransfer) => !known.current.has(id) && created_at >= newest;
-    const isOut = ({ status }: LiveTransfer) => filter.status !== undefined && status !== filter.status;
-    if (transfers.some(isNew) || here.some(isOut)) reloadSoon();
+  const live = useLiveTransfers((transfers, isSnapshot) => {
+    const told = new Map(transfers.map((transfer) => [transfer.id, transfer]));
+    const here = rows.filter(({ id }) => told.has(id));
+    const ids = new Set(rows.map(({ id }) => id));
+    setMoves((before) => new Map([...before, ...[...told].filter(([id]) => ids.has(id))]));
+
+    const newest = rows[0]?.created_at ?? '';
+    const hasNew = transfers.some(({ id, created_at }) => !ids.has(id) && created_at >= newest);
+    const hasOthers = filter.status !== undefined && here.some(({ id }) => told.get(id)?.status !== filter.status);
+    const hasMissed = isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !told.has(id));
+    if (hasNew || hasOthers || hasMissed) reloadSoon();
   });
 
-  const rows = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
   return { rows, live };
 }

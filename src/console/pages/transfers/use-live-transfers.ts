@@ -10,12 +10,18 @@ interface LiveOptions {
   open?: boolean;
 }
 
-/** Follows the transfers of the account that is looked at, as they move. True while the stream is up. */
-export function useLiveTransfers(onChange: (transfers: LiveTransfer[]) => void, { transferId, open = true }: LiveOptions = {}): boolean {
+/**
+ * Follows the transfers of the account that is looked at, as they move. True while the stream is up.
+ * `isSnapshot`: these are the ones that are open now; before that something may have been missed.
+ */
+export function useLiveTransfers(
+  onChange: (transfers: LiveTransfer[], isSnapshot: boolean) => void,
+  { transferId, open = true }: LiveOptions = {},
+): boolean {
   const { account } = useSession().session;
   const url = open ? urlOf('/v1/transfers/live', { query: { transfer_id: transferId } }) : null;
-  return useEvents<LiveTransfers>(url, ['snapshot', 'changes'], (_, { transfers }) => {
+  return useEvents<LiveTransfers>(url, ['snapshot', 'changes'], (type, { transfers }) => {
     const own = transfers.filter((transfer) => transfer.account === account);
-    if (own.length > 0) onChange(own);
+    onChange(own, type === 'snapshot');
   });
 }
