@@ -32,6 +32,7 @@ function inWords(issue: z.core.$ZodIssue, general: string): string {
   if (general === 'invalid_parameter' && Array.isArray(issue.input)) return 'must be given once';
   if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`;
   if (issue.code === 'invalid_key') return `has a key that is not valid: ${issue.issues.map(({ message }) => message).join(', ')}`;
+  if (issue.code === 'too_small' && issue.minimum === 1 && issue.origin !== 'number') return 'must not be empty';
   if (issue.code !== 'invalid_type') return issue.message;
   if (issue.path.length === 0) return 'the body must be a JSON object';
   if (issue.input === undefined) return 'is required';

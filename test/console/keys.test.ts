@@ -1,0 +1,80 @@
+import type { Page } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { useConsole } from '../support/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const LIST = '/console/settings/api-keys';
+
+await describeConsole('API keys in the console', () => {
+  const console = useConsole();
+  const dialogOf = (page: Page) => page.getByRole('dialog');
+  const rowOf = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
+  const statusWith = async (key: string) =>
+    (await fetch(`${console.url}/v1/transfers`, { headers: { authorization: `Bearer ${key}` } })).status;
+  const openForm = async (page: Page) => {
+    await page.getByRole('button', { name: 'Create key' }).click();
+    return dialogOf(page);
+  };
+
+  test('are created, shown once, copied, used, and revoked', async () => {
+    const page = await console.visit(LIST, { permissions: ['clipboard-read', 'clipboard-write'] });
+    await rowOf(page, 'Test administrator').waitFor();
+    await expectAccessible(page);
+    const dialog = await openForm(page);
+    await dialog.getByLabel('Name').fill('nightly job');
+    await dialog.getByRole('checkbox', { name: 'audit:read' }).check();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+
+    await dialog.getByText('it is shown this once').waitFor();
+    const key = await dialog.getByLabel('API key', { exact: true }).inputValue();
+    expect(key).toMatch(/^wb_[A-Za-z0-9]{38}$/);
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Copy API key' }).click();
+    await eventually(() => page.evaluate('navigator.clipboard.readText()')).toBe(key);
+    expect(await statusWith(key)).toBe(200);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+
+    const row = rowOf(page, 'nightly job');
+    await row.waitFor();
+    const text = await row.innerText();
+    for (const part of ['transfers:write', 'audit:read', 'acc_default', 'Active', `wb_…${key.slice(-4)}`]) expect(text).toContain(part);
+    expect(await page.content()).not.toContain(key);
+
+    await row.getByRole('button', { name: 'Revoke nightly job' }).click();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Keep' }).click();
+    expect(await statusWith(key)).toBe(200);
+    await row.getByRole('button', { name: 'Revoke nightly job' }).click();
+    await dialog.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByText('Revoked and expired keys (1)').click();
+    await eventually(() => row.innerText()).toContain('Revoked');
+    expect(await row.getByRole('button').count()).toBe(0);
+    expect(await statusWith(key)).toBe(401);
+    await expectAccessible(page);
+  });
+
+  test('that are refused say why at the field, and that expire soon are marked', async () => {
+    const page = await console.visit(LIST);
+    const dialog = await openForm(page);
+    await dialog.getByRole('checkbox', { name: 'transfers:write' }).uncheck();
+    await dialog.getByLabel('Expires after').selectOption('Never, where the installation allows it');
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await eventually(() => dialog.getByText('must not be empty').count()).toBe(2);
+    await expectAccessible(page);
+    await dialog.getByLabel('Name').fill('brief');
+    await dialog.getByRole('checkbox', { name: 'metrics:read' }).check();
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await dialog.getByText('does not allow keys that never expire').waitFor();
+    expect(await dialog.getByLabel('Expires after').getAttribute('aria-invalid')).toBe('true');
+    console.pardon(400);
+    await dialog.getByLabel('Expires after').selectOption('7 days');
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await eventually(() => rowOf(page, 'brief').innerText()).toContain('Expires soon');
+    await expectAccessible(page);
+  });
+});

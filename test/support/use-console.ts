@@ -1,0 +1,52 @@
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { type Chromium, startChromium } from './chromium.ts';
+import { eventually, startConsole, type TestConsole } from './console.ts';
+import { type ConsolePage, openPage, signIn } from './console-pages.ts';
+
+export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
+  /** Opens a page of the console, signed in. */
+  visit(path: string, options?: BrowserContextOptions): Promise<Page>;
+  /** Passes over what the browser itself reports of answers with this status; fails where there was none. */
+  pardon(status: number): void;
+}
+
+/** A console and a browser for the tests of a file. A test fails where one of its pages complained. */
+export function useConsole(settings: Record<string, string> = {}): ConsoleInUse {
+  const console = {} as ConsoleInUse;
+  let chromium: Chromium;
+  let started: TestConsole;
+  let open: ConsolePage[] = [];
+
+  beforeAll(async () => {
+    [chromium, started] = await Promise.all([startChromium(), startConsole(settings)]);
+    Object.assign(console, started);
+  });
+  afterEach(async () => {
+    const complaints = open.flatMap((page) => page.complaints);
+    await Promise.all(open.map((page) => page.close()));
+    open = [];
+    expect(complaints).toEqual([]);
+  });
+  afterAll(async () => {
+    await chromium?.close();
+    await started?.close();
+  });
+
+  return Object.assign(console, {
+    async visit(path: string, options?: BrowserContextOptions): Promise<Page> {
+      const visited = await openPage(chromium.browser, started, path, options);
+      open.push(visited);
+      await signIn(visited.page, started.key);
+      await eventually(() => visited.page.url()).toBe(started.url + path);
+      return visited.page;
+    },
+    pardon(status: number): void {
+      const before = open.flatMap(({ complaints }) => complaints).length;
+      for (const { complaints } of open) {
+        complaints.splice(0, Infinity, ...complaints.filter((text) => !text.includes(`status of ${status}`)));
+      }
+      expect(open.flatMap(({ complaints }) => complaints).length).toBeLessThan(before);
+    },
+  });
+}
