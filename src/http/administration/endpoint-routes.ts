@@ -12,10 +12,10 @@ import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { noQuery } from '../transfers/schemas.ts';
+import type { AdministrationDeps } from './deps.ts';
 import * as schemas from './endpoint-schemas.ts';
 import { testLines } from './endpoint-test.ts';
 import { toEndpoint } from './endpoint-views.ts';
-import type { AdministrationDeps } from './routes.ts';
 
 const LISTED_AT_MOST = 10_000;
 const REMOTE_LIMIT_MS = 30_000;

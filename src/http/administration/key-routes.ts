@@ -8,8 +8,8 @@ import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { noQuery } from '../transfers/schemas.ts';
+import type { AdministrationDeps } from './deps.ts';
 import * as schemas from './key-schemas.ts';
-import type { AdministrationDeps } from './routes.ts';
 
 export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   const { sql, store, commands, config } = deps;

@@ -5,7 +5,7 @@ import { liveMovers, operationsSeries, queueDepth } from '../../processes/operat
 import { responses } from '../documentation.ts';
 import { wholeNumber } from '../pages.ts';
 import { noQuery } from '../transfers/schemas.ts';
-import type { AdministrationDeps } from './routes.ts';
+import type { AdministrationDeps } from './deps.ts';
 
 /** Spans of a graph at most. */
 const SPANS = 288;

@@ -9,8 +9,8 @@ import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { noQuery } from '../transfers/schemas.ts';
+import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
-import type { AdministrationDeps } from './routes.ts';
 
 const LOOK_MS = 1_000;
 /** Whoever asks within this time is given the same answer. */

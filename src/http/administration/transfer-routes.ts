@@ -10,8 +10,8 @@ import { idempotent } from '../idempotency.ts';
 import { notFound } from '../transfers/history.ts';
 import { noQuery, transferDetail, transferParams } from '../transfers/schemas.ts';
 import { toDetail } from '../transfers/views.ts';
+import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
-import type { AdministrationDeps } from './routes.ts';
 
 const liveTransfer = z
   .strictObject({
