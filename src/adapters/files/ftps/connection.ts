@@ -245,7 +245,12 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
     let failure: Error;
     broken.catch(() => {});
-    socket.on('timeout', () => ftp.closeWithError(stallError(stallMs)));
+    socket.on('timeout', () => {
+      const stalled = stallError(stallMs);
+      ftp.closeWithError(stalled);
+      // The server may have said its last word long before its last byte arrived.
+      socket.destroy(stalled);
+    });
     socket.on('secureConnect', secure).on('error', (error) => {
       failure = error;
     });

@@ -56,6 +56,7 @@ function download(connection: Connection, { socket, ended, broken }: Transfer, i
       if ((await take(target)) === target.length) return;
       // The end of the data alone may as well be that of the connection.
       await connection.inTime(Promise.race([ended, broken]));
+      if (socket.errored) throw socket.errored;
       throw new FileError('source_changed', 'transfer', `${path} ended after ${position} bytes`);
     },
     async finish() {

@@ -32,6 +32,8 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
   let download: Download | null = null;
   let reading: Promise<void> | null = null;
   let closing: Promise<void> | null = null;
+  const closed = new AbortController();
+  const ended = AbortSignal.any([signal, closed.signal]);
   const abandon = () => lease?.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
@@ -52,7 +54,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
   }
 
   async function start(offset: number): Promise<void> {
-    lease = await pool.acquire(signal);
+    lease = await pool.acquire(ended);
     try {
       download = await startDownload(lease.connection, path, offset);
     } catch (error) {
@@ -74,6 +76,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
 
   /** Resolves when nothing is written into a caller's buffer any more. */
   async function end(): Promise<void> {
+    closed.abort();
     signal.removeEventListener('abort', abandon);
     if (reading !== null) lease?.abandon();
     await reading?.catch(() => {});

@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createFtpsEndpoint } from '../../../../src/adapters/files/ftps/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { startBehindProxy } from '../../../support/behind-proxy.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { type FtpsServer, type FtpsServerOptions, startFtpsServer, whyNoFtpsServer } from '../../../support/ftps-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
@@ -124,8 +126,8 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       test('that takes the connection and says nothing', async () => {
         const { proxy, over } = await proxied({ timeouts: { connectMs: 200 } });
         proxy.stall(true);
-        await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
-        await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+        await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'open' });
+        await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'open' });
       });
 
       test('that speaks TLS where plain text is expected, or the other way round', async () => {
@@ -359,6 +361,37 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       });
     });
 
+    test('a data connection that falls silent is a stall, also where the server takes all for sent', async (ctx) => {
+      if (kind !== 'proftpd') return ctx.skip('only proftpd listens where its data connections can have a proxy');
+      const behind = await startBehindProxy('ftps');
+      onTestFinished(behind.stop);
+      await behind.put('file', randomBytes(8 * MiB));
+      const { host, port, base_path, ca_pem, username, password } = behind.request as Record<
+        'host' | 'base_path' | 'ca_pem' | 'username' | 'password',
+        string
+      > & { port: number };
+      const settings = { protocol: 'ftps' as const, host, port, base_path, username, tls: 'explicit' as const, ca_pem };
+      const over = createFtpsEndpoint({ settings, credentials: { password }, maxConnections: 2, timeouts: { stallMs: 500 } });
+      const file = await over.openSource(join(base_path, 'file'), never);
+      behind.proxy.throttle(4 * MiB);
+      const before = behind.proxy.forwarded.down;
+      const reading = file.read(0, Buffer.alloc(8 * MiB));
+      void vi.waitFor(() => expect(behind.proxy.forwarded.down - before).toBeGreaterThan(MiB), 10_000).then(() => behind.proxy.stall(true));
+      await expect(reading).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+      await file.close();
+      await over.close();
+    });
+
+    test('a source that is closed waits for no connection any more', async () => {
+      const over = endpoint({ maxConnections: 1 });
+      await upload(over, at('waited-for'), randomBytes(MiB));
+      const file = await over.openSource(at('waited-for'), never);
+      const holder = await over.openDestination(at('holder'), options(1));
+      const reading = file.read(0, Buffer.alloc(MiB));
+      await Promise.all([expect(reading).rejects.toMatchObject({ code: 'connection_failed' }), file.close()]);
+      await holder.close();
+    });
+
     test('a control connection that falls silent is a stall', async () => {
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
       await writeFile(at('stalling'), randomBytes(MiB));
@@ -381,7 +414,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       test('and says so where all stay in use', async () => {
         const over = endpoint({ maxConnections: 1, timeouts: { queueMs: 50 } });
         const file = await over.openDestination(at('holding'), options(1));
-        await expect(over.list(server.root, never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+        await expect(over.list(server.root, never)).rejects.toMatchObject({ code: 'timeout', step: 'open' });
         await file.close();
         expect(await over.list(server.root, never)).toBeInstanceOf(Array);
       });
