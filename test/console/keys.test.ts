@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { useConsole } from '../support/use-console.ts';
+import { tabTo, useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -76,5 +76,28 @@ await describeConsole('API keys in the console', () => {
     await dialog.getByRole('button', { name: 'Done' }).click();
     await eventually(() => rowOf(page, 'brief').innerText()).toContain('Expires soon');
     await expectAccessible(page);
+  });
+
+  test('are created with the keyboard alone, which returns to where it was', async () => {
+    const page = await console.visit(LIST);
+    const { keyboard } = page;
+    const dialog = dialogOf(page);
+    const create = page.getByRole('button', { name: 'Create key' }).first();
+    await tabTo(page, create);
+    await keyboard.press('Enter');
+    await tabTo(page, dialog.getByLabel('Name'));
+    await keyboard.type('by keyboard');
+    await tabTo(page, dialog.getByRole('checkbox', { name: 'admin' }));
+    await keyboard.press('Space');
+    await keyboard.press('Enter');
+    await tabTo(page, dialog.getByRole('button', { name: 'Done' }));
+    await keyboard.press('Enter');
+    await eventually(() => create.and(page.locator(':focus')).count()).toBe(1);
+    await eventually(() => rowOf(page, 'by keyboard').innerText()).toContain('admin');
+    await keyboard.press('Enter');
+    await dialog.waitFor();
+    await keyboard.press('Escape');
+    await eventually(() => dialog.count()).toBe(0);
+    expect(await create.and(page.locator(':focus')).count()).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { type Chromium, startChromium } from './chromium.ts';
 import { eventually, startConsole, type TestConsole } from './console.ts';
@@ -49,4 +49,14 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
       expect(open.flatMap(({ complaints }) => complaints).length).toBeLessThan(before);
     },
   });
+}
+
+/** Goes on with Tab until a control has the focus; fails where the keyboard does not reach it. */
+export async function tabTo(page: Page, control: Locator): Promise<void> {
+  await control.waitFor();
+  for (let presses = 0; presses < 60; presses++) {
+    if ((await control.and(page.locator(':focus')).count()) === 1) return;
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`the keyboard does not reach ${control}`);
 }

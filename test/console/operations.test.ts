@@ -1,0 +1,56 @@
+import { expect, test, vi } from 'vitest';
+import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { holdRows } from '../support/row-locks.ts';
+import { useConsole } from '../support/use-console.ts';
+import { appendTransfer } from '../support/webhooks.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+await describeConsole('operations in the console', () => {
+  const console = useConsole();
+
+  test('a rebuild is watched to its end, and verified', async () => {
+    const { store, sql } = console.installation;
+    for (let count = 0; count < 20; count++) await appendTransfer(store, ['cancelled']);
+    const page = await console.visit('/console/operations');
+    const row = page.getByRole('row').filter({ has: page.getByText('transfers', { exact: true }) });
+    await eventually(() => row.innerText()).toContain('Nothing');
+    await expectAccessible(page);
+
+    // Whoever reads the live tables keeps the new ones from taking over.
+    const reader = await holdRows(sql, (tx) => tx`select from read.transfers limit 1`);
+    await row.getByRole('button', { name: 'Rebuild transfers' }).click();
+    await expectAccessible(page);
+    await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
+    await row.getByText('Rebuild runs').waitFor();
+    await eventually(() => row.getByRole('progressbar').getAttribute('value').then(Number)).toBe(100);
+    await eventually(() => row.innerText()).toContain('40 events');
+    await expectAccessible(page);
+    await reader.release();
+    await row.getByText('Rebuild done').waitFor();
+    expect(await row.innerText()).toContain('no differences');
+
+    const [changed] = await sql<{ transfer_id: string }[]>`
+      update read.transfers set destination = 'elsewhere' where transfer_id = (select min(transfer_id) from read.transfers) returning transfer_id`;
+    await row.getByRole('button', { name: 'Verify transfers' }).click();
+    await row.getByText('Verification done').waitFor();
+    expect(await row.innerText()).toMatch(/1 difference\s/);
+    expect(await row.innerText()).toContain(changed?.transfer_id);
+    await expectAccessible(page);
+  });
+
+  test('movers, queue and graphs are shown, with the figures as a table', async () => {
+    const page = await console.visit('/console/operations?hours=1');
+    await page.getByRole('heading', { name: 'The last hour' }).waitFor();
+    await page.getByRole('table', { name: 'Movers, oldest first' }).getByText('0 of').waitFor();
+    expect(await page.getByRole('table', { name: 'Queue by priority' }).getByRole('row').count()).toBe(4);
+    expect(await page.getByRole('img').count()).toBe(4);
+    await page.getByText('The figures as a table').click();
+    await page.getByRole('table', { name: 'Figures of the last hour, newest first' }).waitFor();
+    await expectAccessible(page);
+    await page.getByLabel('Show the last').selectOption('7 days');
+    await page.getByRole('heading', { name: 'The last 7 days' }).waitFor();
+    expect(page.url()).toContain('hours=168');
+  });
+});

@@ -1,0 +1,137 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { useConsole } from '../support/use-console.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
+import { addWebhook, appendTransfer } from '../support/webhooks.ts';
+
+// A browser, a service and a receiver share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+await describeConsole('webhooks in the console', () => {
+  const console = useConsole({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms,1ms' });
+  let receiver: WebhookReceiver;
+  beforeAll(async () => {
+    receiver = await startWebhookReceiver();
+  });
+  afterAll(() => receiver?.close());
+
+  const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
+  const state = (page: Page) => page.locator('.subtitle .status').innerText();
+  const idsReceived = () => receiver.received.map(({ eventId }) => eventId);
+
+  test('a dead receiver is told after it recovers: what had failed is retried', async () => {
+    receiver.behave(503);
+    const page = await console.visit('/console/webhooks');
+    await page.getByRole('heading', { name: 'Nobody is told yet' }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('URL').fill('not a URL');
+    await dialog.getByRole('button', { name: 'Register' }).click();
+    await eventually(() => dialog.getByLabel('URL').getAttribute('aria-invalid')).toBe('true');
+    await expectAccessible(page);
+    console.pardon(400);
+    await dialog.getByLabel('URL').fill(receiver.url);
+    await dialog.getByRole('button', { name: 'Register' }).click();
+    await dialog.getByText('it is shown this once').waitFor();
+    expect(await dialog.getByLabel('Signing secret', { exact: true }).inputValue()).toMatch(/^whsec_/);
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('link', { name: receiver.url }).click();
+    await eventually(() => heading(page)).toBe(receiver.url);
+    await expectAccessible(page);
+
+    await page.getByRole('button', { name: 'Ping' }).click();
+    await eventually(() => heading(page)).toBe('Delivery of ping');
+    await eventually(() => state(page)).toContain('Failed');
+    await eventually(() => page.getByText('said 503').count()).toBe(3);
+    const body = JSON.parse(await page.locator('pre').last().innerText());
+    expect(body).toMatchObject({ type: 'ping', id: expect.stringMatching(/^evt_/) });
+    await expectAccessible(page);
+
+    receiver.behave(200);
+    await page.goto('/console/webhooks/failed-deliveries');
+    await page.getByRole('row').filter({ hasText: body.id }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: `Retry ping ${body.id}` }).click();
+    await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
+    await expectAccessible(page);
+    await eventually(idsReceived).toEqual(Array(4).fill(body.id));
+    await page.goBack();
+    await eventually(() => state(page)).toContain('Delivered');
+    await page.getByText('Answered 200').waitFor();
+  });
+
+  test('many are retried at once: those that are selected, then all', async () => {
+    receiver.behave(500);
+    const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+    const other = await addWebhook(console.installation, receiver.url, ['transfer.cancelled']);
+    for (let count = 0; count < 3; count++) await appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
+    await appendTransfer(console.installation.store, ['cancelled']);
+    const page = await console.visit(`/console/webhooks/failed-deliveries?webhook_id=${id}`);
+    const rows = page.locator('tbody tr');
+    await eventually(() => rows.count()).toBe(3);
+    expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
+    receiver.behave(200);
+    for (const box of (await page.getByRole('checkbox', { name: 'Select transfer.completed' }).all()).slice(0, 2)) await box.check();
+    await page.getByRole('button', { name: 'Retry selected (2)' }).click();
+    await eventually(() => rows.count()).toBe(1);
+
+    await page.getByRole('searchbox', { name: 'Webhook id' }).fill('');
+    await page.keyboard.press('Enter');
+    await rows.filter({ hasText: other }).waitFor();
+    await page.getByLabel('Select this page').check();
+    await page.getByRole('button', { name: `Retry selected (${await rows.count()})` }).waitFor();
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click();
+    await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
+  });
+
+  test('one is changed, told again from a time, given another secret, and removed', async () => {
+    receiver.behave(200);
+    await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);
+    const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+    const page = await console.visit(`/console/webhooks/${id}`);
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('heading', { name: 'Nothing was delivered yet' }).waitFor();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await dialog.getByRole('checkbox', { name: 'transfer.completed' }).uncheck();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('must').waitFor();
+    console.pardon(400);
+    await dialog.getByRole('checkbox', { name: 'transfer.failed' }).check();
+    await dialog.getByRole('checkbox', { name: 'Enabled' }).uncheck();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => state(page)).toContain('Disabled');
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await dialog.getByRole('checkbox', { name: 'Enabled' }).check();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => state(page)).toContain('Enabled');
+
+    await page.getByRole('button', { name: 'Replay' }).click();
+    await expectAccessible(page);
+    await dialog.getByLabel('From').fill('2026-01-01T00:00');
+    await dialog.getByRole('button', { name: 'Replay' }).click();
+    await page.getByRole('link', { name: 'transfer.failed' }).first().waitFor();
+    await eventually(() => page.locator('tbody').innerText()).toContain('Delivered');
+    await page.getByLabel('State').selectOption('Failed');
+    await page.getByRole('heading', { name: 'No delivery is in this state' }).waitFor();
+    expect(page.url()).toContain('status=failed');
+
+    await page.getByRole('button', { name: 'Rotate secret' }).click();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Rotate' }).click();
+    await dialog.getByText('it is shown this once').waitFor();
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByText('The old secret signs as well').waitFor();
+
+    await page.getByRole('button', { name: 'Remove' }).click();
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await eventually(() => heading(page)).toBe('Webhooks');
+    await eventually(
+      async () => (await fetch(`${console.url}/v1/webhooks/${id}`, { headers: { authorization: `Bearer ${console.key}` } })).status,
+    ).toBe(404);
+  });
+});
