@@ -43,7 +43,7 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
             <option value="">Another URI</option>
           </select>
         </Field>
-        <Field label={endpoint ? 'Path' : 'URI'} error={error}>
+        <Field label={endpoint ? 'Path' : 'URI'} hint={endpoint ? HINTS[pick] : undefined} error={error}>
           <input
             spellcheck={false}
             autoCapitalize="none"
@@ -58,7 +58,6 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
           </button>
         )}
       </div>
-      {endpoint && <p class="hint">{HINTS[pick]}</p>}
       {endpoint?.paused && <p class="notice warning">This endpoint is paused: the transfer waits until it is resumed.</p>}
       {endpoint && browsing && (
         <FileDialog
