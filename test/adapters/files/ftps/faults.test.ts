@@ -126,8 +126,8 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       test('that takes the connection and says nothing', async () => {
         const { proxy, over } = await proxied({ timeouts: { connectMs: 200 } });
         proxy.stall(true);
-        await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'open' });
-        await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'open' });
+        await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+        await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
       });
 
       test('that speaks TLS where plain text is expected, or the other way round', async () => {
