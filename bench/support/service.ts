@@ -14,7 +14,7 @@ import type { Bench } from './bench.ts';
 import { PROFILES } from './profile.ts';
 
 const PROJECT = resolve(import.meta.dirname, '../..');
-const CAUSE = { actor: 'cli:bench', accountId: 'acc_default', correlationId: 'bench' };
+const CAUSE = { actor: 'cli:bench', correlationId: 'bench' };
 
 export interface RunningService {
   url: string;

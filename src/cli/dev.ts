@@ -62,7 +62,7 @@ async function demonstrate(
   folder: string,
   stop: AbortSignal,
 ): Promise<void> {
-  const cause = operator(DEMO_ACCOUNT);
+  const cause = operator();
   const { tls } = installation.config;
   await configureDemoEndpoints(installation, state, cause);
   await provideDemoKeys(installation, state, cause);

@@ -31,7 +31,7 @@ export function addKeyCommands(program: Command): void {
     .action(async ({ name, scopes, account, expiresIn, json }: CreateOptions) => {
       const request = parseRequest(keyRequest, { name, scopes, account, expires_in: expiresIn }, 'The key');
       const created = await withInstallation(({ commands, config }) =>
-        createKey(commands, request, operator(account), { allowNever: config.allowUnlimitedKeys }),
+        createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
       );
       const { id, key, expires_at } = created;
       if (json) return printJson({ id, key, name, account, scopes, expires_at });

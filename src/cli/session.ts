@@ -27,8 +27,8 @@ export async function withInstallation<T>(work: (installation: Installation) => 
 }
 
 /** Why an operator's command does what it does. */
-export function operator(accountId: string | null = null): Cause {
-  return { actor: `cli:${userName()}`, accountId, correlationId: newId('req') };
+export function operator(): Cause {
+  return { actor: `cli:${userName()}`, correlationId: newId('req') };
 }
 
 function userName(): string {

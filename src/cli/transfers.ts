@@ -118,7 +118,7 @@ async function create(installation: Installation, source_uri: string, destinatio
   const { priority, metadata, account, json } = options;
   const wanted = { source_uri, destination_uri, priority, metadata, notify_on_complete: options.notifyOnComplete ?? false };
   const request = parseRequest(transferRequest, wanted, 'The transfer');
-  const { state, position } = await createTransfer(installation.commands, account, request, operator(account));
+  const { state, position } = await createTransfer(installation.commands, account, request, operator());
   const id = state.facts.transfer_id;
   await installation.commands.waitFor('transfers', position);
   if (json) await printJson(toCreated(state));

@@ -43,7 +43,7 @@ export function addWebhookCommands(program: Command): void {
     .option(...JSON_DOCUMENT)
     .action(async ({ url, events, secret, account, json }: { url: string; events: string[]; secret?: string } & Common) => {
       const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
-      const added = await withInstallation(({ commands }) => registerWebhook(commands, account, request, operator(account)));
+      const added = await withInstallation(({ commands }) => registerWebhook(commands, account, request, operator()));
       const shown = { ...toWebhook(added.webhook), ...(added.secret === null ? {} : { secret: added.secret }) };
       if (json) return printJson(shown);
       await printFacts({ id: shown.id, url, events: events.join(', '), ...(shown.secret ? { secret: shown.secret } : {}) });
@@ -70,7 +70,7 @@ export function addWebhookCommands(program: Command): void {
     .action(async (id: string, { account, json }: Common) => {
       await withInstallation(async (installation) => {
         await find(installation, account, id);
-        await removeWebhook(installation.commands, id, operator(account));
+        await removeWebhook(installation.commands, id, operator());
       });
       if (json) await printJson({ id, status: 'removed' });
       else await print(`${id} is removed`);

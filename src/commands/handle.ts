@@ -11,17 +11,18 @@ const ATTEMPTS = 10;
 /** Who asks, and why: goes into the metadata of every event that follows. */
 export interface Cause {
   actor: string;
-  accountId: string | null;
   /** The request id, or the id of the job. */
   correlationId: string;
   causationId?: string | null;
 }
 
-/** The three plain functions of an aggregate. */
+/** The plain functions of an aggregate. */
 export interface Decider<State, Command, E extends Event> {
   initialState(): State;
   decide(command: Command, state: State): E[];
   evolve(state: State, event: Event): State;
+  /** Whose it is; null where it belongs to the whole installation, or there is none. */
+  accountOf(state: State): string | null;
 }
 
 export interface Handled<State> {
@@ -60,10 +61,12 @@ export async function handle<State, Command, E extends Event>(
     const before = options.known && attempt === 1 ? options.known : await load(store, decider, stream);
     const decided = decider.decide(command, before.state);
     if (decided.length === 0) return { ...before, events: [] };
-    const events = chain(decided, before.last, cause, options.reserved);
+    const state = decided.reduce(decider.evolve, before.state);
+    // Whoever acts: an administrator does so on what is another account's.
+    const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);
     try {
       const { revision, position } = await store.append(stream, before.revision < 0 ? 'no_stream' : before.revision, events);
-      return { state: events.reduce(decider.evolve, before.state), events, revision, position, last: events.at(-1) ?? null };
+      return { state, events, revision, position, last: events.at(-1) ?? null };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
       if (attempt === ATTEMPTS) throw new DomainError('unavailable', 'Others keep changing the same thing; try again in a moment');
@@ -89,7 +92,13 @@ export function untouched<State>(initialState: () => State): NonNullable<HandleO
 }
 
 /** Gives decided events their ids, times and place in the stream's hash chain. */
-function chain(decided: Event[], last: NewEvent | null, cause: Cause, reserved: HandleOptions<never>['reserved']): NewEvent[] {
+function chain(
+  decided: Event[],
+  last: NewEvent | null,
+  cause: Cause,
+  accountId: string | null,
+  reserved: HandleOptions<never>['reserved'],
+): NewEvent[] {
   const events: NewEvent[] = [];
   let previous: NewEvent | null = last;
   for (const { type, data } of decided) {
@@ -99,7 +108,7 @@ function chain(decided: Event[], last: NewEvent | null, cause: Cause, reserved: 
       type,
       schema_version: schemaVersion(type),
       data,
-      metadata: metadata(cause, now, previous),
+      metadata: metadata(cause, accountId, now, previous),
     };
     events.push(event);
     previous = event;
@@ -107,10 +116,10 @@ function chain(decided: Event[], last: NewEvent | null, cause: Cause, reserved: 
   return events;
 }
 
-function metadata(cause: Cause, now: string, previous: NewEvent | null): EventMetadata {
+function metadata(cause: Cause, accountId: string | null, now: string, previous: NewEvent | null): EventMetadata {
   return {
     actor: cause.actor,
-    account_id: cause.accountId,
+    account_id: accountId,
     correlation_id: cause.correlationId,
     causation_id: cause.causationId ?? null,
     occurred_at: previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,

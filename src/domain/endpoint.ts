@@ -210,3 +210,8 @@ export function hostOf(settings: EndpointSettings): string {
     ? `${settings.bucket}.s3.${settings.region}.amazonaws.com`
     : `${settings.account}.blob.core.windows.net`;
 }
+
+/** Endpoints belong to the installation: their `accounts` say who may use them. */
+export function accountOf(): null {
+  return null;
+}

@@ -93,3 +93,8 @@ export function grants(held: readonly Scope[], needed: Scope): boolean {
     (scope) => scope === needed || scope === 'admin' || (scope.endsWith(':write') && scope.replace(':write', ':read') === needed),
   );
 }
+
+/** Whose it is; null where there is none. */
+export function accountOf(state: KeyState): string | null {
+  return state.status === 'none' ? null : state.account_id;
+}

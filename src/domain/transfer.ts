@@ -304,3 +304,8 @@ function queued(facts: TransferFacts, data: TransferQueued): TransferState {
   const { attempt, error, not_before } = data;
   return { status: 'queued', not_before, facts: { ...facts, ...figures, retry_count: attempt, lost_in_a_row: 0, error } };
 }
+
+/** Whose it is; null where there is none. */
+export function accountOf(state: TransferState): string | null {
+  return state.status === 'none' ? null : state.facts.account_id;
+}

@@ -126,3 +126,8 @@ export function evolve(state: WebhookState, event: Event): WebhookState {
       return state;
   }
 }
+
+/** Whose it is; null where there is none. */
+export function accountOf(state: WebhookState): string | null {
+  return state.status === 'none' ? null : state.account_id;
+}

@@ -109,6 +109,6 @@ export function clientOf(request: FastifyRequest): Client {
 
 /** What goes into the metadata of events that a request causes. */
 export function causeOf(request: FastifyRequest): Cause {
-  const { keyId, accountId, session } = clientOf(request);
-  return { actor: `${session === null ? 'key' : 'console'}:${keyId}`, accountId, correlationId: request.id };
+  const { keyId, session } = clientOf(request);
+  return { actor: `${session === null ? 'key' : 'console'}:${keyId}`, correlationId: request.id };
 }

@@ -43,10 +43,10 @@ async function admitAndSweep(deps: AdmissionDeps, signal: AbortSignal, wait: (ms
   let sweptAt = 0;
   while (!signal.aborted) {
     await sleep(MOVERS_FIRST_MS);
-    const pending = await deps.sql<{ transfer_id: string; account_id: string }[]>`
-      select transfer_id, account_id from work.transfer_jobs
+    const pending = await deps.sql<{ transfer_id: string }[]>`
+      select transfer_id from work.transfer_jobs
        where status = 'pending' and claim_id is null order by rank limit ${AT_ONCE}`;
-    await Promise.all(pending.map((row) => admit(deps, row.transfer_id, row.account_id)));
+    await Promise.all(pending.map((row) => admit(deps, row.transfer_id)));
     if (Date.now() - sweptAt >= LOOK_MS) {
       await sweepExpired(deps);
       sweptAt = Date.now();
@@ -55,16 +55,16 @@ async function admitAndSweep(deps: AdmissionDeps, signal: AbortSignal, wait: (ms
   }
 }
 
-async function admit(deps: AdmissionDeps, transferId: string, accountId: string): Promise<void> {
-  const cause = { actor: ACTOR, accountId, correlationId: transferId };
+async function admit(deps: AdmissionDeps, transferId: string): Promise<void> {
+  const cause = { actor: ACTOR, correlationId: transferId };
   await deps.record(await admitTransfer(deps, transferId, cause));
 }
 
 async function sweepExpired(deps: AdmissionDeps): Promise<void> {
   for (const claim of await expiredClaims(deps.sql, AT_ONCE)) {
-    const { transferId, claimId, accountId, figures } = claim;
+    const { transferId, claimId, figures } = claim;
     deps.logger.warn({ transfer_id: transferId, claim_id: claimId }, 'the lease of a claim ran out');
-    const cause = { actor: ACTOR, accountId, correlationId: claimId };
+    const cause = { actor: ACTOR, correlationId: claimId };
     const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', figures }, cause);
     await deps.record(lost);
     if (lost.events.length > 0) continue;

@@ -100,7 +100,6 @@ export async function saveResumeRecords(sql: Queryable, saves: ResumeSave[]): Pr
 export interface ExpiredClaim {
   transferId: string;
   claimId: string;
-  accountId: string;
   status: 'queued' | 'in_progress';
   figures: AttemptFigures;
 }
@@ -111,19 +110,17 @@ export async function expiredClaims(sql: Sql, limit: number): Promise<ExpiredCla
     {
       transfer_id: string;
       claim_id: string;
-      account_id: string;
       status: 'queued' | 'in_progress';
       transferred_bytes: bigint;
       size_bytes: bigint | null;
       speed_bps: bigint | null;
     }[]
   >`
-    select transfer_id, claim_id, account_id, status, transferred_bytes, size_bytes, speed_bps from work.transfer_jobs
+    select transfer_id, claim_id, status, transferred_bytes, size_bytes, speed_bps from work.transfer_jobs
      where claim_id is not null and lease_until < now() order by lease_until limit ${limit}`;
   return rows.map((row) => ({
     transferId: row.transfer_id,
     claimId: row.claim_id,
-    accountId: row.account_id,
     status: row.status,
     figures: {
       transferred_bytes: Number(row.transferred_bytes),

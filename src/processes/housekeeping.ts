@@ -45,11 +45,11 @@ async function sweep(deps: HousekeepingDeps): Promise<void> {
   await purgeDeliveries(sql);
   // While the catalog is made anew it names nothing yet, and what nobody names is deleted for good.
   if (await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog))) await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
-  const expiring = await sql<{ key_id: string; account_id: string }[]>`
-    select key_id, account_id from read.keys
+  const expiring = await sql<{ key_id: string }[]>`
+    select key_id from read.keys
      where revoked_at is null and not (state ->> 'announced')::boolean
        and expires_at > now() and expires_at <= now() + ${EXPIRING_SOON_MS} * interval '1 millisecond'`;
-  for (const { key_id, account_id } of expiring) {
-    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, accountId: account_id, correlationId: newId('req') });
+  for (const { key_id } of expiring) {
+    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, correlationId: newId('req') });
   }
 }

@@ -146,7 +146,7 @@ async function judge({ sql, commands, logger }: ProbeDeps): Promise<void> {
      where not e.removed and case when e.state ->> 'unreachable_since' is null then h.failures >= ${LOST_AFTER}
                                   else h.failures = 0 and h.successes >= ${RESTORED_AFTER} end`;
   for (const { state, failures, last_success_at, error } of rows) {
-    const cause = { actor: ACTOR, accountId: null, correlationId: newId('req') };
+    const cause = { actor: ACTOR, correlationId: newId('req') };
     try {
       if (failures === 0) {
         await restoreConnectivity(commands, state.endpoint_id, cause);

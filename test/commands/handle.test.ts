@@ -11,7 +11,7 @@ import { newId } from '../../src/domain/ids.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
 import { endpointConfigured, sftpSettings } from '../support/samples.ts';
 
-const CAUSE: Cause = { actor: 'cli:ann', accountId: 'acc_default', correlationId: 'req_1', causationId: 'evt_0' };
+const CAUSE: Cause = { actor: 'cli:ann', correlationId: 'req_1', causationId: 'evt_0' };
 const CONFIGURE: EndpointCommand = { type: 'configure', data: endpointConfigured() };
 
 describeWithPostgres('handle', () => {
@@ -45,7 +45,7 @@ describeWithPostgres('handle', () => {
       id: expect.stringMatching(/^evt_[0-9A-Z]{26}$/),
       type: 'endpoint.configured',
       schema_version: 1,
-      metadata: { actor: 'cli:ann', account_id: 'acc_default', correlation_id: 'req_1', causation_id: 'evt_0', prev_hash: null },
+      metadata: { actor: 'cli:ann', account_id: null, correlation_id: 'req_1', causation_id: 'evt_0', prev_hash: null },
     });
   });
 

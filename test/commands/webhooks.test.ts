@@ -24,11 +24,11 @@ describeWithPostgres('webhooks', () => {
   });
   afterAll(() => installation?.close());
 
-  const cause = (accountId = 'acc_default') => ({ actor: 'test', accountId, correlationId: newId('req') });
+  const cause = () => ({ actor: 'test', correlationId: newId('req') });
   const request = (changes: Record<string, unknown> = {}) =>
     webhookRequest.parse({ url: 'https://receiver.example.com/hook', events: ['transfer.completed'], ...changes });
   const register = (changes: Record<string, unknown> = {}, account = 'acc_default') =>
-    registerWebhook(installation.commands, account, request(changes), cause(account));
+    registerWebhook(installation.commands, account, request(changes), cause());
   const rotate = (id: string, changes: Record<string, unknown> = {}, why = cause()) =>
     rotateWebhookSecret(installation.commands, id, { secret: undefined, grace: '24h', ...changes }, why);
   const secretIn = async (record: string) => (await installation.vault.open<{ secret: string }>(record, WEBHOOK_SECRET)).secret;

@@ -46,6 +46,18 @@ describeWithPostgres('GET /v1/events', () => {
     }
   });
 
+  test('gives what an administrator did to an account whose it is, and what is of the installation to administrators alone', async () => {
+    const made = await api.ask('POST', '/v1/keys', { key: admin, json: { name: 'theirs', account: 'acc_other', scopes: ['audit:read'] } });
+    await api.ask('POST', `/v1/keys/${made.body.id}/revoke`, { key: admin });
+    const json = { name: 'shared', protocol: 'sftp', host: 'sftp.example.com', username: 'ann', password: 'secret' };
+    const { body: endpoint } = await api.ask('POST', '/v1/endpoints', { key: admin, json });
+    const typesOf = (lines: Line[], id: string) => lines.filter(({ stream }) => stream.endsWith(id)).map(({ type }) => type);
+    expect(typesOf(await read(other), made.body.id)).toEqual(['key.created', 'key.revoked']);
+    expect(typesOf(await read(api.key), made.body.id)).toEqual([]);
+    expect(typesOf(await read(api.key), endpoint.id)).toEqual([]);
+    expect(typesOf(await read(admin), endpoint.id)).toEqual(['endpoint.configured']);
+  });
+
   test('goes on behind a position', async () => {
     const all = await read(admin);
     expect(await read(admin, `?from=${all[2]?.position}`)).toEqual(all.slice(3));

@@ -27,7 +27,7 @@ describeWithPostgres('the sweep of the vault', () => {
   });
   afterEach(() => installation?.close());
 
-  const cause = () => ({ actor: 'test', accountId: 'acc_default', correlationId: newId('req') });
+  const cause = () => ({ actor: 'test', correlationId: newId('req') });
   const register = async () => {
     const request = webhookRequest.parse({ url: 'https://receiver.example.com/', events: ['transfer.failed'] });
     return (await registerWebhook(installation.commands, 'acc_default', request, cause())).webhook;

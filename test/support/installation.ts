@@ -11,9 +11,7 @@ import { type Installation, openInstallation } from '../../src/installation.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import type { SftpServer } from './sftp-server.ts';
 
-export const CAUSE = { actor: 'test', accountId: 'acc_default', correlationId: 'test' };
-/** Endpoints belong to the installation, not to an account. */
-const ENDPOINT_CAUSE = { ...CAUSE, accountId: null };
+export const CAUSE = { actor: 'test', correlationId: 'test' };
 
 export interface TestInstallation extends Installation {
   /** What another process needs to open the same installation. */
@@ -65,7 +63,7 @@ export async function configureSftp(
 
 /** Configures an endpoint as a request gives it, and gives its id. */
 export async function configureEndpoint(installation: Installation, request: Record<string, unknown>): Promise<string> {
-  return (await saveEndpoint(installation.commands, endpointRequest.parse(request), ENDPOINT_CAUSE)).endpointId;
+  return (await saveEndpoint(installation.commands, endpointRequest.parse(request), CAUSE)).endpointId;
 }
 
 /** Creates a transfer and gives its id. */

@@ -18,7 +18,7 @@ export async function addWebhook(
   { accountId = 'acc_default', secret = 'a secret of ours' }: { accountId?: string; secret?: string } = {},
 ): Promise<string> {
   const request = webhookRequest.parse({ url, events, secret });
-  const { webhook } = await registerWebhook(installation.commands, accountId, request, { actor: 'test', accountId, correlationId: 'test' });
+  const { webhook } = await registerWebhook(installation.commands, accountId, request, { actor: 'test', correlationId: 'test' });
   return webhook.webhook_id;
 }
 

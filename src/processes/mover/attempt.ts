@@ -95,8 +95,8 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog):
 
 async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
   const { claim, source, destination } = errand;
-  const { transferId, claimId, accountId } = claim;
-  const cause = { actor: deps.actor, accountId, correlationId: claimId };
+  const { transferId, claimId } = claim;
+  const cause = { actor: deps.actor, correlationId: claimId };
   const versions = { source: version(source), destination: version(destination) };
   const started = await startTransfer(deps, transferId, { claimId, ...versions }, cause);
   if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return 'not_begun';

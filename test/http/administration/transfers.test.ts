@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { revokeKey } from '../../../src/commands/keys.ts';
-import { startTransfer } from '../../../src/commands/transfers.ts';
+import { startTransfer, streamOf } from '../../../src/commands/transfers.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { dispatchConsumer } from '../../../src/processes/jobs.ts';
 import { runConsumer } from '../../../src/projections/consumer.ts';
@@ -152,6 +152,8 @@ describeWithPostgres('transfers under administration', () => {
     expect(await abort(admin, once)).toMatchObject({ status: 200, body: aborted.body });
     expect(await abort()).toMatchObject({ status: 409, body: { current_status: 'failed' } });
     expect(await api.ask('GET', `/v1/transfers/${id}`, { key: other })).toMatchObject({ body: { status: 'failed' } });
+    const told = (await api.installation.store.read(streamOf(id))).map(({ type, metadata }) => [type, metadata.account_id]);
+    expect(told.at(-1)).toEqual(['transfer.failed', 'acc_other']);
     for (const unknown of ['nonsense', 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
       expect(await api.ask('POST', `/v1/transfers/${unknown}/abort`, { key: admin })).toMatchObject({ status: 404 });
     }
