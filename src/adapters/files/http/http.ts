@@ -122,7 +122,9 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
     return new Promise((resolve, reject) => {
       const { method, hostname: host, port, headers } = request;
       let incoming: IncomingMessage | null = null;
-      const outgoing = send({ agent, method, host, port, path, headers, timeout: timeouts.stallMs });
+      const outgoing = send({ agent, method, host, port, path, headers });
+      // Told as an option, it would leave a kept connection the time-out of its idling, which the server's Keep-Alive may have cut to seconds.
+      outgoing.setTimeout(timeouts.stallMs);
       const fail = (error: Error) => {
         reject(error);
         (incoming ?? outgoing).destroy(error);
