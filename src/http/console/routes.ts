@@ -28,7 +28,8 @@ export const consoleRoutes: FastifyPluginAsync = async (app) => {
 
   app.get<{ Params: { file: string } }>('/console/assets/:file', { schema: { hide: true } }, async (request, reply) => {
     const { file } = request.params;
-    if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file))) throw new DomainError('not_found', 'There is nothing at this path');
+    if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file)))
+      throw new DomainError('not_found', 'There is nothing at this path');
     return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
   });
 
