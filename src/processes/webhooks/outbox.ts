@@ -104,6 +104,8 @@ async function saveWebhook(tx: Transaction, { state, revision, position }: Folde
 async function endThoseOfRemoved(tx: Transaction, events: StoredEvent[]): Promise<void> {
   const removed = events.filter(({ type }) => type === 'webhook.removed').map(({ stream }) => stream.slice(WEBHOOKS.length));
   if (removed.length === 0) return;
+  // First of all: one under way has written its deliveries by then, or writes no more.
+  await tx`delete from work.webhook_replays where webhook_id = any(${removed}::text[])`;
   await tx`
     update work.deliveries
        set status = 'failed', ended_at = now(), last_error = 'the webhook was removed', claim_id = null, lease_until = null

@@ -47,6 +47,8 @@ async function positionBefore(sql: Sql, time: number): Promise<bigint> {
 
 async function positionBeforeEvent(sql: Sql, store: EventStore, eventId: string): Promise<bigint> {
   const time = decodeTime(eventId.slice('evt_'.length));
+  const unknown = new DomainError('not_found', 'There is no such event');
+  if (time > Date.now() + SLACK_MS) throw unknown;
   const past = new Date(time + SLACK_MS).toISOString();
   const { signal } = new AbortController();
   let before = await positionBefore(sql, time - SLACK_MS);
@@ -56,7 +58,7 @@ async function positionBeforeEvent(sql: Sql, store: EventStore, eventId: string)
     if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) break;
     before = position;
   }
-  throw new DomainError('not_found', 'There is no such event');
+  throw unknown;
 }
 
 export interface ReplayDeps {

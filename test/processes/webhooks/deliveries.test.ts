@@ -1,9 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { removeWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
 import { purgeDeliveries } from '../../../src/processes/webhooks/purge.ts';
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/transfers.ts';
 import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
@@ -123,9 +124,9 @@ describeWithPostgres('deliveries', () => {
       return { webhookId, ids };
     }
 
-    function startReplays() {
+    function startReplays(store = installation.store) {
       const stopping = new AbortController();
-      const running = runReplays({ ...installation, sql: installation.derived }, stopping.signal);
+      const running = runReplays({ ...installation, store, sql: installation.derived }, stopping.signal);
       const stop = async () => {
         stopping.abort();
         await running;
@@ -190,6 +191,31 @@ describeWithPostgres('deliveries', () => {
       await installation.sql`update work.webhook_replays set position = ${first?.position as bigint}`;
       startReplays();
       expect(await done(webhookId)).toEqual(ids.slice(1).toSorted());
+    });
+
+    it('end with their webhook, in the midst of it too', async () => {
+      const { webhookId } = await history(2);
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      let removed: Promise<void> | undefined;
+      const { store } = installation;
+      // Reads the events of the replay, and while it composes what is to be told, the webhook is removed.
+      startReplays({
+        ...store,
+        async read(...stream) {
+          removed ??= removeWebhook(installation.commands, webhookId, CAUSE).then(() => runOutbox(installation));
+          await removed;
+          return store.read(...stream);
+        },
+      });
+      expect(await done(webhookId)).toEqual([]);
+      await removed;
+    });
+
+    it('from an event that can not be there are refused', async () => {
+      const { webhookId } = await history(1);
+      for (const eventId of ['evt_7ZZZZZZZZZZZZZZZZZZZZZZZZZ', 'evt_00000000000000000000000000']) {
+        await expect(replay(installation, webhookId, { eventId })).rejects.toMatchObject({ code: 'not_found' });
+      }
     });
 
     async function transferOf(eventId: string): Promise<string> {
