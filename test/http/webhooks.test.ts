@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { MAX_WEBHOOKS, streamOf, WEBHOOK_SECRET } from '../../src/commands/webhooks.ts';
@@ -65,6 +67,22 @@ describeWithPostgres('webhooks over HTTP', () => {
       const body = await register({ secret });
       expect(body).not.toHaveProperty('secret');
       expect(await secretOf(body.id)).toBe(secret);
+    });
+
+    test('keeps no hash of a secret that can be guessed quickly', async () => {
+      const once = { 'idempotency-key': 'guessed' };
+      const registration = { ...BODY, secret: 'hunter2hunter2' };
+      const rotation = { secret: 'hunter3hunter3', grace: '0s' };
+      const { body } = await ask('POST', '', registration, once);
+      expect((await ask('POST', '', registration, once)).body).toEqual(body);
+      expect(await ask('POST', `/${body.id}/rotate-secret`, rotation, once)).toMatchObject({ status: 200 });
+      const rows = await api.installation.sql<{ fingerprint: string }[]>`
+        select fingerprint from work.idempotency_keys where key = 'guessed'`;
+      expect(rows).toHaveLength(2);
+      for (const json of [registration, rotation]) {
+        const quick = createHash('sha256').update(canonicalize(json) as string);
+        expect(rows.map(({ fingerprint }) => fingerprint)).not.toContain(quick.digest('hex'));
+      }
     });
 
     test('takes every event type', async () => {

@@ -71,6 +71,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       async handler(request, reply) {
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
+          secretBody: request.body.secret !== undefined,
           reserve: reserveWebhook,
           async run(reserved) {
             const registered = await registerWebhook(commands, accountId, request.body, causeOf(request), reserved);
@@ -157,6 +158,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
+          secretBody: request.body.secret !== undefined,
           // The request that begins it names the rotation, whoever carries it on after a crash.
           reserve: () => ({ requestId: request.id }),
           async run({ requestId }) {
