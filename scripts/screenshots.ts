@@ -1,6 +1,6 @@
 /**
- * Takes a picture of every page of the Admin Console, in light, in dark and 320 pixels wide, of the demo with some more transfers.
- * Writes them to dist/screenshots.
+ * Takes a picture of every page of the Admin Console, in light, in dark and 320 pixels wide, of the demo with some more transfers
+ * and a webhook that nobody answers. Writes them to dist/screenshots.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,11 +12,13 @@ import { openPage, signIn } from '../test/support/console-pages.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const FOLDER = join(ROOT, 'dist', 'screenshots');
+/** Where nobody answers a webhook, that is soon told. */
+const SETTINGS = { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '100ms' };
 const LOOKS = { light: [1280, 'light'], dark: [1280, 'dark'], narrow: [320, 'light'] } as const;
 
 const dataDir = mkdtempSync(join(tmpdir(), 'waybill-screenshots-'));
 const demo = spawn(join(ROOT, 'bin', 'waybill'), ['dev'], {
-  env: { ...process.env, WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: '0' },
+  env: { ...process.env, ...SETTINGS, WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: '0' },
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 const chromium = await startChromium();
@@ -36,7 +38,7 @@ try {
 }
 
 async function photograph(url: string, key: string): Promise<void> {
-  const ids = await provideTransfers(url, key);
+  const ids = { ...(await provideTransfers(url, key)), ...(await provideWebhook(url, key)), endpoint: await findEndpoint(url, key) };
   const pages = {
     transfers: '/console/transfers',
     'no-transfer': '/console/transfers?status=pending',
@@ -45,8 +47,13 @@ async function photograph(url: string, key: string): Promise<void> {
     'transfer-failed': `/console/transfers/${ids.failed}`,
     'new-transfer': '/console/transfers/new',
     endpoints: '/console/settings/endpoints',
+    endpoint: `/console/settings/endpoints/${ids.endpoint}`,
+    'edit-endpoint': `/console/settings/endpoints/${ids.endpoint}/edit`,
+    'new-endpoint': '/console/settings/endpoints/new',
     'api-keys': '/console/settings/api-keys',
     webhooks: '/console/webhooks',
+    webhook: `/console/webhooks/${ids.webhook}`,
+    delivery: `/console/webhooks/${ids.webhook}/deliveries/${ids.delivery}`,
     'failed-deliveries': '/console/webhooks/failed-deliveries',
     operations: '/console/operations',
   };
@@ -62,6 +69,16 @@ async function photograph(url: string, key: string): Promise<void> {
       await page.waitForTimeout(1_500);
       await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
     }
+    for (const [name, path, button] of [
+      ['new-api-key', '/console/settings/api-keys', 'Create key'],
+      ['new-webhook', '/console/webhooks', 'New webhook'],
+      ['endpoint-tested', `/console/settings/endpoints/${ids.endpoint}`, 'Test'],
+    ] as const) {
+      await page.goto(path);
+      await page.getByRole('button', { name: button }).click();
+      await page.waitForTimeout(3_000);
+      await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
+    }
     const moving = await create(url, key, 'sftp://hospital/outbox/invoices.zip', `sftp://bank/inbox/${look}.zip`);
     await page.goto(`/console/transfers/${moving}`);
     await page.waitForTimeout(3_000);
@@ -75,12 +92,26 @@ async function photograph(url: string, key: string): Promise<void> {
 async function provideTransfers(url: string, key: string): Promise<{ completed: string; failed: string }> {
   const completed = await create(url, key, 'sftp://hospital/outbox/invoices.zip', 'sftp://bank/inbox/invoices-2.zip');
   const failed = await create(url, key, 'sftp://hospital/outbox/forgotten.zip', 'sftp://bank/inbox/');
-  for (const id of [completed, failed]) {
-    while (!['completed', 'failed'].includes((await ask(url, key, `/v1/transfers/${id}`)).status as string)) {
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    }
-  }
+  for (const id of [completed, failed]) await untilEnded(url, key, `/v1/transfers/${id}`, ['completed', 'failed']);
   return { completed, failed };
+}
+
+/** A webhook at a port where nobody listens, with a delivery that has failed. */
+async function provideWebhook(url: string, key: string): Promise<{ webhook: string; delivery: string }> {
+  const body = JSON.stringify({ url: 'http://127.0.0.1:9/waybill', events: ['transfer.completed', 'transfer.failed'] });
+  const { id: webhook } = await ask(url, key, '/v1/webhooks', { method: 'POST', body });
+  const { id: delivery } = await ask(url, key, `/v1/webhooks/${webhook}/ping`, { method: 'POST' });
+  await untilEnded(url, key, `/v1/deliveries/${delivery}`, ['failed']);
+  return { webhook: webhook as string, delivery: delivery as string };
+}
+
+async function findEndpoint(url: string, key: string): Promise<string> {
+  const { data } = await ask(url, key, '/v1/endpoints');
+  return (data as { id: string }[])[0]?.id as string;
+}
+
+async function untilEnded(url: string, key: string, path: string, ends: string[]): Promise<void> {
+  while (!ends.includes((await ask(url, key, path)).status as string)) await new Promise((resolve) => setTimeout(resolve, 500));
 }
 
 async function create(url: string, key: string, source_uri: string, destination_uri: string): Promise<string> {
@@ -89,6 +120,6 @@ async function create(url: string, key: string, source_uri: string, destination_
 }
 
 async function ask(url: string, key: string, path: string, init: RequestInit = {}): Promise<Record<string, unknown>> {
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const headers = { authorization: `Bearer ${key}`, ...(init.body && { 'content-type': 'application/json' }) };
   return (await fetch(url + path, { ...init, headers })).json() as Promise<Record<string, unknown>>;
 }
