@@ -11,8 +11,9 @@ export async function purgeDeliveries(sql: Sql): Promise<void> {
   for (let purged = AT_ONCE; purged === AT_ONCE; ) {
     const [row] = await sql<{ purged: number }[]>`
       with expired as (
-        (select id from work.deliveries where status <> 'pending' and ended_at < now() - ${DELIVERED_KEPT}::interval
-            and (status = 'delivered' or ended_at < now() - ${OTHERS_KEPT}::interval) limit ${AT_ONCE})
+        (select id from work.deliveries where status = 'delivered' and ended_at < now() - ${DELIVERED_KEPT}::interval limit ${AT_ONCE})
+        union all
+        (select id from work.deliveries where status = 'failed' and ended_at < now() - ${OTHERS_KEPT}::interval limit ${AT_ONCE})
         union all
         (select id from work.deliveries where status = 'pending' and due_at < now() - ${OTHERS_KEPT}::interval limit ${AT_ONCE})
         limit ${AT_ONCE}
