@@ -93,7 +93,7 @@ await describeConsole('endpoints in the console', () => {
     });
     const before = await saved('kept');
     const page = await console.visit(`${LIST}/${id}/edit`);
-    await page.getByText('What was saved is never shown').waitFor();
+    await page.getByText('Password: what was saved is never shown').waitFor();
     await page.getByLabel('User name').fill('another');
     await page.getByRole('button', { name: 'Save' }).click();
     await eventually(() => heading(page)).toBe('kept');

@@ -145,7 +145,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
                   </>
                 ) : (
                   <>
-                    <p>It signs in with {ways[signIn]?.label.toLowerCase()}. What was saved is never shown.</p>
+                    <p>{ways[signIn]?.label}: what was saved is never shown.</p>
                     <div class="actions">
                       <button type="button" onClick={() => setReplacing(true)}>
                         Replace credentials

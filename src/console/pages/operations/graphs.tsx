@@ -3,7 +3,7 @@ import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../../api/client.ts';
 import type { OperationsSeries } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { LineChart } from '../../components/line-chart.tsx';
+import { ColumnChart } from '../../components/column-chart.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { speed } from '../../components/units.ts';
@@ -72,11 +72,13 @@ export function Graphs() {
         {GRAPHS.map(({ title, value, format }) => (
           <div key={title}>
             <h3>{title}</h3>
-            <LineChart
+            <ColumnChart
               label={`${title} over the last ${label}`}
-              points={spans.map((span) => ({ at: Date.parse(span.at), value: value(span) }))}
+              columns={spans.map((span) => ({ ...timesOf(span), value: value(span) }))}
+              from={now - Number(hours) * HOUR_MS}
+              to={now}
+              span={hours === '1' ? '1 hour' : label}
               format={format}
-              span={{ from: now - Number(hours) * HOUR_MS, to: now }}
             />
           </div>
         ))}
@@ -89,6 +91,11 @@ export function Graphs() {
       </details>
     </section>
   );
+}
+
+function timesOf({ at, seconds }: Span): { from: number; to: number } {
+  const from = Date.parse(at);
+  return { from, to: from + seconds * 1_000 };
 }
 
 /** Of the transfers that came to an end by themselves, those that failed. */

@@ -8,7 +8,7 @@ export const EVENT: Column<Delivery> = {
   kind: 'row',
   cell: ({ id, webhook_id, event_type, event_id }) => (
     <>
-      <a class="file" href={`/console/webhooks/${webhook_id}/deliveries/${id}`}>
+      <a class="file event-type" href={`/console/webhooks/${webhook_id}/deliveries/${id}`}>
         {event_type}
       </a>
       <span class="route mono">{event_id}</span>
