@@ -129,6 +129,8 @@ export const PROTOCOLS: Record<Protocol, ProtocolFields> = {
   },
 };
 
+export const NAME: EndpointField = { name: 'name', label: 'Name', placeholder: 'bank', hint: 'Transfers name it: sftp://NAME/path' };
+
 /** What every protocol has. */
 export const COMMON: EndpointField[] = [
   { name: 'max_connections', label: 'Connections at once', kind: 'number', initial: '16' },
@@ -138,6 +140,12 @@ export const COMMON: EndpointField[] = [
 
 /** A form's text by the name of the field. */
 export type Values = Record<string, string>;
+
+/** All but the credentials: these are never read back. */
+export function settingsOf(protocol: Protocol): EndpointField[] {
+  const { server, options } = PROTOCOLS[protocol];
+  return [NAME, ...server, ...options, ...COMMON];
+}
 
 export function beginWith(fields: EndpointField[], endpoint: Endpoint | null): Values {
   const saved = (endpoint ?? {}) as Record<string, unknown>;

@@ -5,8 +5,20 @@ import type { Endpoint, EndpointRequestInput, EndpointUpdateInput } from '../../
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { Credentials } from './credentials.tsx';
 import { FieldInput } from './field-input.tsx';
-import { beginWith, COMMON, type EndpointField, PROTOCOLS, type Protocol, type SignIn, toBody, type Values } from './fields.ts';
+import {
+  beginWith,
+  COMMON,
+  type EndpointField,
+  NAME,
+  PROTOCOLS,
+  type Protocol,
+  type SignIn,
+  settingsOf,
+  toBody,
+  type Values,
+} from './fields.ts';
 import { TestPanel } from './test-panel.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
 
@@ -15,23 +27,22 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const { route } = useLocation();
   const say = useToast();
   const test = useEndpointTest();
-  const [name, setName] = useState(endpoint?.name ?? '');
   const [protocol, setProtocol] = useState<Protocol>(endpoint?.protocol ?? 'sftp');
   const [signIn, setSignIn] = useState<SignIn>(endpoint?.has_credentials ?? 'password');
-  const [replacing, setReplacing] = useState(endpoint === null);
+  const [asked, setAsked] = useState(endpoint === null);
+  const [values, setValues] = useState<Values>(() => beginWith(settingsOf(protocol), endpoint));
   const { server, signIn: ways, options } = PROTOCOLS[protocol];
-  const [values, setValues] = useState<Values>(() => beginWith([...server, ...options, ...COMMON], endpoint));
-  const settings = [...server, ...options, ...COMMON];
-  const secrets = replacing ? (ways[signIn]?.fields ?? []) : [];
+  const secrets = asked ? (ways[signIn]?.fields ?? []) : [];
+  const fields = [...settingsOf(protocol), ...secrets];
+  const bodyOf = (values: Values): unknown => ({ protocol, ...toBody(fields, values) });
 
-  function choose(next: Protocol): void {
-    const { server, options, signIn } = PROTOCOLS[next];
+  /** What both protocols have stays. */
+  function chooseProtocol(next: Protocol): void {
+    const { host = '', username = '', name = '' } = values;
     setProtocol(next);
-    setSignIn(Object.keys(signIn)[0] as SignIn);
-    setValues((before) => ({ ...beginWith([...server, ...options, ...COMMON], null), ...pick(before, ['host', 'username']) }));
+    setSignIn(Object.keys(PROTOCOLS[next].signIn)[0] as SignIn);
+    setValues({ ...beginWith(settingsOf(next), null), host, username, name });
   }
-
-  const bodyOf = (values: Values) => ({ name, protocol, ...toBody([...settings, ...secrets], values) }) as unknown;
 
   async function send(pressed: string): Promise<void> {
     try {
@@ -41,19 +52,17 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
       route(`/console/settings/endpoints/${saved.id}`);
     } catch (error) {
       // Credentials that are kept would go to another server: they are asked for.
-      const asked =
-        error instanceof RequestFailed && Object.values(ways).some(({ fields }) => fields.some((field) => field.name in error.fields));
-      if (asked) setReplacing(true);
+      if (error instanceof RequestFailed && missingSecret(error.fields)) setAsked(true);
       throw error;
     }
   }
 
-  const shown = [{ name: 'name' }, ...settings, ...secrets].map(({ name }) => name);
-  const accept = async (fingerprint: string) => {
-    const trusting = { ...values, host_key_sha256: fingerprint };
+  async function acceptHostKey(host_key_sha256: string): Promise<void> {
+    const trusting = { ...values, host_key_sha256 };
     setValues(trusting);
     await test.run(endpoint?.id ?? null, bodyOf(trusting));
-  };
+  }
+
   const draw = (fields: EndpointField[], errors: Record<string, string>) =>
     fields.map((field) => (
       <FieldInput
@@ -71,7 +80,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         <Form
           submit="Save"
           onSubmit={send}
-          fields={[...shown, 'password']}
+          fields={[...fields.map(({ name }) => name), ...SECRETS]}
           beside={
             <>
               <button type="submit" value="test" aria-busy={test.state === 'running'}>
@@ -85,75 +94,35 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         >
           {(errors) => (
             <>
-              <div class="field-row">
-                <Field
-                  label="Name"
-                  hint={endpoint ? 'It stays: transfers name the endpoint by it' : 'Transfers name it: sftp://NAME/path'}
-                  error={errors.name}
-                >
-                  <input
-                    autoCapitalize="none"
-                    autoComplete="off"
-                    spellcheck={false}
-                    readOnly={endpoint !== null}
-                    placeholder="bank"
-                    value={name}
-                    onInput={({ currentTarget }) => setName(currentTarget.value)}
-                  />
-                </Field>
-                <Field label="Protocol">
-                  <select
-                    value={protocol}
-                    disabled={endpoint !== null}
-                    onChange={({ currentTarget }) => choose(currentTarget.value as Protocol)}
-                  >
-                    {Object.entries(PROTOCOLS).map(([key, { label }]) => (
-                      <option key={key} value={key}>
-                        {label}
-                      </option>
-                    ))}
-                  </select>
-                </Field>
-              </div>
+              {/* Transfers name an endpoint: its name stays, and what they mean by it. */}
+              {!endpoint && (
+                <div class="field-row">
+                  {draw([NAME], errors)}
+                  <Field label="Protocol">
+                    <select value={protocol} onChange={({ currentTarget }) => chooseProtocol(currentTarget.value as Protocol)}>
+                      {Object.entries(PROTOCOLS).map(([key, { label }]) => (
+                        <option key={key} value={key}>
+                          {label}
+                        </option>
+                      ))}
+                    </select>
+                  </Field>
+                </div>
+              )}
               <fieldset>
                 <legend>Server</legend>
                 <div class="field-row">{draw(server, errors)}</div>
               </fieldset>
-              <fieldset>
-                <legend>Credentials</legend>
-                {replacing ? (
-                  <>
-                    {Object.keys(ways).length > 1 && (
-                      <Field label="Sign in with">
-                        <select value={signIn} onChange={({ currentTarget }) => setSignIn(currentTarget.value as SignIn)}>
-                          {Object.entries(ways).map(([way, { label }]) => (
-                            <option key={way} value={way}>
-                              {label}
-                            </option>
-                          ))}
-                        </select>
-                      </Field>
-                    )}
-                    <div class="field-row">{draw(secrets, atFirst(errors, secrets))}</div>
-                    {endpoint && (
-                      <div class="actions">
-                        <button type="button" onClick={() => setReplacing(false)}>
-                          Keep the credentials
-                        </button>
-                      </div>
-                    )}
-                  </>
-                ) : (
-                  <>
-                    <p>{ways[signIn]?.label}: what was saved is never shown.</p>
-                    <div class="actions">
-                      <button type="button" onClick={() => setReplacing(true)}>
-                        Replace credentials
-                      </button>
-                    </div>
-                  </>
-                )}
-              </fieldset>
+              <Credentials
+                protocol={protocol}
+                signIn={signIn}
+                onSignIn={setSignIn}
+                saved={endpoint?.has_credentials ?? null}
+                asked={asked}
+                onAsk={setAsked}
+              >
+                {draw(secrets, atFirst(errors, secrets))}
+              </Credentials>
               <details class="more" open={[...options, ...COMMON].some(({ name }) => name in errors) || undefined}>
                 <summary>More options</summary>
                 <div class="field-row">{draw([...options, ...COMMON], errors)}</div>
@@ -162,7 +131,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
           )}
         </Form>
       </section>
-      {test.state !== 'none' && <TestPanel test={test} pinned={values.host_key_sha256 || null} onAccept={accept} />}
+      {test.state !== 'none' && <TestPanel test={test} pinned={values.host_key_sha256 || null} onAccept={acceptHostKey} />}
     </>
   );
 }
@@ -172,13 +141,16 @@ function save(endpoint: Endpoint | null, body: unknown): Promise<Endpoint> {
   return call('PUT /v1/endpoints/{endpoint_id}', { path: { endpoint_id: endpoint.id }, body: body as EndpointUpdateInput });
 }
 
-function pick(values: Values, names: string[]): Values {
-  return Object.fromEntries(names.flatMap((name) => (values[name] ? [[name, values[name]]] : [])));
+/** The service names one of these where an endpoint has no credentials, whatever kind it is to have. */
+const SECRETS = ['password', 'account_key', 'secret_access_key'];
+
+function missingSecret(errors: Record<string, string>): string | undefined {
+  return SECRETS.map((name) => errors[name]).find(Boolean);
 }
 
-/** That credentials are missing is said of one kind; it stands at the first field of the kind that is chosen. */
-function atFirst(errors: Record<string, string>, secrets: EndpointField[]): Record<string, string> {
-  const [first] = secrets;
-  const missing = errors.password ?? errors.account_key ?? errors.secret_access_key;
-  return first && missing && !secrets.some(({ name }) => name in errors) ? { ...errors, [first.name]: missing } : errors;
+/** That credentials are missing stands at the first field of the kind that is chosen. */
+function atFirst(errors: Record<string, string>, [first, ...others]: EndpointField[]): Record<string, string> {
+  const missing = missingSecret(errors);
+  if (!first || !missing || [first, ...others].some(({ name }) => name in errors)) return errors;
+  return { ...errors, [first.name]: missing };
 }
