@@ -58,6 +58,13 @@ export async function until<T>(what: string, condition: () => T | Promise<T>, se
   }
 }
 
+/** Chunks of a transfer that are at its destination, as its mover last saved it. */
+export async function savedChunks({ sql }: Installation, id: string): Promise<number> {
+  const [row] = await sql<{ crcs: string | null }[]>`
+    select resume_record->>'crcs' as crcs from work.transfer_jobs where transfer_id = ${id}`;
+  return Buffer.from(row?.crcs ?? '', 'base64').length / 4;
+}
+
 /** Waits until nothing is left to remove of transfers that have ended, or of the given one. Their servers have to run so long. */
 export async function untilCleanedUp({ sql }: Installation, id?: string): Promise<void> {
   const left = id === undefined ? () => sql`select from work.cleanups` : () => sql`select from work.cleanups where transfer_id = ${id}`;

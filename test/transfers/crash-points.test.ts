@@ -8,7 +8,7 @@ import { type RunningRoles, type SpawnedService, spawnService, startDispatch } f
 import { holdRows, type RowLock } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, filesBelow, sha256Of, storyOf, until } from '../support/transfers.ts';
+import { describeTransfers, filesBelow, savedChunks, sha256Of, storyOf, until } from '../support/transfers.ts';
 
 // They move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
@@ -127,7 +127,7 @@ await describeTransfers('a mover killed with -9', () => {
   const sourceSha256 = (name: string) => sha256Of(join(alpha.root, name));
   const resumeRecord = async (id: string) =>
     (
-      await installation.sql<{ resume_record: { crcs: string; committing: object | null } | null }[]>`
+      await installation.sql<{ resume_record: { committing: object | null } | null }[]>`
       select resume_record from work.transfer_jobs where transfer_id = ${id}`
     )[0]?.resume_record;
   const sending = (bytes: number) => {
@@ -141,7 +141,9 @@ await describeTransfers('a mover killed with -9', () => {
   /** All of it is in the part, and the record can't be saved. */
   async function deliverAll(id: string, name: string): Promise<RowLock> {
     await sending(MiB);
+    proxy.stall(true);
     const row = await lockRow(id);
+    proxy.stall(false);
     proxy.throttle(Number.POSITIVE_INFINITY);
     const sha256 = await sourceSha256(name);
     const folder = join(beta.root, name);
@@ -172,15 +174,21 @@ await describeTransfers('a mover killed with -9', () => {
 
   test('in the middle of the data: only what was in flight is sent again', async () => {
     const name = 'mid-data';
-    const size = 64 * MiB;
+    // A larger one could go over several connections.
+    const size = 56 * MiB;
     let saved = 0;
-    const savedChunks = async (id: string) => Buffer.from((await resumeRecord(id))?.crcs ?? '', 'base64').length / 4;
     const recovery = await crash({
       name,
       size,
-      reach: (id) => until('a chunk is saved', async () => (await savedChunks(id)) > 0).then(() => undefined),
+      reach: async (id) => {
+        // Four chunks are on their way at once: soon they arrive, and the rest takes its time.
+        await sending(3 * CHUNK);
+        proxy.throttle(2 * MiB);
+        await until('a chunk is saved', async () => (await savedChunks(installation, id)) > 0, 60);
+        proxy.stall(true);
+      },
       letGo: async (id) => {
-        saved = await savedChunks(id);
+        saved = await savedChunks(installation, id);
       },
     });
     expect(saved).toBeGreaterThan(0);
