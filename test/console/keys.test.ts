@@ -57,7 +57,7 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
   });
 
-  test('that are refused say why at the field, and that expire soon are marked', async () => {
+  test('that are refused say why at the field, and that expire soon are marked, whatever their name', async () => {
     const page = await console.visit(LIST);
     const dialog = await openForm(page);
     await dialog.getByRole('checkbox', { name: 'transfers:write' }).uncheck();
@@ -65,7 +65,8 @@ await describeConsole('API keys in the console', () => {
     await dialog.getByRole('button', { name: 'Create key' }).click();
     await eventually(() => dialog.getByText('must not be empty').count()).toBe(2);
     await expectAccessible(page);
-    await dialog.getByLabel('Name').fill('brief');
+    const name = '<img src=x onerror=alert(1)>';
+    await dialog.getByLabel('Name').fill(name);
     await dialog.getByRole('checkbox', { name: 'metrics:read' }).check();
     await dialog.getByRole('button', { name: 'Create key' }).click();
     await dialog.getByText('does not allow keys that never expire').waitFor();
@@ -74,7 +75,7 @@ await describeConsole('API keys in the console', () => {
     await dialog.getByLabel('Expires after').selectOption('7 days');
     await dialog.getByRole('button', { name: 'Create key' }).click();
     await dialog.getByRole('button', { name: 'Done' }).click();
-    await eventually(() => rowOf(page, 'brief').innerText()).toContain('Expires soon');
+    await eventually(() => rowOf(page, name).innerText()).toContain('Expires soon');
     await expectAccessible(page);
   });
 
@@ -90,6 +91,8 @@ await describeConsole('API keys in the console', () => {
     await tabTo(page, dialog.getByRole('checkbox', { name: 'admin' }));
     await keyboard.press('Space');
     await keyboard.press('Enter');
+    const shown = dialog.getByLabel('API key', { exact: true }).and(page.locator(':focus'));
+    await eventually(() => shown.count()).toBe(1);
     await tabTo(page, dialog.getByRole('button', { name: 'Done' }));
     await keyboard.press('Enter');
     await eventually(() => create.and(page.locator(':focus')).count()).toBe(1);

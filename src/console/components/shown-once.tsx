@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { CopyButton } from './copy-button.tsx';
 import { Field } from './field.tsx';
 
@@ -12,6 +13,9 @@ interface ShownOnceProps {
 
 /** A secret that nobody can look at again, for its owner to copy. */
 export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) {
+  const input = useRef<HTMLInputElement>(null);
+  // The button that had the focus is gone.
+  useEffect(() => input.current?.focus(), []);
   return (
     <div class="shown-once">
       <p class="notice warning" role="status">
@@ -21,7 +25,7 @@ export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) 
       </p>
       <div class="secret">
         <Field label={label}>
-          <input class="mono" readOnly value={secret} onFocus={({ currentTarget }) => currentTarget.select()} />
+          <input ref={input} class="mono" readOnly value={secret} onFocus={({ currentTarget }) => currentTarget.select()} />
         </Field>
         <CopyButton text={secret} what={label} />
       </div>
