@@ -29,7 +29,7 @@ import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.t
 import { createTurnstile } from './rate-limit.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
-import { validatorCompiler } from './validation.ts';
+import { refuseUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
@@ -83,6 +83,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.decorateRequest('client', null);
   app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
+
+  app.addHook('preValidation', refuseUnreadBody);
 
   closeIdleConnections(app, tls !== undefined);
 

@@ -11,7 +11,11 @@ export interface MethodGuard {
 export function createMethodGuard(app: FastifyInstance): MethodGuard {
   const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/:\w+/g, '[^/]+')}$`);
+    const source = url
+      .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+      .replace(/:\w+/g, '[^/]+')
+      .replace('*', '.*');
+    const pattern = new RegExp(`^${source}$`);
     const route = routes.get(url) ?? { pattern, methods: new Set(['OPTIONS']) };
     for (const name of [method].flat()) route.methods.add(name);
     routes.set(url, route);

@@ -1,17 +1,30 @@
-import type { FastifySchemaCompiler } from 'fastify';
-import type { z } from 'zod';
+import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
+import { z } from 'zod';
 import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema; everything that is wrong with it is said at once. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
   const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
-  return (data: unknown) => {
-    const { success, data: value, error } = schema.safeParse(data, { reportInput: true });
-    return success ? { value } : { error: invalid(error, general) };
-  };
+  return (data: unknown) => check(schema, data, general);
 };
 
-function invalid(error: z.ZodError, general: 'validation_failed' | 'invalid_parameter'): DomainError {
+const NOTHING = z.strictObject({}).nullish();
+
+/** Throws for a body that the route reads nothing of: a field that is passed over was meant for something. */
+export async function refuseUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
+  if (routeOptions.schema?.body !== undefined) return;
+  const { error } = check(NOTHING, body, 'validation_failed');
+  if (error) throw error;
+}
+
+type General = 'validation_failed' | 'invalid_parameter';
+
+function check(schema: z.ZodType, data: unknown, general: General): { value?: unknown; error?: DomainError } {
+  const { success, data: value, error } = schema.safeParse(data, { reportInput: true });
+  return success ? { value } : { error: invalid(error, general) };
+}
+
+function invalid(error: z.ZodError, general: General): DomainError {
   const errors = error.issues.flatMap((issue) => toFieldErrors(issue, general));
   const [first] = errors as [FieldError];
   const shared = errors.every(({ code }) => code === first.code) ? (first.code as DomainErrorCode) : general;

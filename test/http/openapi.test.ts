@@ -37,8 +37,8 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     401: ['api_key_malformed', 'api_key_invalid', 'api_key_expired', 'api_key_revoked', 'api_key_id_used'],
     403: ['insufficient_scope', 'cross_site_request'],
   },
-  'get /v1/session': { ...WITH_KEY, 404: ['not_found'] },
-  'delete /v1/session': { ...WITH_KEY, 404: ['not_found'] },
+  'get /v1/session': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'delete /v1/session': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'put /v1/session/account': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
   'get /v1/transfers': { ...WITH_KEY, ...QUERY },
   'post /v1/transfers': {

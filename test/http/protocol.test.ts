@@ -62,6 +62,7 @@ describeWithPostgres('HTTP', () => {
     [UNKNOWN, 'POST', 'DELETE, GET, HEAD, OPTIONS'],
     [`${UNKNOWN}/events`, 'DELETE', 'GET, HEAD, OPTIONS'],
     ['/v1/openapi.json', 'PROPFIND', 'GET, HEAD, OPTIONS'],
+    ['/console/transfers', 'POST', 'GET, HEAD, OPTIONS'],
   ])('%s does not take %s', async (path, method, allow) => {
     const answer = await api.ask(method, path, { body: 'whatever' });
     expect(answer).toMatchObject({ status: 405, body: { code: 'method_not_allowed' } });
@@ -139,6 +140,14 @@ describeWithPostgres('HTTP', () => {
     for (const body of ['{"__proto__":{}}', `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`]) {
       expect(await post(body)).toMatchObject({ status: 400, body: { code: 'validation_failed', errors: [{ field: '__proto__' }] } });
     }
+  });
+
+  test('refuses fields where no body is read', async () => {
+    const { body } = await api.ask('POST', '/v1/transfers', { json: BODY });
+    const cancel = (json: unknown) => api.ask('DELETE', `/v1/transfers/${body.id}`, { json });
+    expect(await cancel({ reason: 'late' })).toMatchObject({ status: 400, body: { code: 'unknown_field', errors: [{ field: 'reason' }] } });
+    expect(await cancel([])).toMatchObject({ status: 400, body: { code: 'validation_failed' } });
+    expect(await cancel({})).toMatchObject({ status: 200 });
   });
 
   test('cancels although a client names the type of a body that is not there', async () => {

@@ -158,6 +158,19 @@ describeWithPostgres('console session', () => {
     expect(await total()).toBe(before);
   });
 
+  test('takes no parameters', async () => {
+    const { ask } = await signedIn();
+    for (const [method, path, json] of [
+      ['GET', '/v1/session'],
+      ['POST', '/v1/session', { api_key: api.key }],
+      ['PUT', '/v1/session/account', { account: 'acc_default' }],
+      ['DELETE', '/v1/session'],
+    ] as const) {
+      const answer = await ask(method, `${path}?x=1`, { ...(json && { json }) });
+      expect(answer).toMatchObject({ status: 400, body: { code: 'unknown_field', errors: [{ field: 'x' }] } });
+    }
+  });
+
   test('yields to a key in the Authorization header, which has no session', async () => {
     const { key, ask } = await signedIn();
     const headers = { authorization: `Bearer ${key}` };

@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { z } from 'zod';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { admitKey, clientOf, readKey } from '../auth.ts';
-import { OPEN, responses, WITH_BODY } from '../documentation.ts';
+import { nothing, OPEN, responses, WITH_BODY } from '../documentation.ts';
 import { findKey } from '../rate-limit.ts';
+import { noQuery } from '../transfers/schemas.ts';
 import { clearSessionCookie, setSessionCookie } from './cookie.ts';
 import { originOf } from './same-origin.ts';
 import * as schemas from './schemas.ts';
@@ -26,6 +26,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         description: 'Gives a session in a cookie that scripts cannot read. Attempts count in the rate window of the address.',
         tags: ['Session'],
         security: [],
+        querystring: noQuery,
         body: schemas.signIn,
         response: responses(
           { 201: ['Signed in; the cookie is set', schemas.sessionInfo] },
@@ -60,7 +61,8 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         operationId: 'getSession',
         summary: 'Read the session that the cookie means',
         tags: ['Session'],
-        response: responses({ 200: ['The session', schemas.sessionInfo] }, ['not_found']),
+        querystring: noQuery,
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, ['unknown_field', 'not_found']),
       },
       handler: async (request) => describe(sessionOf(request)),
     });
@@ -73,7 +75,8 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         operationId: 'signOut',
         summary: 'Sign out',
         tags: ['Session'],
-        response: responses({ 204: ['Signed out; the cookie is removed', z.null()] }, ['not_found']),
+        querystring: noQuery,
+        response: responses({ 204: ['Signed out; the cookie is removed', nothing] }, ['unknown_field', 'not_found']),
       },
       async handler(request, reply) {
         await sessions.end(sessionOf(request));
@@ -90,6 +93,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         operationId: 'switchAccount',
         summary: 'Turn the session to another account',
         tags: ['Session'],
+        querystring: noQuery,
         body: schemas.accountChoice,
         response: responses({ 200: ['The session', schemas.sessionInfo] }, [...WITH_BODY, 'not_found']),
       },
