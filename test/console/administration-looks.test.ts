@@ -47,7 +47,7 @@ await describeConsole('the pages of administration', () => {
     ['light', 320],
     ['dark', 320],
   ] as const)('are accessible in %s at %i pixels, and fit', async (colorScheme, width) => {
-    const page = await console.visit('/console/settings/endpoints', { colorScheme, viewport: { width, height: 800 } });
+    const page = await console.visitSignedIn('/console/settings/endpoints', { colorScheme, viewport: { width, height: 800 } });
     for (const path of paths) {
       await page.goto(path);
       await page.locator('h1').waitFor();

@@ -19,7 +19,7 @@ await describeConsole('endpoints in the console', () => {
   const saved = async (name: string) => (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
 
   test('say what to do where there is none', async () => {
-    const page = await console.visit(LIST);
+    const page = await console.visitSignedIn(LIST);
     await page.getByRole('heading', { name: 'No server is known yet' }).waitFor();
     await expectAccessible(page);
     await page.getByRole('link', { name: 'New endpoint' }).first().click();
@@ -62,7 +62,7 @@ await describeConsole('endpoints in the console', () => {
     ],
   ])('of %s are asked for what they need, and nothing else', async (protocol, fields, values) => {
     const name = `some-${protocol.toLowerCase().replace(' ', '-')}`;
-    const page = await console.visit(`${LIST}/new`);
+    const page = await console.visitSignedIn(`${LIST}/new`);
     await page.getByLabel('Protocol').selectOption(protocol);
     await page.getByText('More options').click();
     const labels = await page.locator('main label').allInnerTexts();
@@ -92,7 +92,7 @@ await describeConsole('endpoints in the console', () => {
       password: 'a password',
     });
     const before = await saved('kept');
-    const page = await console.visit(`${LIST}/${id}/edit`);
+    const page = await console.visitSignedIn(`${LIST}/${id}/edit`);
     await page.getByText('Password: what was saved is never shown').waitFor();
     await page.getByLabel('User name').fill('another');
     await page.getByRole('button', { name: 'Save' }).click();
@@ -126,7 +126,7 @@ await describeConsole('endpoints in the console', () => {
     });
 
     test('wrong credentials are put right after the test explains them', async () => {
-      const page = await console.visit(`${LIST}/new`);
+      const page = await console.visitSignedIn(`${LIST}/new`);
       const endpointTest = page.getByRole('region', { name: 'Test' });
       for (const [label, value] of Object.entries({
         Name: 'bank',
@@ -178,7 +178,7 @@ await describeConsole('endpoints in the console', () => {
 
     test('a host key that has changed is shown beside the accepted one', async () => {
       const id = await configureSftp(console.installation, 'moved', alpha, { host_key_sha256: beta.hostKeySha256 });
-      const page = await console.visit(`${LIST}/${id}`);
+      const page = await console.visitSignedIn(`${LIST}/${id}`);
       await page.getByRole('button', { name: 'Test' }).click();
       await page.getByText('The server shows another host key than the accepted one.').waitFor();
       await page.getByRole('button', { name: 'Accept host key' }).click();
@@ -190,7 +190,7 @@ await describeConsole('endpoints in the console', () => {
 
     test('one that is in use is paused and resumed, and removed when its transfers have ended', async () => {
       const id = await configureSftp(console.installation, 'busy', alpha);
-      const page = await console.visit(`${LIST}/${id}`);
+      const page = await console.visitSignedIn(`${LIST}/${id}`);
       await page.getByRole('button', { name: 'Pause' }).click();
       await page.getByText('nothing new is started on it').waitFor();
       const transferId = await submit(console.installation, 'sftp://busy/file', 'sftp://busy/copy');

@@ -20,7 +20,7 @@ await describeConsole('API keys in the console', () => {
   };
 
   test('are created, shown once, copied, used, and revoked', async () => {
-    const page = await console.visit(LIST, { permissions: ['clipboard-read', 'clipboard-write'] });
+    const page = await console.visitSignedIn(LIST, { permissions: ['clipboard-read', 'clipboard-write'] });
     await rowOf(page, 'Test administrator').waitFor();
     await expectAccessible(page);
     const dialog = await openForm(page);
@@ -58,7 +58,7 @@ await describeConsole('API keys in the console', () => {
   });
 
   test('that are refused say why at the field, and that expire soon are marked, whatever their name', async () => {
-    const page = await console.visit(LIST);
+    const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);
     await dialog.getByRole('checkbox', { name: 'transfers:write' }).uncheck();
     await dialog.getByLabel('Expires after').selectOption('Never, where the installation allows it');
@@ -80,7 +80,7 @@ await describeConsole('API keys in the console', () => {
   });
 
   test('are created with the keyboard alone, which returns to where it was', async () => {
-    const page = await console.visit(LIST);
+    const page = await console.visitSignedIn(LIST);
     const { keyboard } = page;
     const dialog = dialogOf(page);
     const create = page.getByRole('button', { name: 'Create key' }).first();

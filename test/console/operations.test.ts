@@ -13,7 +13,7 @@ await describeConsole('operations in the console', () => {
   test('a rebuild is watched to its end, and verified', async () => {
     const { store, sql } = console.installation;
     for (let count = 0; count < 20; count++) await appendTransfer(store, ['cancelled']);
-    const page = await console.visit('/console/operations');
+    const page = await console.visitSignedIn('/console/operations');
     const row = page.getByRole('row').filter({ has: page.getByText('transfers', { exact: true }) });
     await eventually(() => row.innerText()).toContain('Nothing');
     await expectAccessible(page);
@@ -41,7 +41,7 @@ await describeConsole('operations in the console', () => {
   });
 
   test('movers, queue and graphs are shown, with the figures as a table', async () => {
-    const page = await console.visit('/console/operations?hours=1');
+    const page = await console.visitSignedIn('/console/operations?hours=1');
     await page.getByRole('heading', { name: 'The last hour' }).waitFor();
     await page.getByRole('table', { name: 'Movers, oldest first' }).getByText('0 of').waitFor();
     expect(await page.getByRole('table', { name: 'Queue by priority' }).getByRole('row').count()).toBe(4);

@@ -22,7 +22,7 @@ await describeConsole('webhooks in the console', () => {
 
   test('a dead receiver is told after it recovers: what had failed is retried', async () => {
     receiver.behave(503);
-    const page = await console.visit('/console/webhooks');
+    const page = await console.visitSignedIn('/console/webhooks');
     await page.getByRole('heading', { name: 'Nobody is told yet' }).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: 'New webhook' }).click();
@@ -69,7 +69,7 @@ await describeConsole('webhooks in the console', () => {
     const other = await addWebhook(console.installation, receiver.url, ['transfer.cancelled']);
     for (let count = 0; count < 3; count++) await appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
     await appendTransfer(console.installation.store, ['cancelled']);
-    const page = await console.visit(`/console/webhooks/failed-deliveries?webhook_id=${id}`);
+    const page = await console.visitSignedIn(`/console/webhooks/failed-deliveries?webhook_id=${id}`);
     const rows = page.locator('tbody tr');
     await eventually(() => rows.count()).toBe(3);
     expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
@@ -92,7 +92,7 @@ await describeConsole('webhooks in the console', () => {
     receiver.behave(200);
     await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
-    const page = await console.visit(`/console/webhooks/${id}`);
+    const page = await console.visitSignedIn(`/console/webhooks/${id}`);
     const dialog = page.getByRole('dialog');
     await page.getByRole('heading', { name: 'Nothing was delivered yet' }).waitFor();
     await page.getByRole('button', { name: 'Edit' }).click();

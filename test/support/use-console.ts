@@ -5,8 +5,10 @@ import { eventually, startConsole, type TestConsole } from './console.ts';
 import { type ConsolePage, openPage, signIn } from './console-pages.ts';
 
 export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
-  /** Opens a page of the console, signed in. */
+  /** Opens a page of the console in a window of its own. */
   visit(path: string, options?: BrowserContextOptions): Promise<Page>;
+  /** The same, and signs in. */
+  visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** Passes over what the browser itself reports of answers with this status; fails where there was none. */
   pardon(status: number): void;
 }
@@ -33,13 +35,19 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     await started?.close();
   });
 
+  async function visit(path: string, options?: BrowserContextOptions): Promise<Page> {
+    const visited = await openPage(chromium.browser, started, path, options);
+    open.push(visited);
+    return visited.page;
+  }
+
   return Object.assign(console, {
-    async visit(path: string, options?: BrowserContextOptions): Promise<Page> {
-      const visited = await openPage(chromium.browser, started, path, options);
-      open.push(visited);
-      await signIn(visited.page, started.key);
-      await eventually(() => visited.page.url()).toBe(started.url + path);
-      return visited.page;
+    visit,
+    async visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page> {
+      const page = await visit(path, options);
+      await signIn(page, started.key);
+      await eventually(() => page.url()).toBe(started.url + path);
+      return page;
     },
     pardon(status: number): void {
       const before = open.flatMap(({ complaints }) => complaints).length;
