@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
@@ -6,12 +7,14 @@ import { connect } from '../src/adapters/postgres/connect.ts';
 import { addWebhook, appendTransfer } from '../test/support/webhooks.ts';
 import { alternate } from './support/alternate.ts';
 import type { Bench } from './support/bench.ts';
+import { loadAverage } from './support/machine.ts';
 import { type BenchPostgres, startPostgres } from './support/postgres.ts';
-import { printProfile } from './support/profile.ts';
+import { printProfile, printStatements } from './support/profile.ts';
 import { type Receivers, startReceivers } from './support/receivers.ts';
 import { type RunningService, type ServiceOptions, startService } from './support/service.ts';
 import { median, percentile } from './support/statistics.ts';
 import { printTable, ratio } from './support/table.ts';
+import { cpuSeconds } from './support/usage.ts';
 
 const BACKLOG = 10_000;
 const ONE_BY_ONE = 200;
@@ -35,6 +38,8 @@ export async function run(bench: Bench): Promise<void> {
 interface Setting {
   receivers: Receivers;
   start(): Promise<RunningService>;
+  /** CPU seconds that a service takes to start where nothing waits for it. */
+  startSeconds: number | null;
   /** Appends one event that one webhook is told of; gives its id and when it was committed. */
   happen(receiver: number): Promise<{ eventId: string; committedAt: number }>;
   bodies(): Promise<{ receiver: number; body: string }[]>;
@@ -55,6 +60,7 @@ async function prepare(bench: Bench, postgres: BenchPostgres, name: string, coun
       }
     },
   });
+  const startSeconds = cpuSeconds(configured.pid);
   await configured.stop();
   const sql = connect(databaseUrl);
   bench.defer(() => sql.end({ timeout: 1 }));
@@ -63,6 +69,7 @@ async function prepare(bench: Bench, postgres: BenchPostgres, name: string, coun
   return {
     receivers,
     start,
+    startSeconds,
     async happen(receiver) {
       const { eventIds } = await appendTransfer(store, [], { account_id: account(receiver) });
       return { eventId: eventIds[0] as string, committedAt: performance.timeOrigin + performance.now() };
@@ -76,6 +83,13 @@ async function prepare(bench: Bench, postgres: BenchPostgres, name: string, coun
   };
 }
 
+/** What came of one round; CPU in milliseconds for each delivery, null where this system does not tell. */
+interface Round {
+  perSecond: number;
+  senderCpu: number | null;
+  postgresCpu: number | null;
+}
+
 async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: number): Promise<void> {
   const { runs, scale, profile } = bench.options;
   const setting = await prepare(bench, postgres, `webhooks_${count}`, count);
@@ -86,33 +100,58 @@ async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: n
     const times = (await receivers.arrivals()).map(({ at }) => at);
     return ((times.length - 1) / (Math.max(...times) - Math.min(...times))) * 1_000;
   };
+  const each = (seconds: number | null) => (seconds === null ? null : (seconds * 1_000) / backlog);
   let profiled: number | null = null;
-  const results = await alternate(runs, {
+  const logged = postgres.log === null ? 0 : statSync(postgres.log).size;
+  const results = await alternate<Round>(runs, {
     async service() {
       await Promise.all(Array.from({ length: backlog }, (_, n) => setting.happen(n % count)));
+      const before = postgres.cpuSeconds();
       const service = await setting.start();
       const perSecond = await rate();
+      const senderCpu = each(minus(cpuSeconds(service.pid), setting.startSeconds));
       // What is under way is recorded before it ends.
       await service.stop();
       profiled = service.pid;
-      return perSecond;
+      return { perSecond, senderCpu, postgresCpu: each(minus(postgres.cpuSeconds(), before)) };
     },
     async bare() {
       const bodies = (await setting.bodies()).slice(0, backlog);
+      const before = process.cpuUsage();
       await postAll(bodies, receivers.urls, count === 1 ? AT_ONCE : AT_ONCE_IN_ALL);
-      return rate();
+      const { user, system } = process.cpuUsage(before);
+      return { perSecond: await rate(), senderCpu: each((user + system) / 1e6), postgresCpu: null };
     },
   });
   if (profile && profiled !== null) printProfile(profiled);
-  const [service, bare] = [median(results.service ?? []), median(results.bare ?? [])];
+  if (profile) printStatements(postgres, logged, backlog * (runs + 1), 'delivery');
+  const [service, bare] = [mediansOf(results.service ?? []), mediansOf(results.bare ?? [])];
   printTable(
-    `${backlog} deliveries to ${count === 1 ? 'one receiver' : `${count} receivers`}, all waiting at the start, medians of ${runs} runs`,
-    ['sender', 'per second', 'of bare'],
+    `${backlog} deliveries to ${count === 1 ? 'one receiver' : `${count} receivers`}, all waiting at the start, medians of ${runs} runs, ${loadAverage()}`,
+    ['sender', 'per second', 'of bare', 'CPU ms each', 'of Postgres'],
     [
-      ['bare undici, no signature, nothing kept', bare, null],
-      ['waybill, from the log to the recorded attempt', service, ratio(service, bare)],
+      ['bare undici, no signature, nothing kept', bare.perSecond, null, bare.senderCpu, null],
+      [
+        'waybill, from the log to the recorded attempt',
+        service.perSecond,
+        ratio(service.perSecond, bare.perSecond),
+        service.senderCpu,
+        service.postgresCpu,
+      ],
     ],
   );
+}
+
+function minus(all: number | null, part: number | null): number | null {
+  return all === null || part === null ? null : all - part;
+}
+
+function mediansOf(rounds: Round[]): Round {
+  const of = (key: 'senderCpu' | 'postgresCpu') => {
+    const known = rounds.map((round) => round[key]).filter((ms) => ms !== null);
+    return known.length > 0 ? median(known) : null;
+  };
+  return { perSecond: median(rounds.map(({ perSecond }) => perSecond)), senderCpu: of('senderCpu'), postgresCpu: of('postgresCpu') };
 }
 
 /** The same requests without anything of ours. */

@@ -43,7 +43,7 @@ function nameOf({ functionName, url, lineNumber }: CpuProfile['nodes'][number]['
 }
 
 /** Prints what Postgres ran since the log was so long, each statement with the time of its parse, bind and execute together. */
-export function printStatements({ log }: BenchPostgres, fromByte: number, transfers: number): void {
+export function printStatements({ log }: BenchPostgres, fromByte: number, count: number, of = 'transfer'): void {
   if (log === null) return;
   const said = readFileSync(log).subarray(fromByte).toString();
   const statements = new Map<string, { calls: number; ms: number }>();
@@ -56,7 +56,7 @@ export function printStatements({ log }: BenchPostgres, fromByte: number, transf
   }
   const sum = (of: 'calls' | 'ms') => [...statements.values()].reduce((total, statement) => total + statement[of], 0);
   printTable(
-    `Statements in Postgres: ${sum('calls')}, ${(sum('calls') / transfers).toFixed(1)} a transfer, ${sum('ms').toFixed(0)} ms`,
+    `Statements in Postgres: ${sum('calls')}, ${(sum('calls') / count).toFixed(2)} a ${of}, ${sum('ms').toFixed(0)} ms`,
     ['statement', 'calls', 'ms'],
     [...statements]
       .sort(([, a], [, b]) => b.ms - a.ms)

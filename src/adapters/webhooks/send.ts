@@ -2,7 +2,7 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { Agent, buildConnector } from 'undici';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { inWords, RefusedAddress } from './failures.ts';
 
@@ -26,8 +26,8 @@ export interface WebhookRequest {
 }
 
 export interface WebhookSender {
-  /** Posts once; follows no redirect. Resolves whatever happens, unless `signal` aborts: then it rejects with its reason. */
-  send(request: WebhookRequest, signal: AbortSignal): Promise<Outcome>;
+  /** Posts once; follows no redirect. Resolves whatever happens, unless the sender is closed meanwhile: then it rejects. */
+  send(request: WebhookRequest): Promise<Outcome>;
   /** Closes all connections, at once. */
   close(): Promise<void>;
 }
@@ -46,70 +46,102 @@ export interface SenderOptions {
 /** Sends webhooks, over connections that are kept for a while. An address is judged whenever it is dialled. */
 export function createWebhookSender({ allowedCidrs, resolve = resolveBySystem, withinMs = ALL_WITHIN_MS }: SenderOptions): WebhookSender {
   const agent = new Agent({ connect: createConnector(allowedCidrs, resolve, withinMs), allowH2: false, pipelining: 1 });
+  let closed = false;
 
-  async function send({ url, headers, body }: WebhookRequest, signal: AbortSignal): Promise<Outcome> {
+  function send({ url, headers, body }: WebhookRequest): Promise<Outcome> {
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     const began = performance.now();
     const durationMs = () => Math.round(performance.now() - began);
-    const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), withinMs);
-    try {
-      const { origin, pathname, search } = new URL(url);
-      const response = await agent.request({
+    const { origin, pathname, search } = new URL(url);
+    let answer: Answer | null = null;
+    let settled = false;
+    let cut = (): void => {};
+
+    /** What may yet come is never read, and its connection is closed. */
+    function end(outcome: Outcome): void {
+      settled = true;
+      clearTimeout(timer);
+      cut();
+      resolve(outcome);
+    }
+    const fail = (error: string) => end({ type: 'error', durationMs: durationMs(), error });
+    let timer = setTimeout(() => fail(`no answer within ${withinMs / 1_000} s: answer first, then work`), withinMs);
+
+    // What `request` puts around this, streams and signals for each, costs as much again.
+    agent.dispatch(
+      {
         origin,
         path: pathname + search,
         method: 'POST',
         headers: { 'content-type': 'application/json', 'user-agent': 'Waybill', ...headers },
         body,
-        signal: AbortSignal.any([signal, timeout.signal]),
         // The one time limit is ours.
         headersTimeout: 0,
         bodyTimeout: 0,
-      });
-      const answered = { durationMs: durationMs(), statusCode: response.statusCode };
-      return { ...answered, ...judge(answered.statusCode, response), responseBody: await startOf(response.body) };
-    } catch (error) {
-      signal.throwIfAborted();
-      const words = timeout.signal.aborted ? `no answer within ${withinMs / 1_000} s: answer first, then work` : inWords(error, url);
-      return { type: 'error', durationMs: durationMs(), error: words };
-    } finally {
-      clearTimeout(timer);
-    }
+      },
+      {
+        onRequestStart(controller) {
+          cut = () => controller.abort(new Error('nobody waits for it any more'));
+          if (settled) cut();
+        },
+        onResponseStart(_, statusCode, { location }) {
+          if (settled || statusCode < 200) return;
+          clearTimeout(timer);
+          const answered = { durationMs: durationMs(), statusCode, location, chunks: [], length: 0 };
+          answer = answered;
+          timer = setTimeout(() => end(outcomeOf(answered)), BODY_WITHIN_MS);
+        },
+        onResponseData(_, chunk) {
+          if (settled || answer === null) return;
+          answer.chunks.push(chunk);
+          answer.length += chunk.length;
+          if (answer.length >= RESPONSE_BYTES_KEPT) end(outcomeOf(answer));
+        },
+        onResponseEnd() {
+          cut = () => {};
+          if (!settled && answer !== null) end(outcomeOf(answer));
+        },
+        onResponseError(_, error) {
+          if (settled) return;
+          // The status has been given: that the rest broke off changes nothing.
+          if (answer !== null) return end(outcomeOf(answer));
+          if (!closed) return fail(inWords(error, url));
+          clearTimeout(timer);
+          reject(new Error('the sender was closed'));
+        },
+      },
+    );
+    return promise;
   }
 
-  return { send, close: () => agent.destroy() };
+  return {
+    send,
+    close() {
+      closed = true;
+      return agent.destroy();
+    },
+  };
 }
 
-function judge(status: number, { headers }: Dispatcher.ResponseData): { type: 'delivered' } | { type: 'refused'; error: string } {
-  if (status >= 200 && status < 300) return { type: 'delivered' };
-  const { location } = headers;
-  if (status < 400 && typeof location === 'string') {
-    return {
-      type: 'refused',
-      error: `answered ${status}, a redirect to ${location.slice(0, 500)}: redirects are not followed, register the address itself`,
-    };
-  }
-  return { type: 'refused', error: `answered ${status}: only 200 to 299 say that it has arrived` };
+/** What has come of an answer whose status is known. */
+interface Answer {
+  durationMs: number;
+  statusCode: number;
+  location: string | string[] | undefined;
+  chunks: Buffer[];
+  length: number;
 }
 
-/** What has come of a body when it ends, when enough has come, or when a moment has passed. The rest is never read. */
-async function startOf(body: Dispatcher.ResponseData['body']): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  // Ends the connection too, where anything is left to come on it.
-  const timer = setTimeout(() => body.destroy(), BODY_WITHIN_MS);
-  try {
-    for await (const chunk of body) {
-      chunks.push(chunk);
-      length += chunk.length;
-      if (length >= RESPONSE_BYTES_KEPT) break;
-    }
-  } catch {
-    // The status has been given: that the rest broke off changes nothing.
-  } finally {
-    clearTimeout(timer);
-  }
+function outcomeOf({ durationMs, statusCode, location, chunks }: Answer): Outcome {
   // What Postgres can't hold in a text is shown as what can't be read.
-  return Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_KEPT).toString().replaceAll('\0', '\ufffd');
+  const responseBody = Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_KEPT).toString().replaceAll('\0', '\ufffd');
+  const answered = { durationMs, statusCode, responseBody };
+  if (statusCode >= 200 && statusCode < 300) return { type: 'delivered', ...answered };
+  if (statusCode < 400 && typeof location === 'string') {
+    const error = `answered ${statusCode}, a redirect to ${location.slice(0, 500)}: redirects are not followed, register the address itself`;
+    return { type: 'refused', ...answered, error };
+  }
+  return { type: 'refused', ...answered, error: `answered ${statusCode}: only 200 to 299 say that it has arrived` };
 }
 
 /**

@@ -13,6 +13,7 @@ import { DELIVERIES_CHANNEL } from './queue.ts';
 import { createSecrets } from './secrets.ts';
 
 const LOOK_MS = 500;
+const PAUSE_MS = 20;
 /** A claim that has waited longer for its turn is given back: an attempt may take ten seconds more, and its lease runs. */
 const BEGUN_WITHIN_MS = 10_000;
 
@@ -46,26 +47,33 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
   const { sql, sender, metrics, retryDelays, logger } = deps;
   const bell = createBell();
   const secrets = createSecrets(deps.vault);
-  const cut = new AbortController();
+  let closed = false;
+  /** Something may be due of which nobody knows; the lanes have got room for more of what they are at. */
+  let [news, freed, lookedAt] = [true, false, 0];
   const underWay = new Map<Claimed, Promise<boolean>>();
-  const lanes = createLanes<Claimed>({ begin, giveBack: (claimed) => void release(claimed), onRoom: bell.ring });
+  const lanes = createLanes<Claimed>({ begin, giveBack: (claimed) => void release(claimed), onRoom });
   const record = createBatcher(async (attempts: Attempt[]) => {
     await recordAttempts(sql, attempts);
     return attempts.map(() => undefined);
   });
 
+  /** Gives the number of claims. Asks only where there may be something for which there is room. */
   async function claimMore(): Promise<number> {
     const room = lanes.room();
-    if (room.total === 0) return 0;
     const began = performance.now();
+    if (began > lookedAt + LOOK_MS) news = true;
+    if (room.total === 0 || !(news || freed)) return 0;
+    [news, freed, lookedAt] = [false, false, began];
     const { claims, now } = await claimDeliveries(sql, room, deps.clock);
+    // It did not see all that there is.
+    if (claims.length === room.total) news = true;
     for (const claim of claims) lanes.enter(claim.webhook_id, { ...claim, claimedAt: Date.parse(now), claimedMark: began });
     return claims.length;
   }
 
   function begin(claimed: Claimed): Promise<boolean> {
     const attempted = attempt(claimed).catch((error: unknown) => {
-      if (!cut.signal.aborted) {
+      if (!closed) {
         logger.error({ err: error, delivery_id: claimed.id }, 'an attempt to deliver was not recorded; it is made again in half a minute');
       }
       return false;
@@ -84,7 +92,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     }
     const began = claimedAt + waited;
     const headers = signatureHeaders(await secrets.of(claimed, began), event_id, Math.floor(began / 1_000), body);
-    const outcome = await sender.send({ url, headers, body }, cut.signal);
+    const outcome = await sender.send({ url, headers, body });
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
     await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
@@ -97,25 +105,39 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     if (claimed.length > 0) await releaseClaims(sql, claimed).catch(() => undefined);
   }
 
-  const listening = await sql.listen(DELIVERIES_CHANNEL, bell.ring, bell.ring);
+  function onNews(): void {
+    news = true;
+    bell.ring();
+  }
+
+  function onRoom(): void {
+    freed = true;
+    bell.ring();
+  }
+
+  const listening = await sql.listen(DELIVERIES_CHANNEL, onNews, onNews);
   signal.addEventListener('abort', bell.ring);
   while (!signal.aborted) {
+    const began = performance.now();
     const claimed = await claimMore().catch((error: unknown) => {
       logger.error({ err: error }, 'deliveries could not be claimed; it tries again');
+      news = true;
       return 0;
     });
     if (claimed === 0) await bell.wait(LOOK_MS);
+    // What is enqueued, and what comes free, while it lasts as long again is claimed in one go.
+    else await sleep(Math.min(performance.now() - began, PAUSE_MS));
   }
 
   await release(lanes.empty());
   const all = Promise.all(underWay.values());
   await Promise.race([all, sleep(deps.graceMs, undefined, { ref: false })]);
-  cut.abort();
+  closed = true;
   const left = [...underWay.keys()];
+  await sender.close();
   await all;
   // What was recorded all the same has no claim any more.
   await release(left);
-  await sender.close();
   await listening.unlisten().catch(() => undefined);
 }
 

@@ -1,7 +1,7 @@
 const FIRST = 8;
 const MOST = 32;
 const LEAST = 2;
-/** Claimed ahead for each request that may be under way, where all goes well: so claims are made in batches. */
+/** Claimed ahead for each request that may be under way, where all goes well. */
 const AHEAD = 4;
 /** Claims of all webhooks together. */
 const ALL = 1_024;
@@ -45,6 +45,13 @@ export function createLanes<Work>({ begin, giveBack, onRoom }: LaneWork<Work>): 
     return known;
   }
 
+  /** Half of them at once, or none: so claims are made in batches. */
+  function placesIn({ limit, underWay, waiting }: Lane<Work>): number {
+    const most = limit >= FIRST ? limit * AHEAD : limit;
+    const free = most - underWay - waiting.length;
+    return free >= most / 2 ? free : 0;
+  }
+
   async function run(of: Lane<Work>, work: Work): Promise<void> {
     of.underWay++;
     const arrived = await begin(work);
@@ -53,7 +60,7 @@ export function createLanes<Work>({ begin, giveBack, onRoom }: LaneWork<Work>): 
     of.limit = arrived ? Math.min(MOST, of.limit + 1) : Math.max(LEAST, Math.floor(of.limit / 2));
     if (!arrived) giveBack(leave(of));
     advance(of);
-    onRoom();
+    if (placesIn(of) > 0) onRoom();
   }
 
   function advance(of: Lane<Work>): void {
@@ -71,16 +78,11 @@ export function createLanes<Work>({ begin, giveBack, onRoom }: LaneWork<Work>): 
   }
 
   return {
-    room() {
-      const places = new Map<string, number>();
-      for (const [webhookId, { limit, underWay, waiting }] of lanes) {
-        const most = limit >= FIRST ? limit * AHEAD : limit;
-        const free = most - underWay - waiting.length;
-        // Half of them at once, or none.
-        places.set(webhookId, free >= most / 2 ? free : 0);
-      }
-      return { total: ALL - inside, each: FIRST, places };
-    },
+    room: () => ({
+      total: ALL - inside,
+      each: FIRST,
+      places: new Map([...lanes].map(([webhookId, of]) => [webhookId, placesIn(of)])),
+    }),
     enter(webhookId, work) {
       inside++;
       const of = lane(webhookId);

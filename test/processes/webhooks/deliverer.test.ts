@@ -32,7 +32,7 @@ describeWithPostgres('the deliverer', () => {
   /** Stands still until it is moved. */
   let now = Date.now();
 
-  function startDeliverer({ graceMs = 0, withinMs = 400 } = {}): { stop(): Promise<void> } {
+  function startDeliverer({ graceMs = 0, withinMs = 2_000 } = {}): { stop(): Promise<void> } {
     const stopping = new AbortController();
     const running = runDeliverer(
       {
