@@ -71,7 +71,10 @@ export function createLiveTransfers({ sql, logger }: { sql: Sql; logger: Logger 
     for (;;) {
       await sleep(EVERY_MS, undefined, { ref: false });
       if (listeners.size === 0) break;
-      await look().catch((error: unknown) => logger.warn({ err: error }, 'open transfers could not be looked at; trying again'));
+      await look().catch((error: unknown) => {
+        // The last listener may have left because the service stops, and Postgres with it.
+        if (listeners.size > 0) logger.warn({ err: error }, 'open transfers could not be looked at; trying again');
+      });
     }
     known = new Map();
     polling = false;
