@@ -37,6 +37,9 @@ export function inWords(error: unknown, url: string): string {
     case 'ENODATA':
       return `${hostname} has no address: check the name in the URL`;
     case 'EAI_AGAIN':
+    case 'ESERVFAIL':
+    case 'EREFUSED':
+    case 'ETIMEOUT':
       return `${hostname} could not be looked up: check the DNS of its domain`;
     case 'ECONNREFUSED':
       return `nothing listens at ${host}: check that the receiver runs, and the port in the URL`;

@@ -1,10 +1,10 @@
-import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector } from 'undici';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { inWords, RefusedAddress } from './failures.ts';
+import { createHostResolver, type ResolveHost } from './resolve.ts';
 
 const ALL_WITHIN_MS = 10_000;
 const RESPONSE_BYTES_KEPT = 4_096;
@@ -32,9 +32,6 @@ export interface WebhookSender {
   close(): Promise<void>;
 }
 
-/** Every address of a host name. Rejects as `dns.lookup` does. */
-export type ResolveHost = (hostname: string) => Promise<{ address: string; family: number }[]>;
-
 export interface SenderOptions {
   /** Private ranges that webhooks may go to, without TLS too. */
   allowedCidrs: readonly string[];
@@ -44,7 +41,11 @@ export interface SenderOptions {
 }
 
 /** Sends webhooks, over connections that are kept for a while. An address is judged whenever it is dialled. */
-export function createWebhookSender({ allowedCidrs, resolve = resolveBySystem, withinMs = ALL_WITHIN_MS }: SenderOptions): WebhookSender {
+export function createWebhookSender({
+  allowedCidrs,
+  resolve = createHostResolver(),
+  withinMs = ALL_WITHIN_MS,
+}: SenderOptions): WebhookSender {
   const agent = new Agent({ connect: createConnector(allowedCidrs, resolve, withinMs), allowH2: false, pipelining: 1 });
   let closed = false;
 
@@ -189,8 +190,4 @@ function createConnector(allowedCidrs: readonly string[], resolve: ResolveHost, 
 function trustBySystem(): SecureContext {
   const ca = [...new Set([...getCACertificates('default'), ...getCACertificates('system')])];
   return createSecureContext({ ca, minVersion: 'TLSv1.2' });
-}
-
-function resolveBySystem(hostname: string) {
-  return systemLookup(hostname, { all: true });
 }
