@@ -4,11 +4,18 @@ import { registerWebhook, removeWebhook } from '../commands/webhooks.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
-import { toPagination } from '../http/pages.ts';
 import { replayBody, webhookDeliveriesQuery } from '../http/webhooks/delivery-schemas.ts';
 import { toWebhook } from '../http/webhooks/views.ts';
 import type { Installation } from '../installation.ts';
-import { DELIVERY_STATUSES, getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
+import {
+  COUNTED_TO,
+  DELIVERY_STATUSES,
+  getDelivery,
+  listDeliveries,
+  ping,
+  redeliver,
+  retryFailed,
+} from '../processes/webhooks/deliveries.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog-queries.ts';
 import { note, print, printFacts, printJson, printTable } from './output.ts';
@@ -149,10 +156,10 @@ async function deliveries(
 ): Promise<void> {
   const { status = null, limit, offset } = parseRequest(webhookDeliveriesQuery, options, 'The filter');
   const webhookId = id === undefined ? null : (await find(installation, account, id)).webhook_id;
-  const page = await listDeliveries(installation.sql, { accountId: account, webhookId, status, limit, offset });
-  const pagination = toPagination({ limit, offset }, page.deliveries.length, page.total);
-  if (json) return printJson({ data: page.deliveries, pagination });
-  const rows = page.deliveries.map((delivery) => [
+  const filter = { accountId: account, webhookId, status };
+  const { deliveries: shown, total, hasMore } = await listDeliveries(installation.sql, { ...filter, limit, offset });
+  if (json) return printJson({ data: shown, pagination: { total, limit, offset, has_more: hasMore } });
+  const rows = shown.map((delivery) => [
     delivery.id,
     delivery.event_id,
     delivery.event_type,
@@ -162,8 +169,10 @@ async function deliveries(
     delivery.last_error ?? delivery.last_status_code,
   ]);
   await printTable(['ID', 'EVENT', 'TYPE', 'STATUS', 'ATTEMPTS', 'NEXT OR DELIVERED', 'LAST ANSWER'], rows, 'No deliveries match');
-  if (pagination.has_more)
-    note(`${offset + 1} to ${offset + page.deliveries.length} of ${page.total}; --offset ${offset + limit} shows more`);
+  if (hasMore)
+    note(
+      `${offset + 1} to ${offset + shown.length} of ${total}${total === COUNTED_TO ? ' or more' : ''}; --offset ${offset + limit} shows more`,
+    );
 }
 
 async function retry(installation: Installation, account: string, id: string): Promise<number> {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { useConsole } from '../support/use-console.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
-import { addWebhook, appendTransfer } from '../support/webhooks.ts';
+import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks.ts';
 
 // A browser, a service and a receiver share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -133,5 +133,16 @@ await describeConsole('webhooks in the console', () => {
     await eventually(
       async () => (await fetch(`${console.url}/v1/webhooks/${id}`, { headers: { authorization: `Bearer ${console.key}` } })).status,
     ).toBe(404);
+  });
+
+  test('more than can be counted in no time are shown as such', async () => {
+    const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+    await addDeliveries(console.installation.sql, 10_001, { webhookId });
+    const page = await console.visitSignedIn(`/console/webhooks/failed-deliveries?webhook_id=${webhookId}`);
+    const pager = page.getByRole('navigation', { name: 'Pages' });
+    await eventually(() => pager.innerText()).toContain('1–50 of 10,000+');
+    await page.goto(`/console/webhooks/${webhookId}?offset=10000`);
+    await eventually(() => pager.innerText()).toContain('10,001–10,001 of 10,000+');
+    expect(await pager.getByRole('button', { name: 'Next' }).isDisabled()).toBe(true);
   });
 });

@@ -1,4 +1,5 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { webhookRequest } from '../../src/commands/webhook-requests.ts';
 import { registerWebhook } from '../../src/commands/webhooks.ts';
 import type { Event, NewEvent } from '../../src/domain/event.ts';
@@ -20,6 +21,14 @@ export async function addWebhook(
   const request = webhookRequest.parse({ url, events, secret });
   const { webhook } = await registerWebhook(installation.commands, accountId, request, { actor: 'test', correlationId: 'test' });
   return webhook.webhook_id;
+}
+
+/** Writes deliveries of a webhook, as if they had failed. */
+export async function addDeliveries(sql: Sql, count: number, { webhookId }: { webhookId: string }): Promise<void> {
+  await sql`
+    insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body, status, attempts, ended_at)
+    select 'dlv_' || n, ${webhookId}, 'acc_default', 'evt_' || n, 'transfer.failed', '{}', 'failed', 4, now()
+      from generate_series(1, ${count}::integer) as n`;
 }
 
 export type Step = keyof typeof TRANSFER_EVENTS;

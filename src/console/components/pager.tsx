@@ -2,27 +2,32 @@ import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../api/client.ts';
 
 interface PagerProps {
-  total: number;
-  offset: number;
-  limit: number;
+  pagination: { total: number; offset: number; limit: number; has_more: boolean };
+  /** Rows on this page. */
+  shown: number;
+  /** Where the total of this list stops counting. */
+  countedTo?: number;
 }
 
 /** Leads to the other pages of a list, whose address takes `offset`. */
-export function Pager({ total, offset, limit }: PagerProps) {
+export function Pager({ pagination: { total, offset, limit, has_more }, shown, countedTo = Number.POSITIVE_INFINITY }: PagerProps) {
   const { path, query } = useLocation();
   const to = (start: number) => urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
+  const end = offset + shown;
+  const open = total >= countedTo;
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
   return (
     <nav class="pager" aria-label="Pages">
       <p class="muted number">
-        {Math.min(offset + 1, total).toLocaleString()}–{Math.min(offset + limit, total).toLocaleString()} of {total.toLocaleString()}
+        {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of {total.toLocaleString()}
+        {open && '+'}
       </p>
-      {total > limit && (
+      {(has_more || offset > 0) && (
         <div class="actions">
           <PageLink href={offset > 0 ? to(0) : null}>First</PageLink>
           <PageLink href={offset > 0 ? to(Math.max(0, offset - limit)) : null}>Previous</PageLink>
-          <PageLink href={offset < last ? to(offset + limit) : null}>Next</PageLink>
-          <PageLink href={offset < last ? to(last) : null}>Last</PageLink>
+          <PageLink href={has_more ? to(offset + limit) : null}>Next</PageLink>
+          <PageLink href={has_more && !open ? to(last) : null}>Last</PageLink>
         </div>
       )}
     </nav>

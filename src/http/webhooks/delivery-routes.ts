@@ -16,7 +16,6 @@ import { replay } from '../../processes/webhooks/replays.ts';
 import { findWebhook } from '../../projections/catalog-queries.ts';
 import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
-import { toPagination } from '../pages.ts';
 import { noQuery } from '../transfers/schemas.ts';
 import * as schemas from './delivery-schemas.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
@@ -84,8 +83,8 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       async handler(request): Promise<schemas.DeliveryList> {
         const { webhook_id: webhookId } = await ownWebhook(sql, request);
         const { status = null, ...page } = request.query;
-        const { deliveries, total } = await listDeliveries(sql, { webhookId, status, ...page });
-        return { data: deliveries, pagination: toPagination(page, deliveries.length, total) };
+        const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId, status, ...page });
+        return { data: deliveries, pagination: { ...page, total, has_more: hasMore } };
       },
     });
 
@@ -197,8 +196,8 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<schemas.DeliveryList> {
         const { status = null, webhook_id: webhookId = null, ...page } = request.query;
-        const { deliveries, total } = await listDeliveries(sql, { webhookId, status, ...page });
-        return { data: deliveries, pagination: toPagination(page, deliveries.length, total) };
+        const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId, status, ...page });
+        return { data: deliveries, pagination: { ...page, total, has_more: hasMore } };
       },
     });
 

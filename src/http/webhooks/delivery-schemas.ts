@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { text } from '../../commands/requests.ts';
 import { isId } from '../../domain/ids.ts';
-import { DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
+import { COUNTED_TO, DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
 import type { ReplayFrom } from '../../processes/webhooks/replays.ts';
 import { parseTime } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';
@@ -58,7 +58,14 @@ export const deliveryDetail = z
   .meta({ id: 'DeliveryDetail' });
 export type DeliveryDetail = z.output<typeof deliveryDetail>;
 
-export const deliveryList = z.strictObject({ data: z.array(delivery).describe('Newest first.'), pagination }).meta({ id: 'DeliveryList' });
+export const deliveryList = z
+  .strictObject({
+    data: z.array(delivery).describe('Newest first.'),
+    pagination: pagination.extend({
+      total: z.int().describe(`How many results match, counted to ${COUNTED_TO.toLocaleString('en')}: there may be more than that.`),
+    }),
+  })
+  .meta({ id: 'DeliveryList' });
 export type DeliveryList = z.output<typeof deliveryList>;
 
 export const retried = z

@@ -49,18 +49,22 @@ export interface DeliveryFilter {
   status?: DeliveryStatus | null;
 }
 
-/** Deliveries, newest first, and how many there are in all. */
+/** Tables of deliveries grow large, and each further one costs as much to count as the one before. */
+export const COUNTED_TO = 10_000;
+
+/** Deliveries, newest first, whether more follow, and how many there are in all, counted to 10,000. */
 export async function listDeliveries(
   sql: Queryable,
   { limit, offset, ...filter }: DeliveryFilter & { limit: number; offset: number },
-): Promise<{ deliveries: Delivery[]; total: number }> {
-  const [deliveries, [counted]] = await Promise.all([
+): Promise<{ deliveries: Delivery[]; total: number; hasMore: boolean }> {
+  const [found, [counted]] = await Promise.all([
     sql<
       Delivery[]
-    >`select ${columns(sql)} from work.deliveries where ${matching(sql, filter)} order by id desc limit ${limit} offset ${offset}`,
-    sql<{ total: number }[]>`select count(*)::integer as total from work.deliveries where ${matching(sql, filter)}`,
+    >`select ${columns(sql)} from work.deliveries where ${matching(sql, filter)} order by id desc limit ${limit + 1} offset ${offset}`,
+    sql<{ total: number }[]>`
+      select count(*)::integer as total from (select from work.deliveries where ${matching(sql, filter)} limit ${COUNTED_TO}) counted`,
   ]);
-  return { deliveries: [...deliveries], total: counted?.total ?? 0 };
+  return { deliveries: found.slice(0, limit), total: counted?.total ?? 0, hasMore: found.length > limit };
 }
 
 /** One delivery with its payload and attempts; null where there is none that matches. */

@@ -7,7 +7,7 @@ import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/transfers.ts';
-import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+import { addDeliveries, addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
 
@@ -52,6 +52,19 @@ describeWithPostgres('deliveries', () => {
       attempts: 4,
       attempt_list: [{ number: 4, status_code: 500 }],
     });
+  });
+
+  it('are counted to 10,000, and listed beyond that', async () => {
+    const { sql } = installation;
+    await addDeliveries(sql, 10_002, { webhookId: 'whk_many' });
+    const page = async (offset: number) => {
+      const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId: 'whk_many', limit: 2, offset });
+      return [deliveries.length, total, hasMore];
+    };
+    expect(await page(0)).toEqual([2, 10_000, true]);
+    expect(await page(9_999)).toEqual([2, 10_000, true]);
+    expect(await page(10_000)).toEqual([2, 10_000, false]);
+    expect(await page(10_002)).toEqual([0, 10_000, false]);
   });
 
   it('are made pending again one by one, or all failed ones of a webhook', async () => {

@@ -92,7 +92,7 @@ export function TransferListPage() {
             </Empty>
           )}
           {rows.length > 0 && <Table caption="Transfers, newest first" columns={COLUMNS} rows={rows} id={({ id }) => id} />}
-          {list.data && total > 0 && <Pager total={total} offset={offset} limit={PAGE} />}
+          {list.data && total > 0 && <Pager pagination={list.data.pagination} shown={list.data.data.length} />}
         </>
       )}
     </Page>

@@ -2,6 +2,9 @@ import type { Delivery } from '../../api/operations.ts';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 
+/** Where the service stops counting deliveries. */
+export const COUNTED_TO = 10_000;
+
 /** What lists of deliveries tell of each. */
 export const EVENT: Column<Delivery> = {
   heading: 'Event',

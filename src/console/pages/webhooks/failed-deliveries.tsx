@@ -11,7 +11,7 @@ import { Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { EVENT, LATEST } from './delivery-columns.tsx';
+import { COUNTED_TO, EVENT, LATEST } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
 const PAGE = 50;
@@ -94,7 +94,12 @@ export function FailedDeliveriesPage() {
               Retry selected ({marked.length})
             </ActionButton>
             {!webhook_id && (
-              <ConfirmButton label="Retry all" kind="plain" title={`Retry all ${total.toLocaleString()}?`} onConfirm={retryAll}>
+              <ConfirmButton
+                label="Retry all"
+                kind="plain"
+                title={`Retry all ${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''}?`}
+                onConfirm={retryAll}
+              >
                 <p>
                   Each is sent at once, with the whole schedule of retries before it. What was for a webhook that is removed stays failed.
                 </p>
@@ -150,7 +155,7 @@ export function FailedDeliveriesPage() {
           <Table caption="Failed deliveries, newest first" columns={columns} rows={rows} id={({ id }) => id} />
         </>
       )}
-      {total > 0 && <Pager total={total} offset={offset} limit={PAGE} />}
+      {data && total > 0 && <Pager pagination={data.pagination} shown={rows.length} countedTo={COUNTED_TO} />}
     </Page>
   );
 }

@@ -8,7 +8,7 @@ import { Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { EVENT, LATEST } from './delivery-columns.tsx';
+import { COUNTED_TO, EVENT, LATEST } from './delivery-columns.tsx';
 import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
 
 const PAGE = 25;
@@ -69,7 +69,7 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
         </Empty>
       )}
       {data && data.data.length > 0 && <Table caption="Deliveries, newest first" columns={COLUMNS} rows={data.data} id={(row) => row.id} />}
-      {data && data.pagination.total > 0 && <Pager total={data.pagination.total} offset={offset} limit={PAGE} />}
+      {data && data.pagination.total > 0 && <Pager pagination={data.pagination} shown={data.data.length} countedTo={COUNTED_TO} />}
     </section>
   );
 }
