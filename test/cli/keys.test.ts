@@ -1,4 +1,3 @@
-import { userInfo } from 'node:os';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
@@ -54,7 +53,7 @@ describeWithPostgres('waybill keys', () => {
 
     const events = (await cli.run(['audit', 'export'])).json<Exported>().filter(({ type }) => type.startsWith('key.'));
     expect(events.map(({ type }) => type)).toEqual(['key.created', 'key.revoked']);
-    expect(events[0]!.metadata.actor).toBe(`cli:${userInfo().username}`);
+    expect(events[0]!.metadata.actor).toMatch(/^cli:./);
   });
 
   it('shows a person the key once', async () => {

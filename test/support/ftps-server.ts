@@ -20,6 +20,7 @@ import { connect as connectTls } from 'node:tls';
 import { createCertificates, type TestCertificates } from './certificates.ts';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { whyNoOwnAccount } from './own-account.ts';
 import { type ServerProcess, startProcess } from './server-process.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
@@ -78,7 +79,7 @@ export async function whyNoFtpsServer(kind: FtpsServerKind): Promise<string | nu
   if (kind === 'vsftpd' && !AS_ROOT) return 'vsftpd runs as root only';
   const programs = await debianPackages(...(PACKAGES[kind] as [string[], string[]]));
   if (!programs.available) return programs.reason;
-  if (kind === 'proftpd') return null;
+  if (kind === 'proftpd') return AS_ROOT ? null : whyNoOwnAccount();
   try {
     execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
     return null;

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { whyNoOwnAccount } from './own-account.ts';
 import { descendants, killAll } from './process-tree.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
@@ -56,7 +57,7 @@ export interface SftpServer {
 export async function whyNoSftpServer(): Promise<string | null> {
   const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
   if (!openssh.available) return openssh.reason;
-  if (!AS_ROOT) return null;
+  if (!AS_ROOT) return whyNoOwnAccount();
   try {
     execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
     return null;
