@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
@@ -158,6 +159,22 @@ describeWithPostgres('the outbox', () => {
     const theirs = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon'], { accountId: 'acc_other' });
     const { eventIds } = await appendTransfer(store, [], { account_id: 'acc_other' });
     expect((await rows(theirs)).map(({ event_id }) => event_id)).toEqual(eventIds);
+    expect(await rows(ours)).toEqual([]);
+  });
+
+  it('tells the owner of a transfer that an administrator of another account has aborted', async () => {
+    const { store, commands } = installation;
+    const ours = await addWebhook(installation, URL, ['transfer.failed']);
+    const theirs = await addWebhook(installation, URL, ['transfer.failed'], { accountId: 'acc_other' });
+    const { transferId } = await appendTransfer(store, ['admitted', 'started'], { account_id: 'acc_other' });
+    await abortTransfer(commands, transferId, { actor: 'key_of_acc_default', correlationId: 'abort' });
+    const [told, ...more] = await rows(theirs);
+    expect(more).toEqual([]);
+    expect(JSON.parse(told?.body ?? '').data).toMatchObject({ transfer_id: transferId, error: { code: 'aborted_by_operator' } });
+    expect((await store.read(`transfer-${transferId}`)).at(-1)?.metadata).toMatchObject({
+      account_id: 'acc_other',
+      actor: 'key_of_acc_default',
+    });
     expect(await rows(ours)).toEqual([]);
   });
 
