@@ -176,7 +176,9 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           reserve: () => ({}),
           async run(): Promise<Answer<schemas.AcceptedReplay>> {
             const { webhook_id } = await ownWebhook(sql, request);
-            await replay(deps, webhook_id, request.body.from);
+            const left = new AbortController();
+            reply.raw.once('close', () => left.abort());
+            await replay(deps, webhook_id, request.body.from, left.signal);
             return { status: 202, body: { accepted: true } };
           },
         }),

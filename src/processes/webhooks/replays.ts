@@ -4,7 +4,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import { createBell } from '../../bell.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, fieldError } from '../../domain/errors.ts';
 import { upcast } from '../../domain/upcast.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { composeDeliveries, mayBeTold } from './compose.ts';
@@ -13,7 +13,11 @@ import { enqueueAgain } from './queue.ts';
 
 const REPLAYS_CHANNEL = 'waybill_replays';
 const BATCH = 500;
+/** So long a replay is at work before it is another one's turn. */
+const TURN_BATCHES = 4;
 const LOOK_MS = 5_000;
+/** For the search for an event, whose asker waits. */
+const SEARCH_LIMIT_MS = 10_000;
 /** An event is dated when it is decided on; its append may be repeated for a while. */
 const SLACK_MS = 3_600_000;
 
@@ -22,14 +26,30 @@ export type ReplayFrom = { time: string } | { eventId: string };
 
 /**
  * Has a webhook told again, in the background, of all that it subscribes to from somewhere in the log up
- * to now: also of what it was never told, and of what has arrived. Throws `not_found` for an unknown event.
+ * to now: also of what it was never told, and of what has arrived. What is still to be replayed of an earlier
+ * request becomes one with it. Throws `not_found` for an event that is unknown or another account's, and
+ * `validation_failed` where the search for it takes too long (ten seconds), or is given up by `left`.
  */
-export async function replay({ sql, store }: { sql: Sql; store: EventStore }, webhookId: string, from: ReplayFrom): Promise<void> {
+export async function replay(
+  { sql, store }: { sql: Sql; store: EventStore },
+  webhookId: string,
+  from: ReplayFrom,
+  left: AbortSignal = new AbortController().signal,
+): Promise<void> {
   const until = (await store.head()) ?? 0n;
-  const position = 'time' in from ? await positionBefore(sql, Date.parse(from.time)) : await positionBeforeEvent(sql, store, from.eventId);
+  const position =
+    'time' in from
+      ? await positionBefore(sql, Date.parse(from.time))
+      : await positionBeforeEvent(sql, store, { webhookId, eventId: from.eventId }, left);
   const since = 'time' in from ? from.time : null;
+  // Under a new id: who is at work on the old one finds it gone, and learns what has been added.
   await sql`
-    insert into work.webhook_replays (webhook_id, position, until_position, since) values (${webhookId}, ${position}, ${until}, ${since})`;
+    insert into work.webhook_replays as r (webhook_id, position, until_position, since) values (${webhookId}, ${position}, ${until}, ${since})
+    on conflict (webhook_id) do update set
+      id = default,
+      position = least(r.position, excluded.position),
+      until_position = greatest(r.until_position, excluded.until_position),
+      since = case when r.since is not null and excluded.since is not null then least(r.since, excluded.since) end`;
   await sql`select pg_notify(${REPLAYS_CHANNEL}, '')`;
 }
 
@@ -45,20 +65,30 @@ async function positionBefore(sql: Sql, time: number): Promise<bigint> {
   return row?.position ?? 0n;
 }
 
-async function positionBeforeEvent(sql: Sql, store: EventStore, eventId: string): Promise<bigint> {
+async function positionBeforeEvent(
+  sql: Sql,
+  store: EventStore,
+  { webhookId, eventId }: { webhookId: string; eventId: string },
+  left: AbortSignal,
+): Promise<bigint> {
   const time = decodeTime(eventId.slice('evt_'.length));
   const unknown = new DomainError('not_found', 'There is no such event');
   if (time > Date.now() + SLACK_MS) throw unknown;
   const past = new Date(time + SLACK_MS).toISOString();
-  const { signal } = new AbortController();
+  const signal = AbortSignal.any([left, AbortSignal.timeout(SEARCH_LIMIT_MS)]);
   let before = await positionBefore(sql, time - SLACK_MS);
   for await (const { events, position, caughtUp } of store.subscribe({ from: before || null, signal, streams: TOLD_STREAMS })) {
     const found = events.findIndex(({ id }) => id === eventId);
-    if (found >= 0) return events[found - 1]?.position ?? before;
-    if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) break;
+    if (found >= 0) {
+      const account = events[found]?.metadata.account_id ?? null;
+      const [ours] = await sql`select from read.webhooks where webhook_id = ${webhookId} and account_id = coalesce(${account}, account_id)`;
+      if (!ours) throw unknown;
+      return events[found - 1]?.position ?? before;
+    }
+    if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) throw unknown;
     before = position;
   }
-  throw unknown;
+  throw fieldError('from', 'There is too much in the log around this event to look through it: begin with a time instead');
 }
 
 export interface ReplayDeps {
@@ -68,22 +98,29 @@ export interface ReplayDeps {
   logger: Logger;
 }
 
-/** Does the replays that were asked for, one after the other; one process of the installation at a time. Runs until the signal aborts. */
+/** Does the replays that were asked for, in turns; one process of the installation at a time. Runs until the signal aborts. */
 export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise<void> {
   const bell = createBell();
   const listening = await deps.sql.listen(REPLAYS_CHANNEL, bell.ring, bell.ring);
   signal.addEventListener('abort', bell.ring);
+  let last = 0n;
   while (!signal.aborted) {
     const held = await deps.locks.acquire('webhook replays', signal).catch(() => null);
     if (!held) break;
     const stop = AbortSignal.any([signal, held.signal]);
     held.signal.addEventListener('abort', bell.ring);
     while (!stop.aborted) {
-      const found = await replayNext(deps, stop).catch((error: unknown) => {
+      try {
+        const next = await nextReplay(deps.sql, last);
+        if (next) {
+          last = next.id;
+          await advance(deps, next, stop);
+          continue;
+        }
+      } catch (error) {
         deps.logger.error({ err: error }, 'a replay has stopped; it goes on in a few seconds');
-        return false;
-      });
-      if (!found) await bell.wait(LOOK_MS);
+      }
+      await bell.wait(LOOK_MS);
     }
     await held.release();
   }
@@ -98,21 +135,26 @@ interface Replay {
   webhook: Webhook;
 }
 
-/** False where there is none to do. */
-async function replayNext({ sql, store }: ReplayDeps, signal: AbortSignal): Promise<boolean> {
+/** The one whose turn it is after another; null where there is none to do. */
+async function nextReplay(sql: Sql, last: bigint): Promise<Replay | null> {
   const [next] = await sql<Replay[]>`
     select r.id, r.position, r.until_position, r.since, w.state as webhook
-      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by r.id limit 1`;
-  if (!next) return false;
-  const { id, webhook, until_position, since } = next;
-  let kept = next.position;
+      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by r.id <= ${last}, r.id limit 1`;
+  return next ?? null;
+}
+
+/** A turn of a replay: a few batches, or what is left of it. */
+async function advance({ sql, store }: ReplayDeps, replay: Replay, signal: AbortSignal): Promise<void> {
+  const { id, webhook, until_position, since } = replay;
+  let kept = replay.position;
+  let batches = 0;
   const end = async (tx: Sql | Transaction) =>
     (await tx`delete from work.webhook_replays where id = ${id} and position = ${kept}`).count > 0;
   const goOn = async (tx: Transaction, position: bigint) =>
     (await tx`update work.webhook_replays set position = ${position} where id = ${id} and position = ${kept}`).count > 0;
   if (webhook.status === 'removed' || kept >= until_position) {
     await end(sql);
-    return true;
+    return;
   }
   for await (const batch of store.subscribe({ from: kept || null, signal, batchSize: BATCH, streams: TOLD_STREAMS })) {
     const candidates = batch.events
@@ -127,8 +169,7 @@ async function replayNext({ sql, store }: ReplayDeps, signal: AbortSignal): Prom
       if (held) await enqueueAgain(tx, deliveries);
       return held;
     })) as boolean;
-    if (ended || !moved) break;
+    if (ended || !moved || ++batches === TURN_BATCHES) return;
     kept = batch.position;
   }
-  return true;
 }

@@ -1,4 +1,7 @@
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
 import { removeWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
@@ -222,6 +225,88 @@ describeWithPostgres('deliveries', () => {
       });
       expect(await done(webhookId)).toEqual([]);
       await removed;
+    });
+
+    it('of one webhook become one, which goes as far as all', async () => {
+      const { webhookId, ids } = await history(5);
+      const ago = (hours: number) => ({ time: new Date(Date.now() - hours * HOUR).toISOString() });
+      const rows = () => installation.sql`select position, until_position, since from work.webhook_replays`;
+      await replay(installation, webhookId, ago(1.5));
+      const [first] = await rows();
+      await replay(installation, webhookId, ago(3.5));
+      const [second, ...more] = await rows();
+      expect(more).toEqual([]);
+      expect(second?.since < first?.since).toBe(true);
+      await appendTransfer(installation.store, []);
+      await replay(installation, webhookId, { eventId: ids[2] as string });
+      expect([...(await rows())]).toEqual([{ position: second?.position, until_position: await installation.store.head(), since: null }]);
+      startReplays();
+      expect(await done(webhookId)).toEqual(ids.toSorted());
+    });
+
+    it('take up what is asked for while they run', async () => {
+      const { webhookId, ids } = await history(4);
+      await replay(installation, webhookId, { eventId: ids[3] as string });
+      const { store } = installation;
+      let asked: Promise<void> | undefined;
+      startReplays({
+        ...store,
+        async read(...stream) {
+          asked ??= replay(installation, webhookId, { eventId: ids[0] as string });
+          await asked;
+          return store.read(...stream);
+        },
+      });
+      expect(await done(webhookId)).toEqual(ids.toSorted());
+    });
+
+    it('take turns: a long one delays no other', async () => {
+      const long = await history(12);
+      const short = await history(1);
+      for (const { webhookId, ids } of [long, short]) await replay(installation, webhookId, { eventId: ids[0] as string });
+      const { store } = installation;
+      startReplays({ ...store, subscribe: (options) => store.subscribe({ ...options, batchSize: 1 }) });
+      expect(await done(long.webhookId)).toEqual(long.ids.toSorted());
+      const order = await installation.sql<{ webhook_id: string }[]>`select webhook_id from work.deliveries order by created_at`;
+      expect(order).toHaveLength(13);
+      expect(order.at(-1)?.webhook_id).toBe(long.webhookId);
+    });
+
+    it('that were asked for more than once by an older version become one', async () => {
+      const { sql } = installation;
+      await sql`drop index work.webhook_replays_webhook`;
+      await sql`
+        insert into work.webhook_replays (webhook_id, position, until_position, since)
+        values ('whk_a', 5, 9, '2026-01-02'), ('whk_a', 3, 7, '2026-01-01'), ('whk_b', 5, 9, '2026-01-02'), ('whk_b', 7, 10, null)`;
+      await sql.file(join(MIGRATIONS, '042_replays.sql'));
+      expect([...(await sql`select webhook_id, position, until_position, since from work.webhook_replays order by 1`)]).toEqual([
+        { webhook_id: 'whk_a', position: 3n, until_position: 9n, since: '2026-01-01T00:00:00.000Z' },
+        { webhook_id: 'whk_b', position: 5n, until_position: 10n, since: null },
+      ]);
+      await sql`delete from work.webhook_replays`;
+    });
+
+    it('from an event of another account are refused', async () => {
+      const [ours, theirs] = [await history(1), await history(1)];
+      await expect(replay(installation, ours.webhookId, { eventId: theirs.ids[0] as string })).rejects.toMatchObject({ code: 'not_found' });
+    });
+
+    it('from an event are refused where the search for it is given up', { timeout: 10_000 }, async () => {
+      const { webhookId, ids } = await history(1);
+      const left = new AbortController();
+      // A log that goes on and on.
+      const store: EventStore = {
+        ...installation.store,
+        async *subscribe({ signal }) {
+          for (let position = 1n; !signal.aborted; position++) {
+            if (position === 10n) left.abort();
+            yield { events: [], position, caughtUp: false };
+          }
+        },
+      };
+      const asked = replay({ ...installation, store }, webhookId, { eventId: ids[0] as string }, left.signal);
+      await expect(asked).rejects.toMatchObject({ code: 'validation_failed', details: { errors: [{ field: 'from' }] } });
+      expect(await installation.sql`select from work.webhook_replays`).toHaveLength(0);
     });
 
     it('from an event that can not be there are refused', async () => {
