@@ -28,23 +28,36 @@ export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSigna
     if (!held) return;
     const stop = AbortSignal.any([signal, held.signal]);
     while (!stop.aborted) {
-      await sweep(deps).catch((error: unknown) => deps.logger.error({ err: error }, 'housekeeping failed; it tries again in a minute'));
+      for (const [step, run] of Object.entries(STEPS)) {
+        await run(deps).catch((error: unknown) =>
+          deps.logger.error({ err: error, step }, 'housekeeping failed; it tries again in a minute'),
+        );
+      }
       await sleep(EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
     }
     await held.release();
   }
 }
 
-async function sweep(deps: HousekeepingDeps): Promise<void> {
-  const { sql, store, vault } = deps;
-  await takeSample(sql);
-  await sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
-  await sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`;
-  await sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`;
-  await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
-  await purgeDeliveries(sql);
+/** Each for itself: one that fails holds up none of the others. */
+const STEPS: Record<string, (deps: HousekeepingDeps) => Promise<unknown>> = {
+  sample: ({ sql }) => takeSample(sql),
+  idempotency_keys: ({ sql }) => sql`delete from work.idempotency_keys where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`,
+  console_sessions: ({ sql }) => sql`delete from work.console_sessions where used_at < now() - ${CONSOLE_SESSIONS_KEPT}::interval`,
+  rate_windows: ({ sql }) => sql`delete from work.rate_windows where started < extract(epoch from now()) - 120`,
+  movers: ({ sql }) => sql`delete from work.movers where seen_at < now() - interval '1 hour'`,
+  deliveries: ({ sql }) => purgeDeliveries(sql),
+  vault: sweepVault,
+  expiring_keys: announceExpiringKeys,
+};
+
+async function sweepVault(deps: HousekeepingDeps): Promise<void> {
   // While the catalog is made anew it names nothing yet, and what nobody names is deleted for good.
-  if (await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog))) await vault.sweep((recordIds) => recordsInUse(sql, recordIds));
+  if (!(await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog)))) return;
+  await deps.vault.sweep((recordIds) => recordsInUse(deps.sql, recordIds));
+}
+
+async function announceExpiringKeys({ sql, store }: HousekeepingDeps): Promise<void> {
   const expiring = await sql<{ key_id: string }[]>`
     select key_id from read.keys
      where revoked_at is null and not (state ->> 'announced')::boolean

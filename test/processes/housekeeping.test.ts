@@ -1,3 +1,4 @@
+import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { webhookRequest } from '../../src/commands/webhook-requests.ts';
 import { registerWebhook, removeWebhook, rotateWebhookSecret } from '../../src/commands/webhooks.ts';
@@ -37,12 +38,12 @@ describeWithPostgres('the sweep of the vault', () => {
   const records = async () => (await installation.sql<{ id: string }[]>`select id from work.vault`).map(({ id }) => id);
 
   /** Everything in the vault is two hours old, and one whole round has been done. */
-  async function sweep(): Promise<void> {
+  async function sweep(logger = installation.logger): Promise<void> {
     const { sql } = installation;
     await sql`update work.vault set created_at = now() - interval '2 hours'`;
     await sql`insert into work.idempotency_keys (account_id, route, key, fingerprint, reserved, created_at) values ('a', 'r', 'k', 'f', '{}', now() - interval '2 days')`;
     const stopping = new AbortController();
-    const running = runHousekeeping(installation, stopping.signal);
+    const running = runHousekeeping({ ...installation, logger }, stopping.signal);
     await expect.poll(() => sql`select from work.idempotency_keys`).toHaveLength(0);
     stopping.abort();
     await running;
@@ -85,5 +86,14 @@ describeWithPostgres('the sweep of the vault', () => {
     await sweep();
     expect(await records()).toContain(secret_record);
     expect(await records()).not.toContain(orphan);
+  });
+
+  test('is done though steps before it fail, which are logged', async () => {
+    const { sql } = installation;
+    const lines: string[] = [];
+    await sql`drop table work.samples, work.movers`;
+    await sweep(pino({ level: 'error' }, { write: (line) => lines.push(line) }));
+    expect(await records()).not.toContain(orphan);
+    expect(lines.map((line) => JSON.parse(line).step)).toEqual(['sample', 'movers']);
   });
 });
