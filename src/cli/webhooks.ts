@@ -91,8 +91,8 @@ export function addWebhookCommands(program: Command): void {
     .option(...JSON_DOCUMENT)
     .action(async (id: string, { account, json }: Common) => {
       const delivery = await withInstallation(async (installation) => {
-        await find(installation, account, id);
-        return ping(installation.sql, { webhookId: id, accountId: account });
+        const { enabled } = await find(installation, account, id);
+        return ping(installation.sql, { webhookId: id, accountId: account, enabled });
       });
       if (json) await printJson({ id: delivery });
       else await print(`${delivery} is on its way; \`waybill webhooks deliveries ${id}\` shows what becomes of it`);

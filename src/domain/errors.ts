@@ -24,6 +24,7 @@ export type DomainErrorCode =
   | 'idempotency_key_reused'
   | 'limit_reached'
   | 'endpoint_in_use'
+  | 'webhook_disabled'
   | 'payload_too_large'
   | 'unsupported_media_type'
   | 'rate_limited'

@@ -31,6 +31,7 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
   idempotency_in_progress: { status: 409, title: 'A request with this Idempotency-Key is in progress' },
   limit_reached: { status: 409, title: 'A limit of the account is reached' },
   endpoint_in_use: { status: 409, title: 'The endpoint is in use' },
+  webhook_disabled: { status: 409, title: 'The webhook is disabled' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The body is not of a type that is accepted' },
   idempotency_key_reused: { status: 422, title: 'The Idempotency-Key was used with another body' },
@@ -66,7 +67,7 @@ const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
 
 /** What a client is told of an error. Of one that he did not cause he learns nothing but the request id. */
 export function toProblem(error: unknown, requestId: string): Problem {
-  if (error instanceof DomainError) return problem(error.code, error.message, requestId, error.details);
+  if (error instanceof DomainError) return problem(error.code, detailOf(error), requestId, error.details);
   if (isUnavailable(error)) {
     return problem('unavailable', 'A part of the service that is needed for this does not answer; try again in a moment', requestId);
   }
@@ -77,6 +78,12 @@ export function toProblem(error: unknown, requestId: string): Problem {
     return problem('malformed_request', 'The request could not be read', requestId);
   }
   return problem('internal_error', 'This is a fault of the service. Tell its operator the request id', requestId);
+}
+
+/** An error of one field does not name it; beside others, the message does. */
+function detailOf({ message, details }: DomainError): string {
+  const [only] = details.errors ?? [];
+  return only?.message === message && only.field !== '' ? `${only.field}: ${message}` : message;
 }
 
 /** Seconds after which a request that found a dependency down may be sent again. */

@@ -66,6 +66,25 @@ describeWithPostgres('deliveries over HTTP', () => {
     expect(payloadSchema('ping').parse(verified)).toMatchObject({ id: event_id, data: { webhook_id: webhook.id } });
   });
 
+  test('a ping to a webhook that is disabled is refused', async () => {
+    await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: false });
+    const answer = await ask('POST', `/webhooks/${webhook.id}/ping`);
+    expect(answer).toMatchObject({ status: 409, body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') } });
+    expect((await list()).data).toEqual([]);
+    await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: true });
+    await untilStatus(await ping(), 'delivered');
+  });
+
+  test('a ping that was cut off before its answer was kept is sent once', async () => {
+    const request = { key, headers: { 'idempotency-key': newId('req') } };
+    const send = () => api.ask('POST', `/v1/webhooks/${webhook.id}/ping`, request);
+    const first = await send();
+    await api.installation.sql`
+      update work.idempotency_keys set status = null, answer = null where key = ${request.headers['idempotency-key']}`;
+    expect(await send()).toMatchObject({ status: 202, body: { id: first.body.id, event_id: first.body.event_id } });
+    expect((await list()).data).toHaveLength(1);
+  });
+
   test('what is subscribed to is delivered, as the document describes it', async () => {
     const { id } = await register([
       'transfer.created',

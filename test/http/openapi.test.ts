@@ -69,7 +69,13 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     400: [...BODY[400], 'invalid_parameter'],
     404: ['not_found'],
   },
-  'post /v1/webhooks/{webhook_id}/ping': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'], 404: ['not_found'] },
+  'post /v1/webhooks/{webhook_id}/ping': {
+    ...WITH_KEY,
+    ...ONCE,
+    400: ['invalid_parameter', 'unknown_field'],
+    404: ['not_found'],
+    409: [...ONCE[409], 'webhook_disabled'],
+  },
   'post /v1/webhooks/{webhook_id}/retry-failed': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'], 404: ['not_found'] },
   'post /v1/webhooks/{webhook_id}/replay': {
     ...WITH_KEY,

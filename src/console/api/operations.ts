@@ -289,7 +289,7 @@ export type Problem = {
   title: string;
   status: number;
   detail: string;
-  code: "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+  code: "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
   request_id: string;
   errors?: { field: string; code: string; message: string }[];
   required_scope?: string;

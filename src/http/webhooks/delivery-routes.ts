@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { isId } from '../../domain/ids.ts';
+import { isId, newId } from '../../domain/ids.ts';
 import {
   type DeliveryDetail,
   type DeliveryFilter,
@@ -56,14 +56,14 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [...ON_POST]),
+        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
-          reserve: () => ({}),
-          async run() {
-            const { webhook_id: webhookId, account_id: accountId } = await ownWebhook(sql, request);
-            return accepted(sql, await ping(sql, { webhookId, accountId }));
+          reserve: () => ({ eventId: newId('evt') }),
+          async run({ eventId }) {
+            const { webhook_id: webhookId, account_id: accountId, enabled } = await ownWebhook(sql, request);
+            return accepted(sql, await ping(sql, { webhookId, accountId, enabled, eventId }));
           },
         }),
     });

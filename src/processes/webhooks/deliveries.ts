@@ -100,15 +100,28 @@ export async function retryFailed(sql: Queryable, webhookId: string | null): Pro
   return count;
 }
 
-/** Sends a `ping`, which no log holds, and gives the id of its delivery. */
-export async function ping(sql: Sql, { webhookId, accountId }: { webhookId: string; accountId: string }): Promise<string> {
+/**
+ * Sends a `ping`, which no log holds, and gives the id of its delivery: for one event id one delivery, however
+ * often this is asked for. Throws `webhook_disabled`.
+ */
+export async function ping(
+  sql: Sql,
+  {
+    webhookId,
+    accountId,
+    enabled = true,
+    eventId = newId('evt'),
+  }: { webhookId: string; accountId: string; enabled?: boolean; eventId?: string },
+): Promise<string> {
+  if (!enabled)
+    throw new DomainError('webhook_disabled', 'Nothing is delivered to a webhook that is disabled: enable it, then send the ping');
   const payload: Payload<'ping'> = {
-    id: newId('evt'),
+    id: eventId,
     type: 'ping',
     created_at: new Date().toISOString(),
     data: { webhook_id: webhookId },
   };
-  const [id] = await enqueue(sql, [
+  await enqueue(sql, [
     {
       webhook_id: webhookId,
       account_id: accountId,
@@ -118,7 +131,8 @@ export async function ping(sql: Sql, { webhookId, accountId }: { webhookId: stri
       body: JSON.stringify(payload),
     },
   ]);
-  return id as string;
+  const [row] = await sql<[{ id: string }]>`select id from work.deliveries where webhook_id = ${webhookId} and event_id = ${eventId}`;
+  return row.id;
 }
 
 function columns(sql: Queryable) {

@@ -15,12 +15,11 @@ export interface NewDelivery {
   body: string;
 }
 
-/** Enqueues what is not there yet, and gives the ids. What is there, sent or not, is left as it is. */
-export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<string[]> {
-  if (deliveries.length === 0) return [];
-  const rows = await sql<{ id: string }[]>`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing returning id`;
+/** Enqueues what is not there yet. What is there, sent or not, is left as it is. */
+export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
+  if (deliveries.length === 0) return;
+  await sql`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing`;
   await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
-  return rows.map(({ id }) => id);
 }
 
 /** Enqueues what is not there yet, and sends again what has ended: the same event id, the same bytes. */
