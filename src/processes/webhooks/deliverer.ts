@@ -26,6 +26,10 @@ export interface DelivererMetrics {
 }
 
 export interface DelivererDeps {
+  /**
+   * Its commits may be on disk a moment later. A crash of Postgres then takes the last records of attempts, and those
+   * deliveries are sent again, as at-least-once allows; a delivery itself goes only together with the outbox's checkpoint.
+   */
   sql: Sql;
   vault: Vault;
   logger: Logger;

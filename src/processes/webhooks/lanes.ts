@@ -1,8 +1,9 @@
 const FIRST = 8;
 const MOST = 32;
 const LEAST = 2;
-/** Claimed ahead for each request that may be under way, where all goes well. */
+/** Claimed ahead for each request that may be under way, where they end soon: what waits takes room from all others. */
 const AHEAD = 4;
+const SOON_MS = 250;
 /** Claims of all webhooks together. */
 const ALL = 1_024;
 
@@ -24,6 +25,8 @@ interface Lane<Work> {
   limit: number;
   underWay: number;
   waiting: Work[];
+  /** The last one arrived, and soon. */
+  quick: boolean;
 }
 
 export interface LaneWork<Work> {
@@ -40,24 +43,26 @@ export function createLanes<Work>({ begin, giveBack, onRoom }: LaneWork<Work>): 
   let inside = 0;
 
   function lane(webhookId: string): Lane<Work> {
-    const known = lanes.get(webhookId) ?? { limit: FIRST, underWay: 0, waiting: [] };
+    const known = lanes.get(webhookId) ?? { limit: FIRST, underWay: 0, waiting: [], quick: false };
     lanes.set(webhookId, known);
     return known;
   }
 
   /** Half of them at once, or none: so claims are made in batches. */
-  function placesIn({ limit, underWay, waiting }: Lane<Work>): number {
-    const most = limit >= FIRST ? limit * AHEAD : limit;
+  function placesIn({ limit, underWay, waiting, quick }: Lane<Work>): number {
+    const most = quick ? limit * AHEAD : limit;
     const free = most - underWay - waiting.length;
     return free >= most / 2 ? free : 0;
   }
 
   async function run(of: Lane<Work>, work: Work): Promise<void> {
     of.underWay++;
+    const began = performance.now();
     const arrived = await begin(work);
     of.underWay--;
     inside--;
     of.limit = arrived ? Math.min(MOST, of.limit + 1) : Math.max(LEAST, Math.floor(of.limit / 2));
+    of.quick = arrived && performance.now() - began < SOON_MS;
     if (!arrived) giveBack(leave(of));
     advance(of);
     if (placesIn(of) > 0) onRoom();
