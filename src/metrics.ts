@@ -27,8 +27,7 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     labelNames: ['status'],
     registers,
     async collect() {
-      const rows = await sql<{ status: string; transfers: string }[]>`
-        select status, sum(transfers)::text as transfers from read.transfer_counts group by status`;
+      const rows = await sql<{ status: string; transfers: bigint }[]>`select status, transfers from read.transfer_totals`;
       for (const { status, transfers } of rows) this.set({ status }, Number(transfers));
     },
   });

@@ -11,7 +11,7 @@ const now = (sql: Sql) => sql`
                  coalesce(sum(transfers) filter (where status = 'completed'), 0)::bigint as completed,
                  coalesce(sum(transfers) filter (where status = 'failed'), 0)::bigint as failed,
                  coalesce(sum(transfers) filter (where status = 'cancelled'), 0)::bigint as cancelled
-            from read.transfer_counts) totals,
+            from read.transfer_totals) totals,
          (select count(*) filter (where claim_id is null and due_at <= now())::integer as waiting,
                  count(claim_id)::integer as moving,
                  coalesce(sum(speed_bps) filter (where claim_id is not null), 0)::bigint as speed_bps

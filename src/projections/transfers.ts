@@ -7,12 +7,12 @@ import type { Projection } from './projection.ts';
 
 const STREAMS = 'transfer-';
 
-/** List, detail and counts of transfers: one row a transfer, and how many there are of each account, status and hour. */
+/** List, detail and counts of transfers: one row a transfer, how many there are of each account, status and hour, and of each status in all. */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 1,
+  version: 2,
   streams: [STREAMS],
-  tables: ['transfers', 'transfer_counts'],
+  tables: ['transfers', 'transfer_counts', 'transfer_totals'],
 
   async create(tx, schema) {
     await tx`
@@ -34,6 +34,8 @@ export const transfersProjection: Projection = {
         transfers bigint not null,
         primary key (account_id, hour, status)
       )`;
+    // Of years and a thousand accounts there are millions of counts: too many to add up every minute.
+    await tx`create table ${tx(schema)}.transfer_totals (status text primary key, transfers bigint not null)`;
   },
 
   async createIndexes(tx, schema) {
@@ -59,6 +61,11 @@ export const transfersProjection: Projection = {
         from (select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
                 from ${tx(live)}.transfers group by 1, 2, 3) counted
         full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) kept using (account_id, status, hour)
+       where counted.transfers is distinct from kept.transfers
+      union all
+      select concat_ws(' ', 'total', status)
+        from (select status, count(*) as transfers from ${tx(live)}.transfers group by 1) counted
+        full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) kept using (status)
        where counted.transfers is distinct from kept.transfers
       limit ${limit}`;
     return rows.map(({ key }) => key);
@@ -115,11 +122,17 @@ async function count(
   const rows = [...changes.values()].filter(({ by }) => by !== 0);
   if (rows.length === 0) return;
   await tx`
-    insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers)
-    select * from unnest(
-      ${rows.map(({ account }) => account)}::text[],
-      ${rows.map(({ status }) => status)}::text[],
-      ${rows.map(({ hour }) => hour)}::text[]::timestamptz[],
-      ${rows.map(({ by }) => by)}::bigint[])
-    on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers`;
+    with changes as (
+      select * from unnest(
+        ${rows.map(({ account }) => account)}::text[],
+        ${rows.map(({ status }) => status)}::text[],
+        ${rows.map(({ hour }) => hour)}::text[]::timestamptz[],
+        ${rows.map(({ by }) => by)}::bigint[]) as c(account_id, status, hour, transfers)
+    ),
+    counted as (
+      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers) select * from changes
+      on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers
+    )
+    insert into ${tx(schema)}.transfer_totals as t (status, transfers) select status, sum(transfers) from changes group by status
+    on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
 }

@@ -78,12 +78,13 @@ describeWithPostgres('rebuilding a projection', () => {
         select 'txr_extra', account_id, status, created_at, destination, revision, position, state from read.transfers where transfer_id = ${id}`,
     ],
     ['a wrong count', () => installation.sql`update read.transfer_counts set transfers = transfers + 1 where status = 'cancelled'`],
+    ['a wrong total', () => installation.sql`update read.transfer_totals set transfers = transfers + 1 where status = 'cancelled'`],
     ['a missing count', () => installation.sql`delete from read.transfer_counts where status = 'pending'`],
   ])('finds %s, and mends it', async (_, tamper) => {
     const id = ids[12]!;
     await tamper(id);
     const found = (await verify()).differences;
-    expect(found.join(' ')).toMatch(new RegExp(`^(${id}|txr_extra|count acc_default)`));
+    expect(found.join(' ')).toMatch(new RegExp(`^(${id}|txr_extra|count acc_default|total cancelled)`));
     expect((await rebuild()).differences).toEqual(found);
     expect((await verify()).differences).toEqual([]);
     expect((await findTransfer(installation.sql, 'acc_default', id))?.transfer).toMatchObject({
