@@ -39,18 +39,19 @@ export type Clock = () => Date;
 export async function claimDeliveries(sql: Sql, { total, each, places }: Room, clock?: Clock): Promise<{ claims: Claim[]; now: string }> {
   const now = instant(sql, clock);
   const rows = await sql<(Claim & { now: string })[]>`
-    with recursive waiting (webhook_id) as (
-      (select webhook_id from work.deliveries where status = 'pending' order by webhook_id limit 1)
+    with recursive waiting as (
+      (select webhook_id, due_at from work.deliveries where status = 'pending' order by webhook_id, due_at limit 1)
       union all
-      select (select d.webhook_id from work.deliveries d
-               where d.status = 'pending' and d.webhook_id > w.webhook_id order by d.webhook_id limit 1)
-        from waiting w where w.webhook_id is not null
+      select next.* from waiting w cross join lateral (
+        select webhook_id, due_at from work.deliveries d
+         where d.status = 'pending' and d.webhook_id > w.webhook_id order by d.webhook_id, d.due_at limit 1) next
     ),
     room as (
-      select w.webhook_id, coalesce(p.places, ${each}) as places
+      -- no more than its part of all that there is room for: what is looked at is locked
+      select w.webhook_id, least(coalesce(p.places, ${each}), ceil(${total}::float8 / count(*) over ()))::integer as places
         from waiting join work.outbox_webhooks w using (webhook_id)
         left join unnest(${[...places.keys()]}::text[], ${[...places.values()]}::integer[]) as p(webhook_id, places) using (webhook_id)
-       where w.live
+       where w.live and waiting.due_at <= ${now} and coalesce(p.places, ${each}) > 0
     ),
     due as materialized (
       select d.ctid, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
