@@ -1,17 +1,17 @@
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
+import { inWords } from '../commands/wording.ts';
 import { DomainError, type FieldError } from '../domain/errors.ts';
 
 /** What a person wrote, as a command takes it. Throws DomainError `validation_failed` with all that is wrong. */
 export function parseRequest<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   throw new DomainError('validation_failed', `${what} is not valid:`, { errors: parsed.error.issues.flatMap(fieldErrors) });
 }
 
 function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
   const field = issue.path.join('.');
-  if (issue.code === 'invalid_type' && issue.input === undefined) return [{ field, code: 'validation_failed', message: 'is required' }];
   if (issue.code !== 'unrecognized_keys') return [{ field: field || 'all of it', code: 'validation_failed', message: issue.message }];
   return issue.keys.map((key) => ({
     field: field ? `${field}.${key}` : key,

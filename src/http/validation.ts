@@ -1,5 +1,6 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
+import { inWords } from '../commands/wording.ts';
 import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema; everything that is wrong with it is said at once. */
@@ -20,7 +21,7 @@ export async function refuseUnreadBody({ body, routeOptions }: FastifyRequest): 
 type General = 'validation_failed' | 'invalid_parameter';
 
 function check(schema: z.ZodType, data: unknown, general: General): { value?: unknown; error?: DomainError } {
-  const { success, data: value, error } = schema.safeParse(data, { reportInput: true });
+  const { success, data: value, error } = schema.safeParse(data, { reportInput: true, error: inWords });
   return success ? { value } : { error: invalid(error, general) };
 }
 
@@ -38,16 +39,11 @@ function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
     return issue.keys.map((key) => ({ field: [...issue.path, key].join('.'), code: 'unknown_field', message: 'is not known here' }));
   }
   const own = issue.code === 'custom' ? issue.params?.code : undefined;
-  return [{ field, code: typeof own === 'string' ? own : general, message: inWords(issue, general) }];
+  return [{ field, code: typeof own === 'string' ? own : general, message: messageOf(issue, general) }];
 }
 
-function inWords(issue: z.core.$ZodIssue, general: string): string {
+function messageOf(issue: z.core.$ZodIssue, general: string): string {
   if (general === 'invalid_parameter' && Array.isArray(issue.input)) return 'must be given once';
-  if (issue.code === 'invalid_value') return `must be one of ${issue.values.join(', ')}`;
-  if (issue.code === 'invalid_key') return `has a key that is not valid: ${issue.issues.map(({ message }) => message).join(', ')}`;
-  if (issue.code === 'too_small' && issue.minimum === 1 && issue.origin !== 'number') return 'must not be empty';
-  if (issue.code !== 'invalid_type') return issue.message;
-  if (issue.path.length === 0) return 'the body must be a JSON object';
-  if (issue.input === undefined) return 'is required';
-  return `must be ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}`;
+  if (issue.code === 'invalid_type' && issue.path.length === 0) return 'the body must be a JSON object';
+  return issue.message;
 }

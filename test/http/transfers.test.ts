@@ -102,6 +102,7 @@ describeWithPostgres('transfers over HTTP', () => {
       const { status, body } = await api.ask('POST', '/v1/transfers', { json });
       expect({ status, code: body.code }).toEqual({ status: 400, code: 'validation_failed' });
       expect(body.errors.map(({ field }: { field: string }) => field)).toEqual(fields);
+      expect(body.detail.split('; ').map((wrong: string) => wrong.split(': ')[0])).toEqual(fields);
     });
 
     test('names every field that it does not know', async () => {
