@@ -23,11 +23,26 @@ export async function findEndpoint(sql: Sql, endpointId: string): Promise<Config
   return row ? { ...row.state, revision: row.revision } : null;
 }
 
+interface KeyRow {
+  state: Key;
+  used_at: string | null;
+}
+
 /** Every key, revoked and expired ones too, newest first. */
 export async function listKeys(sql: Sql): Promise<Key[]> {
-  const rows = await sql<{ state: Key; used_at: string | null }[]>`
-    select state, used_at from read.keys left join work.key_use using (key_id) order by key_id desc`;
-  return rows.map(({ state, used_at }) => ({ ...state, last_used_at: used_at }));
+  const rows = await sql<KeyRow[]>`select state, used_at from read.keys left join work.key_use using (key_id) order by key_id desc`;
+  return rows.map(toKey);
+}
+
+/** One key, also where it was revoked or has expired; null where there is none of this id. */
+export async function findKeyById(sql: Sql, keyId: string): Promise<Key | null> {
+  const [row] = await sql<KeyRow[]>`
+    select state, used_at from read.keys left join work.key_use using (key_id) where key_id = ${keyId}`;
+  return row ? toKey(row) : null;
+}
+
+function toKey({ state, used_at }: KeyRow): Key {
+  return { ...state, last_used_at: used_at };
 }
 
 /** The webhooks of an account, newest first. */

@@ -3,7 +3,7 @@ import { createKey, revokeKey, streamOf } from '../../commands/keys.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
-import { type Key, listKeys } from '../../projections/catalog-queries.ts';
+import { findKeyById, type Key, listKeys } from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
@@ -15,7 +15,7 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   const { sql, store, commands, config } = deps;
 
   async function find(id: string): Promise<schemas.Key> {
-    const found = isId('key', id) && (await listKeys(sql)).find(({ key_id }) => key_id === id);
+    const found = isId('key', id) ? await findKeyById(sql, id) : null;
     if (!found) throw new DomainError('not_found', 'There is no such key');
     return toKey(found);
   }
