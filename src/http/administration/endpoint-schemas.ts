@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ENDPOINT_FIELDS, endpointRequest, endpointUpdate } from '../../commands/requests.ts';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { transferErrorCode } from '../documentation.ts';
 
 const { sftp, ftps, s3, azure } = ENDPOINT_FIELDS;
-const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 export const fingerprint = z.string().meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });
 
 export const endpointParams = z.object({ endpoint_id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }) });

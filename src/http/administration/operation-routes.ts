@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { liveMovers, operationsSeries, queueDepth } from '../../processes/operations.ts';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { responses } from '../documentation.ts';
 import { wholeNumber } from '../pages.ts';
 import { noQuery } from '../transfers/schemas.ts';
@@ -10,7 +11,6 @@ import type { AdministrationDeps } from './deps.ts';
 /** Spans of a graph at most. */
 const SPANS = 288;
 
-const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 const speed = z.number().describe('Bits per second of all transfers together.');
 
 const movers = z

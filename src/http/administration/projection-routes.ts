@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { DomainError } from '../../domain/errors.ts';
 import { type ProjectionStatus, projectionStatus } from '../../processes/projection-status.ts';
 import { requestProjectionTask, type TaskKind, type TaskSubject } from '../../processes/projection-tasks.ts';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
@@ -16,7 +17,6 @@ const LOOK_MS = 1_000;
 /** Whoever asks within this time is given the same answer. */
 const SHARED_MS = 500;
 
-const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 const position = z.string().describe('Place in the log, as a decimal string.');
 
 const task = z

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const signIn = z
   .strictObject({ api_key: z.string().min(1, 'is required').describe('A key with the scope `admin`.') })
@@ -14,7 +15,7 @@ export const sessionInfo = z
     key_name: z.string(),
     account: z.string().describe('The account whose transfers and webhooks the session sees.'),
     accounts: z.array(z.string()).describe('Every account that a key was made for.'),
-    expires_at: z.string().meta({ format: 'date-time' }).describe('The session ends then at the latest, and after 30 minutes without use.'),
+    expires_at: timestamp.describe('The session ends then at the latest, and after 30 minutes without use.'),
   })
   .meta({ id: 'Session' });
 export type SessionInfo = z.output<typeof sessionInfo>;

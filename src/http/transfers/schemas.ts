@@ -1,12 +1,11 @@
 import { z } from 'zod';
 import { text, transferRequest } from '../../commands/requests.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
-import { transferError } from '../../processes/webhooks/payloads.ts';
+import { timestamp, transferError } from '../../processes/webhooks/payloads.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';
 
 const id = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
-const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
 const source = uri('sftp://files.example.com/out/report.csv');
 const destination = uri('s3://archive/in/report.csv');

@@ -2,10 +2,11 @@ import { z } from 'zod';
 import { text } from '../../commands/requests.ts';
 import { isId } from '../../domain/ids.ts';
 import { COUNTED_TO, DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 import type { ReplayFrom } from '../../processes/webhooks/replays.ts';
 import { parseTime } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';
-import { timestamp, webhookId } from './schemas.ts';
+import { webhookId } from './schemas.ts';
 
 const deliveryId = z.string().meta({ examples: ['dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 const status = z.enum(DELIVERY_STATUSES);

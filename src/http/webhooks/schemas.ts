@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { rotationRequest, webhookChanges, webhookRequest } from '../../commands/webhook-requests.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
+import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const webhookId = z.string().meta({ examples: ['whk_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
-export const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 
 export const webhookParams = z.object({ webhook_id: webhookId });
 

@@ -4,7 +4,8 @@ import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode, type TransferPhase } from '../../domain/transfer-errors.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 
-const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
+/** A time (ISO 8601, UTC), as the API shows it and webhooks tell it. */
+export const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 const uri = z.string().meta({ format: 'uri' });
 const size = z.int().describe('File size in bytes.');
 const errorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);
