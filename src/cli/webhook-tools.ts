@@ -64,8 +64,9 @@ async function listen({ port, secret, json }: ListenOptions): Promise<void> {
     throw new DomainError('invalid_parameter', `Port ${port} is taken: name another one with --port, or 0 for any free one`);
   });
   const url = `http://${HOST}:${(server.address() as AddressInfo).port}/`;
+  const sharedSecret = secret === undefined ? '' : ' --secret ...';
   note(`Listening at ${url}. Deliveries come here from a service that runs with WAYBILL_WEBHOOK_ALLOW_CIDRS=${HOST}/32, once
-\`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed\` has told it so, with the same setting.`);
+\`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed${sharedSecret}\` has told it so, with the same setting.`);
   await aborted(stop);
   server.closeAllConnections();
   server.close();

@@ -61,6 +61,8 @@ describe('waybill webhooks listen', () => {
   it('shows what comes, and refuses what the secret does not prove', async () => {
     const listening = await startListening(cli, ['--secret', SECRET, '--json']);
     expect(listening.notes()).toContain('WAYBILL_WEBHOOK_ALLOW_CIDRS=127.0.0.1/32');
+    expect(listening.notes()).toContain('transfer.failed --secret ...`');
+    expect(listening.notes()).not.toContain(SECRET);
     expect(await post(listening.url, BODY, signed)).toBe(200);
     expect(await post(listening.url, BODY, { 'X-Service-Signature': serviceSignature('another', BODY) })).toBe(401);
     expect(await post(listening.url, BODY, {})).toBe(401);
