@@ -103,7 +103,7 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
   const bell = createBell();
   const listening = await deps.sql.listen(REPLAYS_CHANNEL, bell.ring, bell.ring);
   signal.addEventListener('abort', bell.ring);
-  let last = 0n;
+  let last = '';
   while (!signal.aborted) {
     const held = await deps.locks.acquire('webhook replays', signal).catch(() => null);
     if (!held) break;
@@ -113,7 +113,7 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
       try {
         const next = await nextReplay(deps.sql, last);
         if (next) {
-          last = next.id;
+          last = next.webhook_id;
           await advance(deps, next, stop);
           continue;
         }
@@ -129,17 +129,18 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
 
 interface Replay {
   id: bigint;
+  webhook_id: string;
   position: bigint;
   until_position: bigint;
   since: string | null;
   webhook: Webhook;
 }
 
-/** The one whose turn it is after another; null where there is none to do. */
-async function nextReplay(sql: Sql, last: bigint): Promise<Replay | null> {
+/** The one whose turn it is after that of a webhook; null where there is none to do. */
+async function nextReplay(sql: Sql, last: string): Promise<Replay | null> {
   const [next] = await sql<Replay[]>`
-    select r.id, r.position, r.until_position, r.since, w.state as webhook
-      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by r.id <= ${last}, r.id limit 1`;
+    select r.id, webhook_id, r.position, r.until_position, r.since, w.state as webhook
+      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by webhook_id <= ${last}, webhook_id limit 1`;
   return next ?? null;
 }
 

@@ -272,6 +272,27 @@ describeWithPostgres('deliveries', () => {
       expect(order.at(-1)?.webhook_id).toBe(long.webhookId);
     });
 
+    it('take turns: one that is asked for again and again delays no other', async () => {
+      const { sql, store } = installation;
+      // More than one turn.
+      const other = await history(6);
+      const asked = await history(3);
+      const askAgain = () => replay(installation, asked.webhookId, { eventId: asked.ids[0] as string });
+      await replay(installation, other.webhookId, { eventId: other.ids[0] as string });
+      await askAgain();
+      startReplays({
+        ...store,
+        subscribe: (options) => store.subscribe({ ...options, batchSize: 1 }),
+        async read(...stream) {
+          const others = await sql`select from work.webhook_replays where webhook_id <> ${asked.webhookId}`;
+          if (others.length > 0) await askAgain();
+          return store.read(...stream);
+        },
+      });
+      expect(await done(asked.webhookId)).toEqual(asked.ids.toSorted());
+      expect(await done(other.webhookId)).toEqual(other.ids.toSorted());
+    });
+
     it('that were asked for more than once by an older version become one', async () => {
       const { sql } = installation;
       await sql`drop index work.webhook_replays_webhook`;
