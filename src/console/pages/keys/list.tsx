@@ -37,7 +37,7 @@ const COLUMNS: Column<Key>[] = [
       </span>
     ),
   },
-  { heading: 'Account', cell: ({ account }) => account },
+  { heading: 'Account', cell: ({ account }) => <span class="whole">{account}</span> },
   { heading: 'State', cell: (key) => <KeyState apiKey={key} /> },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
   { heading: 'Expires', cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never') },
