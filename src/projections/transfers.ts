@@ -42,6 +42,8 @@ export const transfersProjection: Projection = {
     await tx`create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
     await tx`create index on ${tx(schema)}.transfers (account_id, status, created_at desc, transfer_id desc)`;
     await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
+    // What is open now, which each new transfer asks: few rows, of however many hours have passed.
+    await tx`create index on ${tx(schema)}.transfer_counts (account_id) where status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
   },
 
   async apply(tx, schema, events) {
