@@ -83,8 +83,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       async handler(request): Promise<schemas.DeliveryList> {
         const { webhook_id: webhookId } = await ownWebhook(sql, request);
         const { status = null, ...page } = request.query;
-        const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId, status, ...page });
-        return { data: deliveries, pagination: { ...page, total, has_more: hasMore } };
+        return deliveryPage(sql, { webhookId, status, ...page });
       },
     });
 
@@ -198,8 +197,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<schemas.DeliveryList> {
         const { status = null, webhook_id: webhookId = null, ...page } = request.query;
-        const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId, status, ...page });
-        return { data: deliveries, pagination: { ...page, total, has_more: hasMore } };
+        return deliveryPage(sql, { webhookId, status, ...page });
       },
     });
 
@@ -268,4 +266,10 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         }),
     });
   };
+}
+
+async function deliveryPage(sql: Sql, asked: Parameters<typeof listDeliveries>[1]): Promise<schemas.DeliveryList> {
+  const { limit, offset } = asked;
+  const { deliveries, total, hasMore } = await listDeliveries(sql, asked);
+  return { data: deliveries, pagination: { limit, offset, total, has_more: hasMore } };
 }
