@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { startProcess } from '../test/support/server-process.ts';
@@ -7,10 +8,11 @@ import type { Bench } from './support/bench.ts';
 import { load } from './support/load.ts';
 import type { LoadOrder } from './support/load-process.ts';
 import { startPostgres } from './support/postgres.ts';
-import { printProfile } from './support/profile.ts';
+import { printProfile, printStatements } from './support/profile.ts';
 import { startService } from './support/service.ts';
 import { median, percentile } from './support/statistics.ts';
 import { printTable, ratio } from './support/table.ts';
+import { cpuSeconds } from './support/usage.ts';
 
 const CONNECTIONS = [1, 16, 64];
 const BARE_SERVER = join(import.meta.dirname, 'support/bare-server.ts');
@@ -42,20 +44,42 @@ export async function run(bench: Bench): Promise<void> {
   const service = await startService(bench, { databaseUrl: await postgres.createDatabase('http'), endpoints: ENDPOINTS, roles });
   const bare = await startBareServer(bench, await postgres.createDatabase('bare'));
   const ours = { url: service.url, headers: service.headers };
-  const theirs = { url: bare, headers: { 'content-type': 'application/json' } };
+  const theirs = { url: bare.url, headers: { 'content-type': 'application/json' } };
 
-  const rows: (string | number)[][] = [];
+  /** A load, with the CPU milliseconds that each of its requests took in a server and in Postgres. */
+  const measured = async (pid: number, order: LoadOrder) => {
+    const used = () => [cpuSeconds(pid), postgres.cpuSeconds()];
+    const before = used();
+    const logged = postgres.log === null ? 0 : statSync(postgres.log).size;
+    const result = await load(order);
+    const requests = result.latencies.length;
+    if (profile && pid === service.pid) printStatements(postgres, logged, requests, 'request');
+    const cpu = used().map((after, i) => (((after ?? Number.NaN) - (before[i] ?? Number.NaN)) / requests) * 1_000);
+    return { ...result, cpu };
+  };
+
+  const rows: (string | number | null)[][] = [];
   const measure = async (name: string, waybill: Request, peer: Request) => {
     if (only.length > 0 && !only.includes(name.split(' ')[0]!.toLowerCase())) return;
     for (const connections of CONNECTIONS) {
       const results = await alternate(runs, {
-        waybill: () => load({ ...waybill, connections, seconds }),
-        bare: () => load({ ...peer, connections, seconds }),
+        waybill: () => measured(service.pid, { ...waybill, connections, seconds }),
+        bare: () => measured(bare.pid, { ...peer, connections, seconds }),
       });
       const rate = (who: string) => median(results[who]!.map(({ perSecond }) => perSecond));
       for (const who of ['waybill', 'bare']) {
         const at = (percent: number) => median(results[who]!.map(({ latencies }) => percentile(latencies, percent)));
-        rows.push([name, connections, who, rate(who), who === 'waybill' ? ratio(rate('waybill'), rate('bare')) : '', at(50), at(99)]);
+        const cpu = [0, 1].map((part) => median(results[who]!.map((result) => result.cpu[part]!)) || null);
+        rows.push([
+          name,
+          connections,
+          who,
+          rate(who),
+          who === 'waybill' ? ratio(rate('waybill'), rate('bare')) : '',
+          at(50),
+          at(99),
+          ...cpu,
+        ]);
       }
     }
   };
@@ -78,16 +102,16 @@ export async function run(bench: Bench): Promise<void> {
   const [{ count } = { count: 0n }] = await service.sql<{ count: bigint }[]>`select count(*) from read.transfers`;
   printTable(
     `HTTP, roles ${roles}: medians of ${runs} times ${seconds} s; ${count} transfers in the end`,
-    ['request', 'connections', 'who', 'requests/s', 'of bare', 'p50 ms', 'p99 ms'],
+    ['request', 'connections', 'who', 'requests/s', 'of bare', 'p50 ms', 'p99 ms', 'CPU ms', 'Postgres CPU ms'],
     rows,
   );
   await service.stop();
   if (profile) printProfile(service.pid);
 }
 
-async function startBareServer({ defer }: Bench, databaseUrl: string): Promise<string> {
+async function startBareServer({ defer }: Bench, databaseUrl: string): Promise<{ url: string; pid: number }> {
   const { child, kill } = startProcess([process.execPath, BARE_SERVER, databaseUrl], { stdio: ['ignore', 'pipe', 'inherit'] });
   defer(kill);
   const [url] = await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line');
-  return url;
+  return { url, pid: child.pid as number };
 }
