@@ -38,6 +38,8 @@ const REQUEST_TIMEOUT_MS = 30_000;
 
 export interface HttpServerDeps extends AdministrationDeps {
   sql: Sql;
+  /** Its commits are on disk a moment later. */
+  derived: Sql;
   logger: Logger;
   /** Requests per minute and key. */
   rateLimit: number;
@@ -50,8 +52,8 @@ export interface HttpServerDeps extends AdministrationDeps {
 
 /** The HTTP server: API, documentation, health and metrics. Call `listen` on it, and `close`, which lets running requests end. */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
-  const { sql, logger, tls, trustedProxies } = deps;
-  const turnstile = createTurnstile(sql, deps.rateLimit);
+  const { logger, tls, trustedProxies } = deps;
+  const turnstile = createTurnstile(deps.derived, deps.rateLimit);
   const metrics = createHttpMetrics(deps.metrics);
   const app: FastifyInstance = Fastify({
     ...(tls && { https: tls }),

@@ -1,4 +1,5 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { createBatcher } from '../batcher.ts';
 import type { Scope } from '../domain/key.ts';
 import { ABSOLUTE_HOURS, IDLE_MINUTES } from './session/sessions.ts';
 
@@ -62,17 +63,19 @@ export interface Turnstile {
   perKey: number;
   /**
    * Looks a key or a session up (null where none was given) and takes a place in its window, or in that
-   * of the address where there is no valid one, in one round trip.
+   * of the address where there is no valid one, in one round trip, which those who come at once share.
    */
   enter(credential: Credential | null, address: string): Promise<Admission>;
 }
 
 /**
  * Fixed windows of a minute, from a subject's first request on, counted by Postgres's clock across all
- * processes. A window that is used up is refused from memory until it ends.
+ * processes. A window that is used up is refused from memory until it ends. The commits of `sql` need not wait
+ * for the disk: a crash may lose the last few requests.
  */
 export function createTurnstile(sql: Sql, perKey: number): Turnstile {
   const usedUp = new Map<string, { admission: Admission; until: number }>();
+  const takePlace = createBatcher((visitors: Visitor[]) => takePlaces(sql, visitors));
 
   function fromMemory(subject: string): Admission | null {
     const known = usedUp.get(subject);
@@ -97,38 +100,7 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
       if (refused) return refused;
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
-
-      // A crash may lose the last few requests: this commit need not wait for the disk.
-      const [row] = await sql<[Row]>`
-        with found as (
-          select key_id, account_id, scopes, ${standing(sql)} as standing, 'key:' as window_of from read.keys where sha256 = ${key}
-          union all
-          select key_id, s.account_id, scopes,
-                 case when ${standing(sql)} <> 'valid' then ${standing(sql)}
-                      when s.used_at <= now() - ${IDLE_MINUTES} * interval '1 minute' then 'expired'
-                      when s.created_at <= now() - ${ABSOLUTE_HOURS} * interval '1 hour' then 'expired'
-                      else 'valid' end,
-                 'console:'
-            from work.console_sessions s join read.keys using (key_id) where token_sha256 = ${session}
-        ), used as (
-          update work.console_sessions set used_at = now()
-           where token_sha256 = ${session} and used_at < now() - interval '1 minute' and (select standing from found) = 'valid'
-        ), subject as materialized (
-          select coalesce((select window_of || key_id from found where standing = 'valid'), ${byAddress}) as subject,
-                 floor(extract(epoch from clock_timestamp()))::bigint as now,
-                 set_config('synchronous_commit', 'off', true)
-        ), place as (
-          insert into work.rate_windows as w (subject, started, requests) select subject, now, 1 from subject
-          on conflict (subject) do update set
-            started = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.started else w.started end,
-            requests = case when excluded.started >= w.started + ${WINDOW_SECONDS} then 1 else w.requests + 1 end
-          returning started, requests
-        ), first_of_window as (
-          insert into work.key_use (key_id, used_at) select key_id, now() from found, place where standing = 'valid' and requests = 1
-          on conflict (key_id) do update set used_at = now()
-        )
-        select key_id, account_id, scopes, standing, started, requests, extract(epoch from clock_timestamp())::float8 as now
-          from place left join found on true`;
+      const row = await takePlace({ key, session, byAddress });
 
       const identity = identify(row.standing && { ...row, standing: row.standing }, session);
       const { client } = identity;
@@ -141,6 +113,57 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
       return admission;
     },
   };
+}
+
+interface Visitor {
+  key: string | null;
+  session: string | null;
+  byAddress: string;
+}
+
+/** Of several in one window each is counted after the one before. Rows are locked in one order by all who write several. */
+async function takePlaces(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
+  return sql<Row[]>`
+    with visitors as materialized (
+      select nr, session, key_id, account_id, scopes, standing,
+             case when standing = 'valid' then window_of || key_id else by_address end as subject
+        from unnest(
+          ${visitors.map(({ key }) => key)}::text[],
+          ${visitors.map(({ session }) => session)}::text[],
+          ${visitors.map(({ byAddress }) => byAddress)}::text[]) with ordinality as v(key, session, by_address, nr)
+        left join lateral (
+          select key_id, account_id, scopes, ${standing(sql)} as standing, 'key:' as window_of from read.keys where sha256 = v.key
+          union all
+          select key_id, s.account_id, scopes,
+                 case when ${standing(sql)} <> 'valid' then ${standing(sql)}
+                      when s.used_at <= now() - ${IDLE_MINUTES} * interval '1 minute' then 'expired'
+                      when s.created_at <= now() - ${ABSOLUTE_HOURS} * interval '1 hour' then 'expired'
+                      else 'valid' end,
+                 'console:'
+            from work.console_sessions s join read.keys using (key_id) where token_sha256 = v.session
+        ) found on true
+    ), used as (
+      update work.console_sessions set used_at = now()
+       where token_sha256 in (
+         select token_sha256 from work.console_sessions
+          where token_sha256 in (select session from visitors where standing = 'valid') and used_at < now() - interval '1 minute'
+          for update skip locked)
+    ), places as (
+      insert into work.rate_windows as w (subject, started, requests)
+      select subject, floor(extract(epoch from clock_timestamp()))::bigint, count(*) from visitors group by subject order by subject
+      on conflict (subject) do update set
+        started = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.started else w.started end,
+        requests = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.requests else w.requests + excluded.requests end
+      returning subject, started, requests
+    ), placed as (
+      select v.*, started, (requests - count(*) over same + row_number() over (same order by nr))::integer as requests
+        from visitors v join places using (subject) window same as (partition by subject)
+    ), first_of_window as (
+      insert into work.key_use (key_id, used_at)
+      select distinct key_id, now() from placed where standing = 'valid' and requests = 1 order by key_id
+      on conflict (key_id) do update set used_at = now()
+    )
+    select key_id, account_id, scopes, standing, started, requests, extract(epoch from clock_timestamp())::float8 as now from placed order by nr`;
 }
 
 /** Looks a key up by its hash, and counts nothing. */

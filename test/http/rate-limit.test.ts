@@ -67,6 +67,24 @@ describeWithPostgres('rate limit', () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(15);
   });
 
+  test('counts each key for itself where many come at once', async () => {
+    const keys = await Promise.all(Array.from({ length: 12 }, () => api.createKey(['transfers:read'])));
+    const other = await api.startServer();
+    const asks = keys.flatMap(({ key }) => [
+      [api, key],
+      [other, key],
+    ]) as [typeof api, string][];
+    const answers = await Promise.all(
+      [...asks, ...asks.toReversed()].map(async ([server, key]) => ({ key, ...(await server.ask('GET', '/v1/transfers', { key })) })),
+    );
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    for (const { id, key } of keys) {
+      const remaining = answers.filter((answer) => answer.key === key).map((answer) => rate(answer).remaining);
+      expect(remaining.sort()).toEqual([1, 2, 3, 4]);
+      expect(await counted(`key:${id}`)).toBe(4);
+    }
+  });
+
   test('counts by address without a valid key, and leaves a valid key from there alone', async () => {
     const from = { 'x-forwarded-for': '203.0.113.7' };
     const { key } = await api.createKey(['transfers:read']);
