@@ -6,10 +6,10 @@ import type { ConsumerDeps } from '../projections/consumer.ts';
 import { dropClaim, expiredClaims } from './claims.ts';
 import { JOBS_CHANNEL, type JobRecorder, removeEndedJob } from './jobs.ts';
 
-const AT_ONCE = 64;
+const AT_ONCE = 256;
 const LOOK_MS = 1_000;
-/** A mover that is free claims a pending transfer at once, which spares it the way through the queue. */
-const MOVERS_FIRST_MS = 25;
+/** A mover that is soon free claims a pending transfer, which spares it the way through the queue; the others go it together. */
+const MOVERS_FIRST_MS = 250;
 const ACTOR = 'system:admission';
 
 export interface AdmissionDeps extends ConsumerDeps {

@@ -14,6 +14,7 @@ import type { Reachability } from '../reachability.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { cleanUp } from './cleanup.ts';
 import { createEndpointPool, type EndpointPool } from './endpoint-pool.ts';
+import { createGathering } from './gathering.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
 import { heldSignIns } from './sign-in-holds.ts';
@@ -25,10 +26,14 @@ const SLOT_BYTES = 8 * 1024 * 1024;
 /** Up to here sending it to another thread costs more than the hash. */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
-/** So long a busy mover waits for other transfers that have come as far: what is written for many costs as much as for one. */
-const GATHER_MS = 5;
-/** And so long for slots that become free, when most of them are taken. */
+/** So long a busy mover waits for other transfers to come as far: what is written for many costs as much as for one. */
+const GATHER_MS = 20;
+/** A transfer that has taken longer than this is not waited for. */
+const SMALL_MS = 1_000;
+/** So long slots that become free are waited for, when most of them are taken. */
 const GATHER_SLOTS_MS = 15;
+/** And so long transfers that become due, after some were claimed. */
+const GATHER_DUE_MS = 5;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
 /** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
@@ -74,12 +79,11 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const saveDurably = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.durable, saves));
   const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
   const slots = createSlotPool(SLOTS, SLOT_BYTES);
-  const attempts = new Map<string, { attempt: Attempt; renewedAt: number }>();
+  const attempts = new Map<string, { attempt: Attempt; startedAt: number; renewedAt: number }>();
   const bell = createBell();
   const listening = await deps.sql.listen(JOBS_CHANNEL, bell.ring, bell.ring);
   signal.addEventListener('abort', bell.ring);
   let meanMs: number | null = null;
-  let gathering: Promise<void> | null = null;
 
   const attemptDeps: AttemptDeps = {
     ...deps,
@@ -89,7 +93,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     slots,
-    gather,
+    gather: createGathering(expected, GATHER_MS),
     moved: deps.metrics.moved,
   };
   deps.metrics.watchConnections(async () => [
@@ -107,7 +111,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     for (const claim of claims) {
       const attempt = beginAttempt(attemptDeps, claim, catalog);
       const startedAt = performance.now();
-      attempts.set(claim.claimId, { attempt, renewedAt: startedAt });
+      attempts.set(claim.claimId, { attempt, startedAt, renewedAt: startedAt });
       deps.metrics.claimed(claim.waitedSeconds);
       void attempt.done.then((end) => {
         attempts.delete(claim.claimId);
@@ -122,13 +126,10 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
 
   const busy = () => attempts.size > Math.max(1, deps.slots / 2);
 
-  /** Resolves at the same time for all that ask within a few milliseconds; at once where little is under way. */
-  function gather(): Promise<void> {
-    if (!busy()) return Promise.resolve();
-    gathering ??= sleep(GATHER_MS).then(() => {
-      gathering = null;
-    });
-    return gathering;
+  /** Attempts that may come to what others wait with. */
+  function expected(): number {
+    const since = performance.now() - SMALL_MS;
+    return busy() ? [...attempts.values()].filter(({ startedAt }) => startedAt > since).length : 0;
   }
 
   async function untilSlotsAreFree(): Promise<void> {
@@ -184,7 +185,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     });
     // What becomes due or free in a moment is claimed together.
     if (claimed === 0) await bell.wait(LOOK_MS);
-    else await sleep(GATHER_MS);
+    else await sleep(GATHER_DUE_MS);
     await untilSlotsAreFree();
   }
 
