@@ -9,13 +9,11 @@ import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
-import { createBatcher } from './batcher.ts';
-import type { CommandDeps, Outlook, ProjectionName } from './commands/deps.ts';
+import type { CommandDeps, ProjectionName } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
-import type { Priority } from './domain/transfer.ts';
 import { dispatchConsumer, openTransfersOf } from './processes/jobs.ts';
-import { queueOutlook } from './processes/outlook.ts';
+import { createOutlook } from './processes/outlook.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
@@ -82,31 +80,16 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
 
-    // Whoever asks at the same moment shares one look.
-    const endpoints = createBatcher(async (asked: null[]) => {
-      const all = await listEndpoints(sql);
-      return asked.map(() => all);
-    });
-    const outlook = createBatcher(async (asked: { accountId: string; priority: Priority }[]) => {
-      const looks = new Map<string, Promise<Outlook>>();
-      const look = ({ accountId, priority }: { accountId: string; priority: Priority }) => {
-        const key = `${priority} ${accountId}`;
-        const known = looks.get(key) ?? queueOutlook(sql, accountId, priority);
-        looks.set(key, known);
-        return known;
-      };
-      return Promise.all(asked.map(look));
-    });
     const commands: CommandDeps = {
       store,
       vault,
-      endpoints: () => endpoints(null),
+      endpoints: () => listEndpoints(sql),
       async openTransfersOf(endpointId) {
         // Where no mover runs, nobody else has brought the to-do rows up to date.
         await catchUpIfIdle(following, dispatchConsumer);
         return openTransfersOf(sql, endpointId);
       },
-      outlook: (accountId, priority) => outlook({ accountId, priority }),
+      outlook: createOutlook(derived),
       countWebhooks: (accountId) => countWebhooks(sql, accountId),
       objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,

@@ -7,6 +7,8 @@ export type ProjectionName = 'transfers' | 'catalog';
 
 /** What lies before a new transfer. */
 export interface Outlook {
+  /** Every endpoint that is configured now. */
+  endpoints: readonly Endpoint[];
   /** Transfers of the account that have not ended. */
   openTransfers: number;
   /** Milliseconds until a mover is likely to take it up; 0 where one is free. */

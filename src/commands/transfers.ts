@@ -1,3 +1,4 @@
+import type { Endpoint } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { AttemptFigures, EndpointVersion, Transfer, TransferCreated, TransferState } from '../domain/transfer.ts';
@@ -32,7 +33,7 @@ export async function createTransfer(
   cause: Cause,
   reserved: ReservedTransfer = reserveTransfer(),
 ): Promise<Handled<Transfer>> {
-  const [endpoints, outlook] = await Promise.all([deps.endpoints(), deps.outlook(accountId, request.priority)]);
+  const outlook = await deps.outlook(accountId, request.priority);
   if (outlook.openTransfers >= deps.maxOpenTransfers) {
     throw new DomainError(
       'limit_reached',
@@ -43,7 +44,7 @@ export async function createTransfer(
   const data: TransferCreated = {
     transfer_id: reserved.transferId,
     account_id: accountId,
-    ...route(request, endpoints, accountId),
+    ...route(request, outlook.endpoints, accountId),
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
@@ -59,7 +60,7 @@ type Route = Pick<
   'file_name' | 'source' | 'destination' | 'source_uri' | 'destination_uri' | 'source_endpoint_id' | 'destination_endpoint_id'
 >;
 
-function route(request: TransferRequest, endpoints: Awaited<ReturnType<CommandDeps['endpoints']>>, accountId: string): Route {
+function route(request: TransferRequest, endpoints: readonly Endpoint[], accountId: string): Route {
   const { source_uri, destination_uri } = request;
   const sourceUri = parseTransferUri(source_uri, 'source_uri');
   const destination = destination_uri.endsWith('/') ? destination_uri + source_uri.slice(source_uri.lastIndexOf('/') + 1) : destination_uri;

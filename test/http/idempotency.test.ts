@@ -150,7 +150,7 @@ describeWithPostgres('Idempotency-Key', () => {
     // The endpoint is gone and the estimate is another one: what was appended stands.
     const { commands } = api.installation;
     const later = await api.startServer({
-      commands: { ...commands, endpoints: async () => [], outlook: async () => ({ openTransfers: 0, startsInMs: 99_000 }) },
+      commands: { ...commands, outlook: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }) },
     });
     const answer = await post(key, BODY, later);
     expect(answer).toMatchObject({

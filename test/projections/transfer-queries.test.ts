@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { TRANSFER_STATUSES, type TransferCreated, type TransferEvent, type TransferStatus } from '../../src/domain/transfer.ts';
-import { queueOutlook } from '../../src/processes/outlook.ts';
+import { createOutlook } from '../../src/processes/outlook.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { findTransfer, listTransfers, type TransferFilter } from '../../src/projections/transfer-queries.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
@@ -132,7 +132,7 @@ describeWithPostgres('queries of transfers', () => {
     const open = known.filter(
       ({ created, status }) => created.account_id === 'acc_a' && ['pending', 'queued', 'in_progress'].includes(status),
     );
-    const openTransfers = async (account: string) => (await queueOutlook(database.sql, account, 'normal')).openTransfers;
+    const openTransfers = async (account: string) => (await createOutlook(database.sql)(account, 'normal')).openTransfers;
     expect(await openTransfers('acc_a')).toBe(open.length);
     expect(await openTransfers('acc_none')).toBe(0);
   });
