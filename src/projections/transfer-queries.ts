@@ -60,7 +60,7 @@ export async function listTransfers(
        order by created_at desc, transfer_id desc
        limit ${page.limit} offset ${page.offset}::bigint - (select before from entry)
     )
-    select sum(transfers)::bigint as total, null::jsonb as state, null::timestamptz as created_at, null as transfer_id from spans
+    select sum(transfers)::bigint as total, null as state, null::timestamptz as created_at, null as transfer_id from spans
     union all
     select null, state, created_at, transfer_id from page
     order by created_at desc nulls first, transfer_id desc`;

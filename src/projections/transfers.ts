@@ -10,7 +10,7 @@ const STREAMS = 'transfer-';
 /** List, detail and counts of transfers: one row a transfer, how many there are of each account, status and hour, and of each status in all. */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 2,
+  version: 3,
   streams: [STREAMS],
   tables: ['transfers', 'transfer_counts', 'transfer_totals'],
 
@@ -24,7 +24,8 @@ export const transfersProjection: Projection = {
         destination text collate "C" not null,
         revision integer not null,
         position bigint not null,
-        state jsonb not null
+        -- json, not jsonb: written often and looked into seldom, it costs half as much
+        state json not null
       )`;
     await tx`
       create table ${tx(schema)}.transfer_counts (
@@ -55,20 +56,26 @@ export const transfersProjection: Projection = {
   },
 
   async differences(tx, live, shadow, position, limit) {
+    const columns = (of: string) =>
+      tx`(${tx(of)}.account_id, ${tx(of)}.status, ${tx(of)}.created_at, ${tx(of)}.destination, ${tx(of)}.revision, ${tx(of)}.position)`;
     const rows = await tx<{ key: string }[]>`
+      with counted as materialized (
+        select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers from ${tx(live)}.transfers group by 1, 2, 3
+      )
       select transfer_id as key from ${tx(live)}.transfers l full join ${tx(shadow)}.transfers s using (transfer_id)
-       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and l is distinct from s
+       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and (
+           ${columns('l')} is distinct from ${columns('s')}
+           -- as texts first, which is cheap; the order of keys is no difference
+           or (l.state::text <> s.state::text and l.state::jsonb <> s.state::jsonb))
       union all
       select concat_ws(' ', 'count', account_id, status, hour)
-        from (select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
-                from ${tx(live)}.transfers group by 1, 2, 3) counted
-        full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) kept using (account_id, status, hour)
+        from counted full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) kept using (account_id, status, hour)
        where counted.transfers is distinct from kept.transfers
       union all
       select concat_ws(' ', 'total', status)
-        from (select status, count(*) as transfers from ${tx(live)}.transfers group by 1) counted
+        from (select status, sum(transfers) as transfers from counted group by 1) summed
         full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) kept using (status)
-       where counted.transfers is distinct from kept.transfers
+       where summed.transfers is distinct from kept.transfers
       limit ${limit}`;
     return rows.map(({ key }) => key);
   },
@@ -90,14 +97,23 @@ async function load(tx: Transaction, schema: string, events: StoredEvent[]): Pro
 }
 
 async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]): Promise<void> {
-  // As one JSON document: in an array of texts every quote of it would have to be masked, and unmasked again.
-  const rows = JSON.stringify(changed.map(({ state, revision, position }) => ({ state, revision, position: String(position) })));
+  const facts = changed.map(({ state }) => state.facts);
+  // A line for each: in an array of texts every quote of a document would have to be masked, and unmasked again.
+  const states = changed.map(({ state }) => JSON.stringify(state)).join('\n');
   await tx`
     insert into ${tx(schema)}.transfers (transfer_id, account_id, status, created_at, destination, revision, position, state)
-    select facts ->> 'transfer_id', facts ->> 'account_id', state ->> 'status', (facts ->> 'created_at')::timestamptz, facts ->> 'destination',
-           revision, position, state
-      from jsonb_to_recordset(${rows}::text::jsonb) as changed(state jsonb, revision integer, position bigint)
-     cross join lateral (select state -> 'facts' as facts) f
+    select transfer_id, account_id, status, created_at::timestamptz, destination, revision, position, state::json
+      from rows from (
+        unnest(
+          ${facts.map(({ transfer_id }) => transfer_id)}::text[],
+          ${facts.map(({ account_id }) => account_id)}::text[],
+          ${changed.map(({ state }) => state.status)}::text[],
+          ${facts.map(({ created_at }) => created_at)}::text[],
+          ${facts.map(({ destination }) => destination)}::text[],
+          ${changed.map(({ revision }) => revision)}::integer[],
+          ${changed.map(({ position }) => String(position))}::bigint[]),
+        string_to_table(${states}, E'\n')
+      ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
     on conflict (transfer_id) do update set
       status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state`;
 }

@@ -68,7 +68,8 @@ describeWithPostgres('rebuilding a projection', () => {
     ['a status', (id) => installation.sql`update read.transfers set status = 'failed' where transfer_id = ${id}`],
     [
       'a state',
-      (id) => installation.sql`update read.transfers set state = jsonb_set(state, '{facts,file_name}', '"x"') where transfer_id = ${id}`,
+      (id) =>
+        installation.sql`update read.transfers set state = jsonb_set(state::jsonb, '{facts,file_name}', '"x"') where transfer_id = ${id}`,
     ],
     ['a missing row', (id) => installation.sql`delete from read.transfers where transfer_id = ${id}`],
     [
