@@ -217,9 +217,10 @@ function ended(child: ChildProcess): boolean {
 
 /** Whether `child` answers under the port with an SSH greeting, rather than ends. */
 async function greets(child: ChildProcess, port: number): Promise<boolean> {
+  const exited = once(child, 'exit').then(() => null);
   while (!ended(child)) {
     const socket = connect(port, '127.0.0.1');
-    const answer = await Promise.race([once(socket, 'data').catch(() => null), once(child, 'exit').then(() => null)]);
+    const answer = await Promise.race([once(socket, 'data').catch(() => null), exited]);
     socket.destroy();
     if (answer && String(answer[0]).startsWith('SSH-')) return !ended(child);
     await sleep(10);

@@ -70,6 +70,23 @@ test('cutAfter lets exactly so many bytes through', async () => {
   expect(proxy.forwarded.up).toBe(10);
 });
 
+test('holdWhen holds back one connection until it is let go', async () => {
+  client.write('x');
+  await receive(1);
+  const held = proxy.holdWhen(() => true, 'up');
+  client.write('y');
+  const letGo = await held;
+  client.write('z');
+  const another = await connectToProxy();
+  another.write('x');
+  await once(another, 'data');
+  another.destroy();
+  expect(proxy.forwarded.up).toBe(2);
+  const answer = receive(2);
+  letGo();
+  expect(await answer).toBe(2);
+});
+
 test('refuse turns new connections away and leaves the open ones', async () => {
   await proxy.refuse(true);
   await expect(connectToProxy()).rejects.toMatchObject({ code: 'ECONNREFUSED' });

@@ -5,6 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Seen from the client that connects to the proxy. */
 export type Direction = 'up' | 'down';
 
+export type Condition = () => boolean | Promise<boolean>;
+
 export interface TcpProxy {
   host: string;
   port: number;
@@ -17,7 +19,12 @@ export interface TcpProxy {
   /** Resets every connection once this many further bytes went in a direction; those bytes still arrive. */
   cutAfter(bytes: number, direction: Direction): void;
   /** Resets every connection, once, in place of the next bytes in a direction for which the condition holds. Resolves then. */
-  cutWhen(condition: () => boolean | Promise<boolean>, direction: Direction): Promise<void>;
+  cutWhen(condition: Condition, direction: Direction): Promise<void>;
+  /**
+   * Holds back, once, the next bytes in a direction for which the condition holds, and what follows them over their
+   * connection; others go on. Resolves then, with what lets them go.
+   */
+  holdWhen(condition: Condition, direction: Direction): Promise<() => void>;
   /** New connections are refused from now on, as by a host without that service; or taken again. */
   refuse(on: boolean): Promise<void>;
   /** Nothing is forwarded any more while connections stay open, or it goes on where it stopped. */
@@ -29,7 +36,7 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
-// Holds what is on its way on a fast line with a long round trip.
+// Holds what is on its way on a fast line with a long round trip. A narrow one holds what takes it a second.
 const IN_FLIGHT_BYTES = 64 << 20;
 
 /**
@@ -44,7 +51,8 @@ export async function startTcpProxy(target: { host: string; port: number }, more
   let rate = Infinity;
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
-  const cutOnce: Record<Direction, { holds(): boolean | Promise<boolean>; done(): void } | null> = { up: null, down: null };
+  /** `strike` resolves with whether the bytes go on. */
+  const planned: Record<Direction, { holds: Condition; strike(): Promise<boolean> } | null> = { up: null, down: null };
   const servers = [await listen(0, target.port)];
   const { port } = (servers[0] as Server).address() as AddressInfo;
   const ports = [[port, target.port], ...morePorts.map((same) => [same, same])] as [number, number][];
@@ -82,6 +90,8 @@ export async function startTcpProxy(target: { host: string; port: number }, more
     void forward(upstream, client, 'down');
   }
 
+  const room = () => Math.min(IN_FLIGHT_BYTES, rate);
+
   async function forward(from: Socket, to: Socket, direction: Direction): Promise<void> {
     const underway: { chunk: Buffer | null; due: number }[] = [];
     let bytes = 0;
@@ -89,7 +99,7 @@ export async function startTcpProxy(target: { host: string; port: number }, more
     const push = (chunk: Buffer | null) => {
       underway.push({ chunk, due: performance.now() + delayMs / 2 });
       bytes += chunk?.length ?? 0;
-      if (bytes > IN_FLIGHT_BYTES) from.pause();
+      if (bytes > room()) from.pause();
       arrived.resolve();
     };
     from.on('data', push).on('end', () => push(null));
@@ -109,30 +119,28 @@ export async function startTcpProxy(target: { host: string; port: number }, more
       }
       await send(to, next.chunk, direction);
       bytes -= next.chunk.length;
-      if (bytes <= IN_FLIGHT_BYTES) from.resume();
+      if (bytes <= room()) from.resume();
     }
   }
 
   async function send(to: Socket, chunk: Buffer, direction: Direction): Promise<void> {
     for (let at = 0; at < chunk.length && !to.destroyed; ) {
       await stalled.promise;
-      const planned = cutOnce[direction];
-      if (planned && (await planned.holds()) && cutOnce[direction] === planned) {
-        cutOnce[direction] = null;
-        cut();
-        planned.done();
-        return;
+      const plan = planned[direction];
+      if (plan && (await plan.holds()) && planned[direction] === plan) {
+        planned[direction] = null;
+        if (!(await plan.strike())) return;
       }
       const slice = chunk.subarray(at, at + Math.min(Math.max(1, rate / 50), cutAt[direction] - forwarded[direction]));
       at += slice.length;
       forwarded[direction] += slice.length;
-      const room = to.write(slice);
+      const flushed = to.write(slice);
       if (forwarded[direction] >= cutAt[direction]) {
         cutAt[direction] = Infinity;
         // Written, but not yet on its way: a reset now would throw it away.
         await new Promise((written) => to.write('', written));
         cut();
-      } else if (!room) await drained(to);
+      } else if (!flushed) await drained(to);
       if (rate < Infinity) await sleep((slice.length / rate) * 1000);
     }
   }
@@ -162,11 +170,20 @@ export async function startTcpProxy(target: { host: string; port: number }, more
     cutAfter(bytes, direction) {
       cutAt[direction] = forwarded[direction] + bytes;
     },
-    cutWhen(holds, direction) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      cutOnce[direction] = { holds, done: resolve };
-      return promise;
-    },
+    cutWhen: (holds, direction) =>
+      new Promise((resolve) => {
+        const strike = async () => {
+          cut();
+          resolve();
+          return false;
+        };
+        planned[direction] = { holds, strike };
+      }),
+    holdWhen: (holds, direction) =>
+      new Promise((resolve) => {
+        const strike = () => new Promise<boolean>((letGo) => resolve(() => letGo(true)));
+        planned[direction] = { holds, strike };
+      }),
     refuse,
     stall,
     delay(roundTripMs) {

@@ -120,43 +120,4 @@ await describeTransfers('movers that vanish', () => {
     expect(proxy.forwarded.up - sentBefore).toBeLessThan(MEDIUM - arrived + MiB);
     expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
   });
-
-  test('frozen past its lease: another one takes over, and the first does no harm when it wakes up', async () => {
-    const frozen = await startMover();
-    const id = await submitAndReach('medium', 'frozen', 20 * MiB);
-    frozen.signal('SIGSTOP');
-    await expireLeases(installation);
-    await startMover();
-    await until('the other one has begun', async () => (await storyOf(installation, id)).length === 5);
-    // Both write now: the first wakes up with what it had on its way.
-    proxy.throttle(24 * MiB);
-    frozen.signal('SIGCONT');
-    await expectArrived(id, 'medium', 'frozen');
-    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
-
-    // It has noticed, and is fit for work again.
-    proxy.throttle(Number.POSITIVE_INFINITY);
-    const [, other] = movers as [SpawnedService, SpawnedService];
-    await other.kill();
-    await expectArrived(await submit(installation, 'sftp://alpha/medium', 'sftp://beta/after/'), 'medium', 'after');
-    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
-  });
-
-  test('frozen until the other one has finished: the file is not touched any more', async () => {
-    const frozen = await startMover();
-    const id = await submitAndReach('medium', 'late', 20 * MiB);
-    frozen.signal('SIGSTOP');
-    await expireLeases(installation);
-    proxy.throttle(Number.POSITIVE_INFINITY);
-    await startMover();
-    await expectArrived(id, 'medium', 'late');
-    frozen.signal('SIGCONT');
-    await until(
-      'it has noticed',
-      async () => (await installation.sql`select from work.movers where seen_at > now() - interval '1 second'`).length === 2,
-    );
-    expect(await frozen.stop()).toBe(0);
-    await expectArrived(id, 'medium', 'late');
-    expect(await storyOf(installation, id)).toEqual(TAKEN_OVER);
-  });
 });
