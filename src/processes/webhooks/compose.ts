@@ -10,6 +10,9 @@ import type { NewDelivery } from './queue.ts';
 /** What `notify_on_complete` asks for, subscribed to or not. */
 const COMPLETIONS: readonly string[] = ['transfer.completed', 'transfer.failed'];
 
+/** Of an engine that answers each read by itself: a batch may be of a thousand streams. */
+const READS_AT_ONCE = 8;
+
 type Recipient = Pick<Webhook, 'webhook_id' | 'account_id' | 'events'>;
 
 /** An event that a webhook is told of, unless what its stream says beside it speaks against that. */
@@ -30,12 +33,16 @@ export function isTold(type: string): type is WebhookEventType {
   return (WEBHOOK_EVENT_TYPES as readonly string[]).includes(type);
 }
 
-/** The deliveries that come of the candidates. Reads the streams of their transfers and endpoints. */
-export async function composeDeliveries(store: EventStore, candidates: Candidate[]): Promise<NewDelivery[]> {
+/**
+ * The deliveries that come of the candidates. `batch`: all that the subscription gave with them. Streams of transfers
+ * and endpoints that do not begin in it are read.
+ */
+export async function composeDeliveries(store: EventStore, candidates: Candidate[], batch: StoredEvent[]): Promise<NewDelivery[]> {
   const events = new Map(candidates.map(({ event }) => [event.id, event]));
+  const seen = Map.groupBy(batch, ({ stream }) => stream);
   const [transfers, endpoints] = await Promise.all([
-    statesAt(store, [...events.values()], 'transfer-', transfer),
-    statesAt(store, [...events.values()], 'endpoint-', endpoint),
+    statesAt(store, seen, [...events.values()], 'transfer-', transfer),
+    statesAt(store, seen, [...events.values()], 'endpoint-', endpoint),
   ]);
   const bodies = new Map<string, string>();
   return candidates.filter(isMeant).map(({ event, webhook }) => {
@@ -55,9 +62,10 @@ export async function composeDeliveries(store: EventStore, candidates: Candidate
   }
 }
 
-/** The states of streams right after given events, by the id of the event. Each stream is read once. */
+/** The states of streams right after given events, by the id of the event. No stream is read twice. */
 async function statesAt<State>(
   store: EventStore,
+  seen: Map<string, StoredEvent[]>,
   events: StoredEvent[],
   prefix: string,
   { initialState, evolve }: { initialState(): State; evolve(state: State, event: Event): State },
@@ -65,15 +73,19 @@ async function statesAt<State>(
   const wanted = events.filter(({ stream }) => stream.startsWith(prefix));
   const ids = new Set(wanted.map(({ id }) => id));
   const states = new Map<string, State>();
-  await Promise.all(
-    [...new Set(wanted.map(({ stream }) => stream))].map(async (stream) => {
+  const left = new Set(wanted.map(({ stream }) => stream)).values();
+  const worker = async () => {
+    for (const stream of left) {
+      const known = seen.get(stream);
+      const whole = known?.[0]?.revision === 0 ? known : await store.read(stream);
       let state = initialState();
-      for (const event of await store.read(stream)) {
+      for (const event of whole) {
         state = evolve(state, upcast(event));
         if (ids.has(event.id)) states.set(event.id, state);
       }
-    }),
-  );
+    }
+  };
+  await Promise.all(Array.from({ length: READS_AT_ONCE }, worker));
   return states;
 }
 

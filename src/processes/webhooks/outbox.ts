@@ -30,7 +30,7 @@ export function createOutboxConsumer(store: EventStore): Consumer {
     streams: [...TOLD_STREAMS, WEBHOOKS],
     async apply(tx, events) {
       const candidates = await foldInOutbox(tx, events);
-      if (candidates.length > 0) await enqueue(tx, await composeDeliveries(store, candidates));
+      if (candidates.length > 0) await enqueue(tx, await composeDeliveries(store, candidates, events));
       await endThoseOfRemoved(tx, events);
     },
   };

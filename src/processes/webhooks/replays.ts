@@ -162,7 +162,7 @@ async function advance({ sql, store }: ReplayDeps, replay: Replay, signal: Abort
       .filter(({ position, metadata }) => position <= until_position && (since === null || metadata.occurred_at >= since))
       .filter((event) => mayBeTold(event, webhook))
       .map((event) => ({ event: upcast(event), webhook }));
-    const deliveries = await composeDeliveries(store, candidates);
+    const deliveries = await composeDeliveries(store, candidates, batch.events);
     const ended = batch.position >= until_position;
     const moved = (await sql.begin(async (tx) => {
       // First of all: whoever has come further with it meanwhile, has done this.

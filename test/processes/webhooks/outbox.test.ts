@@ -1,13 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
-import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
+import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { type PayloadType, payloadSchema } from '../../../src/processes/webhooks/payloads.ts';
+import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
-import { endpointConfigured, keyCreated, T1 } from '../../support/samples.ts';
+import { endpointConfigured, keyCreated, T1, TRANSFER_EVENTS } from '../../support/samples.ts';
 import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
@@ -190,6 +192,31 @@ describeWithPostgres('the outbox', () => {
     await appendEvents(store, 'endpoint-end_lost', [configured, lost, restored, everybody, lost], null);
     expect(await types(theirs)).toHaveLength(2);
     expect(await types(ours)).toHaveLength(1);
+  });
+
+  it('reads no stream that begins in a batch, any other once, and eight at once at most', async () => {
+    await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
+    const { store } = installation;
+    const reads: string[] = [];
+    let [underWay, most] = [0, 0];
+    const counting: EventStore = {
+      ...store,
+      async read(stream, from) {
+        reads.push(stream);
+        most = Math.max(most, ++underWay);
+        return store.read(stream, from).finally(() => underWay--);
+      },
+    };
+    const catchUp = () => catchUpIfIdle(installation, createOutboxConsumer(counting));
+    const transfers = await Promise.all(Array.from({ length: 30 }, () => appendTransfer(store, ['admitted', 'started'])));
+    await catchUp();
+    expect(reads).toEqual([]);
+    const streams = transfers.map(({ transferId }) => `transfer-${transferId}`);
+    await Promise.all(streams.map((stream) => appendEvents(store, stream, [TRANSFER_EVENTS.completed])));
+    await catchUp();
+    expect(reads.toSorted()).toEqual(streams.toSorted());
+    expect(most).toBe(8);
+    expect(await types()).toHaveLength(60);
   });
 
   it('writes nothing a second time: put back to the start, and while a projection is rebuilt', async () => {
