@@ -17,6 +17,9 @@ const PAUSE_MS = 20;
 /** A claim that has waited longer for its turn is given back: an attempt may take ten seconds more, and its lease runs. */
 const BEGUN_WITHIN_MS = 10_000;
 
+const UNSIGNED =
+  "not sent: the webhook's secret does not open with the master key of this installation: rotate it (POST /v1/webhooks/{id}/rotate-secret), and give the new one to the receiver";
+
 /** When it was claimed, by the clock of the claims and by ours. */
 type Claimed = Claim & { claimedAt: number; claimedMark: number };
 
@@ -95,8 +98,11 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
       return false;
     }
     const began = claimedAt + waited;
-    const headers = signatureHeaders(await secrets.of(claimed, began), event_id, Math.floor(began / 1_000), body);
-    const outcome = await sender.send({ url, headers, body });
+    const signing = await secrets.of(claimed, began);
+    const outcome: Outcome =
+      signing === null
+        ? { type: 'error', durationMs: 0, error: UNSIGNED }
+        : await sender.send({ url, headers: signatureHeaders(signing, event_id, Math.floor(began / 1_000), body), body });
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
     await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);

@@ -231,6 +231,26 @@ describeWithPostgres('the deliverer', () => {
     expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
   });
 
+  it('tries what it can not sign as any failure, and sends it once the secret was rotated', async () => {
+    const { url, received } = await receiver();
+    const webhookId = await webhookAt(url);
+    await installation.sql`
+      update work.vault set ciphertext = set_byte(ciphertext, 0, get_byte(ciphertext, 0) # 1)
+       where id = (select state ->> 'secret_record' from work.outbox_webhooks where webhook_id = ${webhookId})`;
+    startDeliverer();
+    const id = await send(webhookId);
+    const tried = await attempted(id, 1);
+    expect(tried).toMatchObject({ status: 'pending', last_error: expect.stringContaining('rotate') });
+    const dueAt = Date.parse(tried.next_attempt_at ?? '');
+    expect(dueAt - Date.parse(tried.attempt_list[0]?.at ?? '')).toBe(MINUTE);
+    expect(received).toEqual([]);
+    await rotateWebhookSecret(installation.commands, webhookId, { secret: 'the new secret', grace: '1h' }, CAUSE);
+    await runOutbox(installation);
+    now = dueAt;
+    expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
+    expect(received[0]?.headers['x-service-signature']).toBe(serviceSignature('the new secret', received[0]?.body ?? ''));
+  });
+
   it('signs with both secrets while a rotation lasts, and with the new one alone after it', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url, 'the old secret');
