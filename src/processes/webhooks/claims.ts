@@ -1,6 +1,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Outcome } from '../../adapters/webhooks/send.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Room } from './lanes.ts';
 
 /** How long a claim holds. An attempt takes ten seconds at most. */
 const LEASE = '30 seconds';
@@ -20,24 +21,21 @@ export interface Claim {
   previous_until: string | null;
 }
 
-export interface Room {
-  /** Deliveries to claim at most. */
-  total: number;
-  /** For one webhook, where it is not named in `places`. */
-  each: number;
-  places: ReadonlyMap<string, number>;
-}
-
 /** Stands in for Postgres's clock in tests. */
 export type Clock = () => Date;
 
 /**
  * Claims what is due, for every webhook the oldest first, and where there is not room for all the first of
- * each webhook before the second of any. An event waits until the first attempts of all older ones of its
+ * each webhook before the second of any; webhooks that are trusted have a room of their own. An event waits until the first attempts of all older ones of its
  * transfer have ended. `now`: when that was.
  */
-export async function claimDeliveries(sql: Sql, { total, each, places }: Room, clock?: Clock): Promise<{ claims: Claim[]; now: string }> {
+export async function claimDeliveries(
+  sql: Sql,
+  { trusted, doubted, each, places }: Room,
+  clock?: Clock,
+): Promise<{ claims: Claim[]; now: string }> {
   const now = instant(sql, clock);
+  const known = [...places.values()];
   const rows = await sql<(Claim & { now: string })[]>`
     with recursive waiting as (
       (select webhook_id, due_at from work.deliveries where status = 'pending' order by webhook_id, due_at limit 1)
@@ -48,13 +46,15 @@ export async function claimDeliveries(sql: Sql, { total, each, places }: Room, c
     ),
     room as (
       -- no more than its part of all that there is room for: what is looked at is locked
-      select w.webhook_id, least(coalesce(p.places, ${each}), ceil(${total}::float8 / count(*) over ()))::integer as places
+      select w.webhook_id, r.*, least(coalesce(p.free, ${each}), ceil(r.total::float8 / count(*) over (partition by r.trusted)))::integer as places
         from waiting join work.outbox_webhooks w using (webhook_id)
-        left join unnest(${[...places.keys()]}::text[], ${[...places.values()]}::integer[]) as p(webhook_id, places) using (webhook_id)
-       where w.live and waiting.due_at <= ${now} and coalesce(p.places, ${each}) > 0
+        left join unnest(${[...places.keys()]}::text[], ${known.map(({ free }) => free)}::integer[],
+                         ${known.map((of) => Number(of.trusted))}::integer[]) as p(webhook_id, free, trusted) using (webhook_id)
+        join (values (1, ${trusted}::integer), (0, ${doubted}::integer)) as r(trusted, total) on r.trusted = coalesce(p.trusted, 0)
+       where w.live and waiting.due_at <= ${now} and coalesce(p.free, ${each}) > 0 and r.total > 0
     ),
-    due as materialized (
-      select d.ctid, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
+    found as materialized (
+      select d.ctid, room.trusted, room.total, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
         from room cross join lateral (
           select ctid, due_at, event_id from work.deliveries d
            where d.webhook_id = room.webhook_id and d.status = 'pending' and d.due_at <= ${now}
@@ -66,12 +66,12 @@ export async function claimDeliveries(sql: Sql, { total, each, places }: Room, c
                 -- a look at the index for each row: the planner must not join all that waits with itself
                 offset 0)
            order by d.due_at, d.event_id limit room.places for update skip locked) d
-       order by turn limit ${total}
-    )
+    ),
+    due as (select ctid, total, row_number() over (partition by trusted order by turn) as place from found)
     update work.deliveries d set claim_id = ${newId('clm')}, lease_until = ${now} + ${LEASE}::interval
       from work.outbox_webhooks w
      -- they are locked, so that is where they are
-     where d.ctid = any(array(select ctid from due)) and w.webhook_id = d.webhook_id
+     where d.ctid = any(array(select ctid from due where place <= total)) and w.webhook_id = d.webhook_id
     returning d.id, d.claim_id, d.webhook_id, d.event_id, d.body, d.tries, ${now} as now,
       w.state ->> 'url' as url, w.state ->> 'secret_record' as secret_record,
       w.state #>> '{previous,secret_record}' as previous_secret_record, w.state #>> '{previous,until}' as previous_until`;

@@ -69,11 +69,11 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     const room = lanes.room();
     const began = performance.now();
     if (began > lookedAt + LOOK_MS) news = true;
-    if (room.total === 0 || !(news || freed)) return 0;
+    if (room.trusted + room.doubted === 0 || !(news || freed)) return 0;
     [news, freed, lookedAt] = [false, false, began];
     const { claims, now } = await claimDeliveries(sql, room, deps.clock);
     // It did not see all that there is.
-    if (claims.length === room.total) news = true;
+    if (claims.length >= Math.min(room.trusted || Infinity, room.doubted || Infinity)) news = true;
     for (const claim of claims) lanes.enter(claim.webhook_id, { ...claim, claimedAt: Date.parse(now), claimedMark: began });
     return claims.length;
   }

@@ -251,6 +251,31 @@ describeWithPostgres('the deliverer', () => {
     expect(received[0]?.headers['x-service-signature']).toBe(serviceSignature('the new secret', received[0]?.body ?? ''));
   });
 
+  it('leaves room for those that answer, however many hang', async () => {
+    const [dead, healthy] = [await receiver('hang'), await receiver()];
+    const healthyId = await webhookAt(healthy.url);
+    startDeliverer({ withinMs: 60_000 });
+    await attempted(await send(healthyId), 1);
+    const { sql } = installation;
+    // More of them than there is room for claims, of eight each.
+    await sql`
+      insert into work.outbox_webhooks (webhook_id, account_id, live, revision, position, state)
+      select 'whk_dead_' || n, account_id, true, revision, position, state || ${sql.json({ url: dead.url })}
+        from work.outbox_webhooks, generate_series(1, 200) as n where webhook_id = ${healthyId}`;
+    undo.push(() => sql`delete from work.outbox_webhooks where webhook_id like 'whk_dead_%'`);
+    await sql`
+      insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body)
+      select 'dlv_dead_' || n, 'whk_dead_' || n % 200 + 1, 'acc_dead', 'evt_' || n, 'ping', '{}' from generate_series(1, 2000) as n`;
+    now = Math.max(now, Date.now());
+    await until('no more of them are begun', async () => {
+      const [row] = await sql<{ claimed: number }[]>`select count(*)::integer as claimed from work.deliveries where claim_id is not null`;
+      return row?.claimed === 512;
+    });
+    for (let i = 0; i < 50; i++) await send(healthyId);
+    await until('the healthy one has all', () => healthy.received.length === 51);
+    expect(dead.received.length).toBeLessThanOrEqual(512);
+  });
+
   it('signs with both secrets while a rotation lasts, and with the new one alone after it', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url, 'the old secret');

@@ -26,7 +26,7 @@ async function end(arrived: boolean, afterMs: number): Promise<void> {
   for (const one of underWay.splice(0)) one.end(arrived);
   await new Promise((resolve) => setImmediate(resolve));
 }
-const places = (webhookId = 'whk_a') => lanes.room().places.get(webhookId);
+const places = (webhookId = 'whk_a') => lanes.room().places.get(webhookId)?.free;
 
 it('let eight begin, and one more for each that arrives, up to 32', async () => {
   enter(100);
@@ -49,10 +49,10 @@ it('claim ahead for one that answers soon, and only what can be sent at once for
 
 it('leave one that does not answer two places, and give back what waits', async () => {
   enter(20);
-  const before = lanes.room().total;
+  const before = lanes.room().doubted;
   await end(false, 10);
   expect(givenBack).toEqual([8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
-  expect([lanes.room().total - before, places()]).toEqual([20, 2]);
+  expect([lanes.room().doubted - before, places()]).toEqual([20, 2]);
 });
 
 it('ask for half of the places at once, or none', async () => {
@@ -63,4 +63,27 @@ it('ask for half of the places at once, or none', async () => {
   underWay[0]?.end(true);
   await new Promise((resolve) => setImmediate(resolve));
   expect(places()).toBeGreaterThan(0);
+});
+
+it('keep the room of webhooks that answer from those that hang, new ones and others', async () => {
+  enter(8);
+  await end(true, 10);
+  const before = lanes.room();
+  for (const webhookId of ['whk_b', 'whk_c', 'whk_d']) enter(8, webhookId);
+  const after = lanes.room();
+  expect([after.trusted, after.doubted]).toEqual([before.trusted, before.doubted - 24]);
+  expect([after.places.get('whk_a')?.trusted, after.places.get('whk_b')?.trusted]).toEqual([true, false]);
+});
+
+it('trust a webhook no more that lets its requests wait for a second, until it answers', async () => {
+  enter(8);
+  await end(true, 10);
+  enter(8);
+  const before = lanes.room();
+  vi.advanceTimersByTime(1_001);
+  const after = lanes.room();
+  expect([after.trusted - before.trusted, before.doubted - after.doubted]).toEqual([8, 8]);
+  expect(after.places.get('whk_a')?.trusted).toBe(false);
+  await end(true, 10);
+  expect(lanes.room().places.get('whk_a')?.trusted).toBe(true);
 });
