@@ -4,8 +4,8 @@
  */
 export interface Bell {
   ring(): void;
-  /** Resolves at the next ring, or after `ms` milliseconds. */
-  wait(ms: number): Promise<void>;
+  /** Resolves at the next ring, or after `ms` milliseconds. True for a ring. */
+  wait(ms: number): Promise<boolean>;
 }
 
 export function createBell(): Bell {
@@ -27,7 +27,9 @@ export function createBell(): Bell {
         });
         wake = null;
       }
+      const wasRung = rung;
       rung = false;
+      return wasRung;
     },
   };
 }

@@ -39,7 +39,7 @@ export async function runAdmission(deps: AdmissionDeps, signal: AbortSignal): Pr
   await listening.unlisten().catch(() => undefined);
 }
 
-async function admitAndSweep(deps: AdmissionDeps, signal: AbortSignal, wait: (ms: number) => Promise<void>): Promise<void> {
+async function admitAndSweep(deps: AdmissionDeps, signal: AbortSignal, wait: (ms: number) => Promise<unknown>): Promise<void> {
   let sweptAt = 0;
   while (!signal.aborted) {
     await sleep(MOVERS_FIRST_MS);

@@ -1,6 +1,5 @@
 import canonicalize from 'canonicalize';
 import { createBatcher } from '../../batcher.ts';
-import { type Bell, createBell } from '../../bell.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { Sql } from '../postgres/connect.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
@@ -13,6 +12,7 @@ import {
   RevisionConflict,
   type SubscribeOptions,
 } from './port.ts';
+import { createTail, type Tail } from './tail.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
@@ -30,16 +30,15 @@ interface Append {
 interface Verdict {
   revision: number;
   position: bigint | null;
+  /** False for one that was made before. */
+  appended: boolean;
 }
 
 /** An append that Postgres refuses by itself has an error of its own. */
 type Outcome = Verdict | { error: unknown };
 
+/** An event as it is written; its data and metadata in the very bytes that are hashed. */
 interface Row {
-  head: bigint;
-  position: bigint | null;
-  stream: string;
-  revision: number;
   id: string;
   type: string;
   schema_version: number;
@@ -47,10 +46,25 @@ interface Row {
   metadata: string;
 }
 
+interface NewRow extends Row {
+  /** Which of the appends it belongs to, and its place in that one; both from 1. */
+  owner: number;
+  place: number;
+}
+
+interface StoredRow extends Row {
+  position: bigint;
+  stream: string;
+  revision: number;
+}
+
 /** The event store in the installation's own Postgres, in the schema `log`. */
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
-  /** Of each subscription, with the starts of the names that it reads. */
-  const bells = new Map<Bell, string[]>();
+  /** Of each subscription. */
+  const tails = new Set<Tail>();
+  /** What was heard while an append was under way: most often that very append. */
+  const heard: { kinds: string[]; position: bigint }[] = [];
+  let appending = 0;
   let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
 
   /** One call at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
@@ -89,28 +103,51 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   async function callAppend(group: Append[]): Promise<Verdict[]> {
-    const events = group.flatMap((member, i) => member.events.map((event, n) => ({ event, owner: i + 1, place: n + 1 })));
-    return retryWhileUnavailable(
-      () => sql<Verdict[]>`
-        select revision, position from log.append(
-          ${group.map((member) => member.stream)}::text[],
-          ${group.map((member) => (member.expected === 'no_stream' ? -1 : member.expected))}::integer[],
-          ${group.map((member) => member.events.length)}::integer[],
-          ${events.map(({ owner }) => owner)}::integer[],
-          ${events.map(({ place }) => place)}::integer[],
-          ${events.map(({ event }) => event.id)}::text[],
-          ${events.map(({ event }) => event.type)}::text[],
-          ${events.map(({ event }) => event.schema_version)}::integer[],
-          ${events.map(({ event }) => canonicalize(event.data) as string)}::text[],
-          ${events.map(({ event }) => canonicalize(event.metadata) as string)}::text[])`,
-    );
+    const rows = group.flatMap(({ events }, i) => events.map((event, n) => toRow(event, i + 1, n + 1)));
+    appending++;
+    try {
+      const verdicts = await retryWhileUnavailable(
+        () => sql<Verdict[]>`
+          select revision, position, appended from log.append(
+            ${group.map((member) => member.stream)}::text[],
+            ${group.map((member) => (member.expected === 'no_stream' ? -1 : member.expected))}::integer[],
+            ${group.map((member) => member.events.length)}::integer[],
+            ${rows.map(({ owner }) => owner)}::integer[],
+            ${rows.map(({ place }) => place)}::integer[],
+            ${rows.map(({ id }) => id)}::text[],
+            ${rows.map(({ type }) => type)}::text[],
+            ${rows.map(({ schema_version }) => schema_version)}::integer[],
+            ${rows.map(({ data }) => data)}::text[],
+            ${rows.map(({ metadata }) => metadata)}::text[])`,
+      );
+      hand(group, verdicts, rows);
+      return verdicts;
+    } finally {
+      if (--appending === 0) for (const { kinds, position } of heard.splice(0)) announce(kinds, position);
+    }
+  }
+
+  /** What was appended here goes to the subscriptions of this process without being read back. */
+  function hand(group: Append[], verdicts: Verdict[], rows: NewRow[]): void {
+    if (tails.size === 0) return;
+    const events = rows.flatMap(({ owner, place, ...row }) => {
+      const { stream, events } = group[owner - 1] as Append;
+      const { appended, revision, position } = verdicts[owner - 1] as Verdict;
+      if (!appended || position === null) return [];
+      const later = events.length - place;
+      return [toEvent({ ...row, stream, revision: revision - later, position: position - BigInt(later) })];
+    });
+    const [first] = events;
+    const last = events.at(-1);
+    // The head of the log was locked: nobody's events are between them.
+    if (first && last) for (const tail of tails) tail.hand(first.position, last.position, events);
   }
 
   const readOne = createBatcher(readStreams);
 
   async function readStreams(reads: { stream: string; from: number }[]): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
-      () => sql<(Row & { read: bigint })[]>`
+      () => sql<(StoredRow & { read: bigint })[]>`
         select r.read, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
           from unnest(${reads.map(({ stream }) => prefix + stream)}::text[], ${reads.map(({ from }) => from)}::integer[])
                with ordinality as r(stream, first, read)
@@ -129,7 +166,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
 
   /** The events after `from`, and the head of the log as the same snapshot had it. */
   async function readAfter(from: bigint, limit: number, names: string[]): Promise<Batch> {
-    const rows = await sql<Row[]>`
+    const rows = await sql<((StoredRow | { position: null }) & { head: bigint })[]>`
       select h.position as head, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
         from log.head h
         left join lateral (
@@ -137,58 +174,61 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
            where position > ${from} and position <= h.position and stream ^@ any(${names}::text[])
            order by position limit ${limit}) e on true
        order by e.position`;
-    const events = rows.filter((row) => row.position !== null).map(toEvent);
+    const events = rows.flatMap((row) => (row.position === null ? [] : [toEvent(row)]));
     const full = events.length === limit;
-    const position = full ? (events.at(-1) as StoredEvent).position : (rows[0] as Row).head;
+    const position = full ? (events.at(-1) as StoredEvent).position : (rows[0] as { head: bigint }).head;
     return { events, position, caughtUp: !full };
   }
 
   async function* subscribe({ from, signal, batchSize = 1_000, streams = [''] }: SubscribeOptions): AsyncGenerator<Batch> {
     const names = streams.map((stream) => prefix + stream);
-    const bell = createBell();
     let position = from ?? 0n;
     let toldCaughtUp = false;
-    bells.set(bell, names);
+    const tail = createTail({ streams, names, from: position, room: batchSize });
+    const { bell } = tail;
+    tails.add(tail);
     signal.addEventListener('abort', bell.ring);
+    const read = (after: bigint) => readAfter(after, batchSize, names);
     try {
       await listen();
       while (!signal.aborted) {
-        const batch = await readAfter(position, batchSize, names).catch((error: unknown) => {
-          if (!isUnavailable(error)) throw error;
-          return null;
-        });
+        const batch = tail.behind() ? await tail.read(position, read).catch(passOverUnavailable) : tail.take();
         if (signal.aborted) return;
         if (batch && (batch.position > position || !toldCaughtUp)) {
           if (batch.position > position) position = batch.position;
           toldCaughtUp = batch.caughtUp;
           yield { ...batch, position };
         }
-        if (batch?.caughtUp !== false) await bell.wait(POLL_MS);
+        if (batch?.caughtUp !== false && !(await bell.wait(POLL_MS))) tail.announce(null, null);
       }
     } finally {
       signal.removeEventListener('abort', bell.ring);
-      bells.delete(bell);
+      tails.delete(tail);
     }
   }
 
   function listen(): Promise<unknown> {
-    const wake = (kinds: string[]) => {
-      for (const [bell, names] of bells) {
-        if (names.some((name) => kinds.some((kind) => name.startsWith(kind) || kind.startsWith(name)))) bell.ring();
-      }
-    };
     // `onlisten` is called again after a reconnect: whatever was announced meanwhile is found then.
     listening ??= sql.listen(
       CHANNEL,
-      (kinds) => wake(kinds.split(' ')),
-      () => wake(['']),
+      (announcement) => {
+        const kinds = announcement.split(' ');
+        const position = BigInt(kinds.pop() as string);
+        if (appending > 0) heard.push({ kinds, position });
+        else announce(kinds, position);
+      },
+      () => announce(null, null),
     );
     return listening.catch(() => {
       listening = null;
     });
   }
 
-  function toEvent(row: Row): StoredEvent {
+  function announce(kinds: string[] | null, position: bigint | null): void {
+    for (const tail of tails) tail.announce(kinds, position);
+  }
+
+  function toEvent(row: StoredRow): StoredEvent {
     return {
       id: row.id,
       type: row.type,
@@ -197,7 +237,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       metadata: JSON.parse(row.metadata) as EventMetadata,
       stream: row.stream.slice(prefix.length),
       revision: row.revision,
-      position: row.position as bigint,
+      position: row.position,
     };
   }
 
@@ -211,6 +251,10 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       await subscription?.unlisten().catch(() => undefined);
     },
   };
+}
+
+function toRow({ id, type, schema_version, data, metadata }: NewEvent, owner: number, place: number): NewRow {
+  return { owner, place, id, type, schema_version, data: canonicalize(data) as string, metadata: canonicalize(metadata) as string };
 }
 
 /** At most one append to a stream in each: the second of two has to see what came of the first. */
@@ -237,6 +281,11 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+function passOverUnavailable(error: unknown): null {
+  if (!isUnavailable(error)) throw error;
+  return null;
 }
 
 /** Also a deadlock or a serialization that was lost (class 40): the same call wins the next time. */
