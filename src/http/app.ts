@@ -26,7 +26,7 @@ import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import { createTurnstile } from './rate-limit.ts';
+import { createRateLimiter } from './rate-limit.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
 import { refuseUnreadBody, validatorCompiler } from './validation.ts';
@@ -53,7 +53,7 @@ export interface HttpServerDeps extends AdministrationDeps {
 /** The HTTP server: API, documentation, health and metrics. Call `listen` on it, and `close`, which lets running requests end. */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
-  const turnstile = createTurnstile(deps.derived, deps.rateLimit);
+  const rateLimiter = createRateLimiter(deps.derived, deps.rateLimit);
   const metrics = createHttpMetrics(deps.metrics);
   const app: FastifyInstance = Fastify({
     ...(tls && { https: tls }),
@@ -65,7 +65,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
     // While it closes, what still comes in on open connections is answered as ever.
     return503OnClosing: false,
-    clientErrorHandler: (error, socket) => void answerClientError(turnstile, error, socket),
+    clientErrorHandler: (error, socket) => void answerClientError(rateLimiter, error, socket),
     frameworkErrors: (error, request, reply) => void answerFrameworkError(error, request, reply),
   });
 
@@ -73,7 +73,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     setCommonHeaders(request, reply);
     // Hooks do not run for these.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-    const refusal = isApi(request) ? await authenticate(turnstile, request, reply).catch((reason: unknown) => reason) : undefined;
+    const refusal = isApi(request) ? await authenticate(rateLimiter, request, reply).catch((reason: unknown) => reason) : undefined;
     answerError(refusal ?? error, request, reply);
   }
 
@@ -92,7 +92,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
-    if (isApi(request) || request.routeOptions.config.scope !== undefined) await authenticate(turnstile, request, reply);
+    if (isApi(request) || request.routeOptions.config.scope !== undefined) await authenticate(rateLimiter, request, reply);
     // Here and not in a handler: the body of such a request is nobody's business.
     if (request.is404) return guard.refuse(request, reply);
   });

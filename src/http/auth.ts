@@ -6,7 +6,7 @@ import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
 import { clientAddress } from './client-address.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import { type Client, type Credential, type Identity, rateHeaders, type Standing, type Turnstile } from './rate-limit.ts';
+import { type Client, type Credential, type Identity, type RateLimiter, rateHeaders, type Standing } from './rate-limit.ts';
 import { readSessionCookie } from './session/cookie.ts';
 import { originOf } from './session/same-origin.ts';
 import { hashToken } from './session/sessions.ts';
@@ -37,13 +37,13 @@ const REFUSED: Record<Exclude<Standing, 'valid'>, [code: 'api_key_expired' | 'ap
  * Takes a place in the rate window of the request's key or session (or address), says so in the headers,
  * and refuses who has none left, or no valid key where the route needs one, or one without the scope.
  */
-export async function authenticate(turnstile: Turnstile, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+export async function authenticate(rateLimiter: RateLimiter, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const credential = readCredential(request);
   // What stands where Postgres, which counts, does not answer.
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
-  void reply.headers(rateHeaders({ limit: turnstile.perKey, remaining: 0, reset }));
+  void reply.headers(rateHeaders({ limit: rateLimiter.perKey, remaining: 0, reset }));
   const given = credential instanceof DomainError ? null : credential;
-  const { window, ...identity } = await turnstile.enter(given, clientAddress(request));
+  const { window, ...identity } = await rateLimiter.admit(given, clientAddress(request));
   request.client = identity.client;
   void reply.headers(rateHeaders(window));
   if (window.remaining < 0) {

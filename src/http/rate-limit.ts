@@ -58,14 +58,14 @@ interface Row extends Omit<KeyRow, 'standing'> {
   now: number;
 }
 
-export interface Turnstile {
+export interface RateLimiter {
   /** Requests per minute and key. */
   perKey: number;
   /**
    * Looks a key or a session up (null where none was given) and takes a place in its window, or in that
    * of the address where there is no valid one, in one round trip, which those who come at once share.
    */
-  enter(credential: Credential | null, address: string): Promise<Admission>;
+  admit(credential: Credential | null, address: string): Promise<Admission>;
 }
 
 /**
@@ -73,7 +73,7 @@ export interface Turnstile {
  * processes. A window that is used up is refused from memory until it ends. The commits of `sql` need not wait
  * for the disk: a crash may lose the last few requests.
  */
-export function createTurnstile(sql: Sql, perKey: number): Turnstile {
+export function createRateLimiter(sql: Sql, perKey: number): RateLimiter {
   const usedUp = new Map<string, { admission: Admission; until: number }>();
   const takePlace = createBatcher((visitors: Visitor[]) => takePlaces(sql, visitors));
 
@@ -94,7 +94,7 @@ export function createTurnstile(sql: Sql, perKey: number): Turnstile {
 
   return {
     perKey,
-    async enter(credential, address) {
+    async admit(credential, address) {
       const byAddress = `address:${address}`;
       const refused = fromMemory(credential?.sha256 ?? byAddress);
       if (refused) return refused;
