@@ -4,12 +4,19 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { debianPackages } from '../../test/support/debian.ts';
 import type { Bench } from './bench.ts';
-import type { Side } from './sides.ts';
 import { measureCommand, type Usage } from './usage.ts';
 
 export interface Rclone {
   program: string;
   env: NodeJS.ProcessEnv;
+}
+
+/** A server as rclone knows it. */
+export interface Remote {
+  name: string;
+  protocol: string;
+  /** Its section of the configuration. */
+  remote: Record<string, string>;
 }
 
 /** Debian's rclone. Throws where it can't be had. */
@@ -26,10 +33,10 @@ export async function obscure({ program, env }: Rclone, password: string): Promi
 }
 
 /** Writes a configuration that knows these servers; gives the file. */
-export async function writeConfig({ folder }: Bench, sides: readonly Side[]): Promise<string> {
-  const config = join(folder, `rclone-${sides.map(({ name, protocol }) => `${protocol}-${name}`).join('-')}.conf`);
-  const section = ({ name, remote }: Side) => [`[${name}]`, ...Object.entries(remote).map(([key, value]) => `${key} = ${value}`)];
-  await writeFile(config, `${sides.flatMap(section).join('\n')}\n`, { mode: 0o600 });
+export async function writeConfig({ folder }: Bench, remotes: readonly Remote[]): Promise<string> {
+  const config = join(folder, `rclone-${remotes.map(({ name, protocol }) => `${protocol}-${name}`).join('-')}.conf`);
+  const section = ({ name, remote }: Remote) => [`[${name}]`, ...Object.entries(remote).map(([key, value]) => `${key} = ${value}`)];
+  await writeFile(config, `${remotes.flatMap(section).join('\n')}\n`, { mode: 0o600 });
   return config;
 }
 

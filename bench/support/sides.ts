@@ -7,21 +7,17 @@ import { ENDPOINT_KINDS } from '../../test/support/endpoints.ts';
 import { startSftpServer } from '../../test/support/sftp-server.ts';
 import type { Bench } from './bench.ts';
 import { startProxy } from './proxy.ts';
-import { obscure, type Rclone } from './rclone.ts';
+import { obscure, type Rclone, type Remote } from './rclone.ts';
 
 export type Protocol = 'sftp' | 'ftps' | 's3' | 'azure';
 
 /** A server that files are copied from or to, as its clients see it: behind a proxy where there is a delay. */
-export interface Side {
-  /** Of the endpoint, and of rclone's remote. */
-  name: string;
+export interface Side extends Remote {
   protocol: Protocol;
   /** As `waybill endpoints add` takes it. */
   endpoint: Record<string, unknown>;
   /** Folder of the files, in memory where the system has such a thing; null where the server keeps them in its own way. */
   folder: string | null;
-  /** What rclone is to know of it. */
-  remote: Record<string, string>;
   /** How rclone calls the place that paths of files are relative to. */
   root: string;
 }
