@@ -57,12 +57,14 @@ async function sweepVault(deps: HousekeepingDeps): Promise<void> {
   await deps.vault.sweep((recordIds) => recordsInUse(deps.sql, recordIds));
 }
 
-async function announceExpiringKeys({ sql, store }: HousekeepingDeps): Promise<void> {
+async function announceExpiringKeys({ sql, store, logger }: HousekeepingDeps): Promise<void> {
   const expiring = await sql<{ key_id: string }[]>`
     select key_id from read.keys
      where revoked_at is null and not (state ->> 'announced')::boolean
        and expires_at > now() and expires_at <= now() + ${EXPIRING_SOON_MS} * interval '1 millisecond'`;
   for (const { key_id } of expiring) {
-    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, correlationId: newId('req') });
+    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, correlationId: newId('req') }).catch((error: unknown) =>
+      logger.error({ err: error, key_id }, 'that a key expires soon could not be announced; it is tried again in a minute'),
+    );
   }
 }

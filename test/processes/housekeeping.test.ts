@@ -1,5 +1,6 @@
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createKey, streamOf } from '../../src/commands/keys.ts';
 import { webhookRequest } from '../../src/commands/webhook-requests.ts';
 import { registerWebhook, removeWebhook, rotateWebhookSecret } from '../../src/commands/webhooks.ts';
 import { newId } from '../../src/domain/ids.ts';
@@ -18,7 +19,7 @@ const SERVER = {
   hostKeySha256: `SHA256:${'A'.repeat(43)}`,
 };
 
-describeWithPostgres('the sweep of the vault', () => {
+describeWithPostgres('a round of housekeeping', () => {
   let installation: TestInstallation;
   let orphan: string;
   beforeEach(async () => {
@@ -38,7 +39,7 @@ describeWithPostgres('the sweep of the vault', () => {
   const records = async () => (await installation.sql<{ id: string }[]>`select id from work.vault`).map(({ id }) => id);
 
   /** Everything in the vault is two hours old, and one whole round has been done. */
-  async function sweep(logger = installation.logger): Promise<void> {
+  async function round(logger = installation.logger): Promise<void> {
     const { sql } = installation;
     await sql`update work.vault set created_at = now() - interval '2 hours'`;
     await sql`insert into work.idempotency_keys (account_id, route, key, fingerprint, reserved, created_at) values ('a', 'r', 'k', 'f', '{}', now() - interval '2 days')`;
@@ -49,7 +50,7 @@ describeWithPostgres('the sweep of the vault', () => {
     await running;
   }
 
-  test('leaves what endpoints and webhooks name, and nothing else', async () => {
+  test('leaves in the vault what endpoints and webhooks name, and nothing else', async () => {
     const graced = await register();
     const { secret_record, previous } = await rotate(graced.webhook_id, '1h');
     const leaked = await register();
@@ -59,7 +60,7 @@ describeWithPostgres('the sweep of the vault', () => {
     const [endpoint] = await installation.commands.endpoints();
     expect(previous?.secret_record).toBe(graced.secret_record);
 
-    await sweep();
+    await round();
     const named = [endpoint!.credentials_record, secret_record, graced.secret_record, mended.secret_record];
     expect((await records()).toSorted()).toEqual(named.toSorted());
   });
@@ -69,30 +70,46 @@ describeWithPostgres('the sweep of the vault', () => {
     await rotate(webhook_id, '1ms');
     await installation.sql`
       update read.webhooks set state = jsonb_set(state, '{previous,until}', to_jsonb(to_char(now() at time zone 'UTC' - interval '61 minutes', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))`;
-    await sweep();
+    await round();
     expect(await records()).not.toContain(secret_record);
   });
 
-  test('deletes nothing while the catalog is made anew from the log', async () => {
+  test('deletes nothing from the vault while the catalog is made anew from the log', async () => {
     const { sql, logId } = installation;
     const { secret_record } = await register();
     await sql`drop schema read cascade`;
     await prepareReadModels(sql, logId);
     const before = await records();
-    await sweep();
+    await round();
     expect(await records()).toEqual(before);
 
     await catchUpIfIdle(installation, projectionConsumer(PROJECTIONS.catalog));
-    await sweep();
+    await round();
     expect(await records()).toContain(secret_record);
     expect(await records()).not.toContain(orphan);
   });
 
-  test('is done though steps before it fail, which are logged', async () => {
+  test('announces the keys that expire soon, also after one that fails', async () => {
+    const { commands, sql, store } = installation;
+    const lines: string[] = [];
+    const expiring = async () => {
+      const request = { account: 'acc_default', name: 'soon', scopes: ['transfers:read'], expires_in: '1d' } as const;
+      return (await createKey(commands, { ...request, scopes: [...request.scopes] }, cause(), { allowNever: false })).id;
+    };
+    const before = await expiring();
+    await sql`insert into read.keys select (jsonb_populate_record(k, '{"key_id": "key_gone", "sha256": "gone"}')).* from read.keys k`;
+    const after = await expiring();
+    await round(pino({ level: 'error' }, { write: (line) => lines.push(line) }));
+    expect(lines.map((line) => JSON.parse(line).key_id)).toEqual(['key_gone']);
+    for (const id of [before, after])
+      expect((await store.read(streamOf(id))).map(({ type }) => type)).toEqual(['key.created', 'key.expiring_soon']);
+  });
+
+  test('does each step though those before it fail, which are logged', async () => {
     const { sql } = installation;
     const lines: string[] = [];
     await sql`drop table work.samples, work.movers`;
-    await sweep(pino({ level: 'error' }, { write: (line) => lines.push(line) }));
+    await round(pino({ level: 'error' }, { write: (line) => lines.push(line) }));
     expect(await records()).not.toContain(orphan);
     expect(lines.map((line) => JSON.parse(line).step)).toEqual(['sample', 'movers']);
   });
