@@ -30,6 +30,8 @@ export interface SourceFile {
   readonly identity: FileIdentity;
   /** Reads in any order and so many at once; 1 means from the start to the end, one after the other. */
   readonly parallelReads: number;
+  /** All of it came in the one answer that opened it: there was no time to change while it was read. */
+  readonly readAtOnce: boolean;
   /**
    * Fills the whole of `target` from `offset`. Throws FileError `source_changed` where the file ends
    * before that: a short read is never taken for a full one.

@@ -8,7 +8,7 @@ import { fileError } from './errors.ts';
 /** What the SDK sends its requests by, over connections of ours: of its own it knows no limit of them and no stall. */
 export interface SdkClient extends IHttpClient {
   /**
-   * Lets the answer to the request that is sent with `signal` go to `target`: past the SDK's streams, which hide what
+   * Lets the answer to the request that is sent with `signal` go to `target`, which has room for it: past the SDK's streams, which hide what
    * became of a connection, and with all that is tried again when it breaks.
    */
   fill(target: Uint8Array, signal: AbortSignal): void;
@@ -21,7 +21,7 @@ export function createSdkClient(http: Http): SdkClient {
     const url = new URL(request.url);
     const abortSignal = request.abortSignal as AbortSignal | undefined;
     const bytes = abortSignal && targets.get(abortSignal);
-    const into: Target | undefined = bytes && { bytes, filled: false };
+    const into: Target | undefined = bytes && { bytes, filled: null };
     const { response } = await http.handle(
       {
         method: request.method,
@@ -36,7 +36,10 @@ export function createSdkClient(http: Http): SdkClient {
     const { statusCode: status, body } = response;
     const answer = { request, status, headers: sdkHeaders(request.headers, response.headers) };
     if (into && status < 300) {
-      if (!into.filled) await readInto(body, into.bytes, abortSignal as AbortSignal);
+      const length = Number(response.headers['content-length'] ?? into.bytes.length);
+      // All in place of a range: the headers say enough.
+      if (status !== 206) body.destroy();
+      else if (into.filled === null) await readInto(body, into.bytes.subarray(0, length), abortSignal as AbortSignal);
       // Never read: the SDK would hold an end against the length that it was told.
       return { ...answer, readableStreamBody: new Readable({ read() {} }) };
     }

@@ -1,8 +1,14 @@
 import { createLifetime } from '../http/lifetime.ts';
-import { otherRange, type Range, sourceFile } from '../http/source-file.ts';
+import { type Found, HEAD_BYTES, NO_BYTES, otherRange, type Range, sizeOf, sourceFile } from '../http/source-file.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
+
+interface Described {
+  contentLength?: number | undefined;
+  etag?: string | undefined;
+  metadata?: Record<string, string> | undefined;
+}
 
 /** Opens a blob for reading. Its size and ETag are its identity, and the ETag is the condition of every further read. */
 export async function openSource(store: Store, name: string, signal: AbortSignal): Promise<SourceFile> {
@@ -10,24 +16,48 @@ export async function openSource(store: Store, name: string, signal: AbortSignal
     if (step === 'open' || serverAnswer(error) !== 'BlobNotFound') return fileError(error, step, name, 'source');
     return new FileError('source_changed', step, `${name} is no longer there`);
   });
-  const stat = () => identityOf(store, name, lifetime.ended);
-  const identity = await lifetime.run('open', stat);
   const blob = store.blob(name);
 
-  async function fill(range: Range, target: Uint8Array): Promise<void> {
+  function get(first: number, target: Uint8Array, conditions: { ifMatch?: string }) {
     // One of its own for each read: it tells which request the target belongs to.
     const abortSignal = AbortSignal.any([lifetime.ended]);
     store.fill(target, abortSignal);
-    const conditions = identity.version === null ? {} : { ifMatch: identity.version };
-    const { contentRange } = await blob.download(range.first, target.length, { abortSignal, conditions });
-    if (contentRange !== range.expected) throw otherRange(name, range, contentRange);
+    return blob.download(first, target.length, { abortSignal, conditions });
   }
 
-  return sourceFile(name, identity, lifetime, { fill, stat });
+  async function look(): Promise<Found> {
+    const bytes = Buffer.allocUnsafeSlow(HEAD_BYTES);
+    const answer = await get(0, bytes, {}).catch((error) => {
+      // Nothing is in the range of an empty blob.
+      if (serverAnswer(error) === 'InvalidRange') return null;
+      throw error;
+    });
+    const length = answer?.contentLength ?? null;
+    const size = answer && sizeOf(answer.contentRange, length);
+    if (answer === null || size === null || length === null) return { identity: await stat(), head: NO_BYTES };
+    const { etag, metadata } = answer;
+    return { identity: identityOf(name, { contentLength: size, etag, metadata }), head: bytes.subarray(0, length) };
+  }
+
+  async function stat(): Promise<FileIdentity> {
+    return identityOf(name, await store.properties(name, lifetime.ended));
+  }
+
+  const opened = await lifetime.run('open', look);
+  const { version } = opened.identity;
+
+  async function fill(range: Range, target: Uint8Array): Promise<void> {
+    const { contentRange, contentLength } = await get(range.first, target, version === null ? {} : { ifMatch: version });
+    if (contentRange !== range.expected) throw otherRange(name, range, contentRange);
+    if (contentLength !== target.length) {
+      throw new FileError('connection_failed', 'transfer', `${name}: the server sent ${contentLength} of ${target.length} bytes`);
+    }
+  }
+
+  return sourceFile(name, opened, lifetime, { fill, stat });
 }
 
-async function identityOf(store: Store, name: string, abortSignal: AbortSignal): Promise<FileIdentity> {
-  const { contentLength, etag, metadata } = await store.properties(name, abortSignal);
+function identityOf(name: string, { contentLength, etag, metadata }: Described): FileIdentity {
   // How an account with a hierarchical namespace shows a folder.
   if (metadata?.hdi_isfolder === 'true') throw new FileError('source_not_found', 'open', `${name} is a directory`);
   return { size: contentLength ?? 0, version: etag ?? null };

@@ -86,6 +86,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
   return {
     identity,
     parallelReads: 1,
+    readAtOnce: false,
     read(offset, target) {
       reading = fill(offset, target).finally(() => {
         reading = null;

@@ -25,9 +25,10 @@ export interface SdkResponse {
 
 /** Where the content of an answer should go. */
 export interface Target {
+  /** Has room for all of it. */
   bytes: Uint8Array;
-  /** Set where it has gone there already; else it is in the body. */
-  filled: boolean;
+  /** How many have gone there already; null where the content is in the body. */
+  filled: number | null;
 }
 
 export interface SendOptions {
@@ -155,7 +156,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
     const headers = await connection.fetch(`${lines.join('\r\n')}\r\n\r\n`, target.bytes, signal);
     if (headers === null) return null;
     if (!connection.socket.destroyed) idleRanges.add(connection);
-    target.filled = true;
+    target.filled = Number(headers['content-length']);
     return { response: { statusCode: 206, headers, body: Readable.from([]) } };
   }
 

@@ -7,8 +7,8 @@ import type { HttpTimeouts } from './timeouts.ts';
 export interface RangeConnection {
   readonly socket: Socket;
   /**
-   * Sends a GET and fills the whole of `target` with the answer's content. Resolves to the headers; to null where the
-   * answer is anything but that content; the connection has ended then. Throws Node's errors and FileErrors.
+   * Sends a GET and puts the answer's content, for which `target` has room, there. Resolves to the headers; to null where
+   * the answer is anything but a partial content; the connection has ended then. Throws Node's errors and FileErrors.
    */
   fetch(head: string, target: Uint8Array, signal: AbortSignal | undefined): Promise<Record<string, string> | null>;
 }
@@ -68,11 +68,16 @@ export function openRangeConnection(host: string, port: number, { connectMs, sta
     const headers = end < 0 ? null : headersOf(head.toString('latin1', 0, end), asked.target.length);
     const content = head.subarray(end + 4);
     head = Buffer.alloc(0);
-    if (headers === null || content.length > asked.target.length) {
+    if (headers === null) {
       asked.settle(null);
       return;
     }
     asked.headers = headers;
+    asked.target = asked.target.subarray(0, Number(headers['content-length']));
+    if (content.length > asked.target.length) {
+      asked.settle(null);
+      return;
+    }
     asked.target.set(content);
     advance(asked, content.length);
   }
@@ -112,14 +117,15 @@ export function openRangeConnection(host: string, port: number, { connectMs, sta
   };
 }
 
-/** The headers of a partial content of so many bytes that comes as it is; null for every other answer. */
-function headersOf(head: string, bytes: number): Record<string, string> | null {
+/** The headers of a partial content of at most so many bytes that comes as it is; null for every other answer. */
+function headersOf(head: string, room: number): Record<string, string> | null {
   const [status = '', ...lines] = head.split('\r\n');
   const headers: Record<string, string> = {};
   for (const line of lines) {
     const colon = line.indexOf(':');
     headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
   }
-  const plain = headers['transfer-encoding'] === undefined && headers['content-length'] === String(bytes);
+  const length = headers['content-length'] ?? '';
+  const plain = headers['transfer-encoding'] === undefined && /^\d{1,15}$/.test(length) && Number(length) <= room;
   return /^HTTP\/1\.1 206(?: |$)/.test(status) && plain ? headers : null;
 }

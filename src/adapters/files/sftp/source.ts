@@ -97,6 +97,7 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
   return {
     identity,
     parallelReads: 4,
+    readAtOnce: false,
     read(offset, target) {
       const reading = readAll(offset, Buffer.from(target.buffer, target.byteOffset, target.byteLength)).finally(() =>
         reads.delete(reading),

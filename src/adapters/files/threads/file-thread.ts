@@ -140,10 +140,11 @@ function remoteEndpoint(endpoint: () => Promise<{ remote: Remote; target: number
   };
 }
 
-function remoteSource({ invoke, close }: Remote, { target, identity, parallelReads, content }: OpenedSource): SourceFile {
+function remoteSource({ invoke, close }: Remote, { target, identity, parallelReads, readAtOnce, content }: OpenedSource): SourceFile {
   return {
     identity,
     parallelReads,
+    readAtOnce,
     async read(offset, buffer) {
       if (content === null) return invoke<void>(target, 'read', [offset, buffer]);
       if ('error' in content) throw revive(content.error);

@@ -69,8 +69,8 @@ async function perform({ call, target, method }: Call, args: unknown[]): Promise
   const result = await (thing[method] as (...args: unknown[]) => Promise<unknown>)(...args);
   if (method === 'openSource') {
     const file = result as SourceFile;
-    const { identity, parallelReads } = file;
-    return { target: hold(file, call), identity, parallelReads, content: await contentOf(file) } satisfies OpenedSource;
+    const { identity, parallelReads, readAtOnce } = file;
+    return { target: hold(file, call), identity, parallelReads, readAtOnce, content: await contentOf(file) } satisfies OpenedSource;
   }
   if (method === 'openDestination') {
     const file = result as DestinationFile;

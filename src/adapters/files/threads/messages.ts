@@ -56,6 +56,7 @@ export interface OpenedSource {
   target: number;
   identity: FileIdentity;
   parallelReads: number;
+  readAtOnce: boolean;
   /** What came of reading all of a small file at once; null for another one. */
   content: { bytes: Uint8Array } | { error: ThreadError } | null;
 }

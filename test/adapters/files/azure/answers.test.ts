@@ -141,12 +141,12 @@ test('a checksum that the service answers is compared', async () => {
   await expect(put(endpoint)).rejects.toMatchObject({ code: 'checksum_mismatch', step: 'commit' });
 });
 
-const opened: Answer = { status: 200, headers: { 'content-length': '7', etag: '"1"' } };
+const opened: Answer = { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 0-0/7' }, body: 'c' };
 
 test.each([
   ['all in place of a range', { status: 200, headers: { etag: '"1"' }, body: 'content' }, 'source_changed'],
-  ['another range', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-7/8' }, body: 'content' }, 'source_changed'],
-  ['less than it says', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 0-6/7' }, body: 'con' }, 'connection_failed'],
+  ['another range', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/8' }, body: 'ontent' }, 'source_changed'],
+  ['less than it says', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/7' }, body: 'on' }, 'connection_failed'],
   ['nothing: the blob has changed', refusal(412, 'ConditionNotMet', 'The condition specified is not met.'), 'source_changed'],
   ['nothing: the blob is gone', refusal(404, 'BlobNotFound', 'The specified blob does not exist.'), 'source_changed'],
   [
@@ -160,8 +160,31 @@ test.each([
   await expect(file.read(0, new Uint8Array(7))).rejects.toMatchObject({ name: 'FileError', code });
 });
 
+test('a blob that comes whole with the first answer is asked for once', async () => {
+  const { endpoint, asked } = await answering({ status: 206, headers: { etag: '"1"', 'content-range': 'bytes 0-6/7' }, body: 'content' });
+  const file = await endpoint.openSource('blob', never);
+  const target = Buffer.alloc(7);
+  await file.read(0, target);
+  expect({ ...file.identity, readAtOnce: file.readAtOnce, content: target.toString() }).toEqual({
+    size: 7,
+    version: '"1"',
+    readAtOnce: true,
+    content: 'content',
+  });
+  expect(asked.length).toBe(1);
+});
+
+test('a service that knows no ranges is asked for the size alone', async () => {
+  const { endpoint, asked } = await answering({ status: 200, headers: { etag: '"1"' }, body: 'content' });
+  expect((await endpoint.openSource('blob', never)).identity).toEqual({ size: 7, version: '"1"' });
+  expect(asked.at(-1)?.method).toBe('HEAD');
+});
+
 test('a folder of a hierarchical namespace is no file', async () => {
-  const { endpoint } = await answering({ status: 200, headers: { ...opened.headers, 'x-ms-meta-hdi_isfolder': 'true' } });
+  const { endpoint } = await answering(
+    refusal(416, 'InvalidRange', 'The range specified is invalid for the current size of the resource.'),
+    { status: 200, headers: { etag: '"1"', 'x-ms-meta-hdi_isfolder': 'true' } },
+  );
   await expect(endpoint.openSource('folder', never)).rejects.toMatchObject({ code: 'source_not_found', message: 'folder is a directory' });
 });
 

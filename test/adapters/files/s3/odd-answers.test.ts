@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { type FileEndpoint, FileError } from '../../../../src/adapters/files/port.ts';
 import { endpointOn } from './endpoint-on.ts';
 
-/** Servers that answer to a range as no good server does. */
+/** Servers that answer to a range as no good server does; their first answer, which opens the object, is good. */
 
 const never = new AbortController().signal;
 const CONTENT = Buffer.from('0123456789');
@@ -20,7 +20,8 @@ afterEach(async () => {
 
 async function read(answer: (response: ServerResponse) => void): Promise<string | FileError> {
   server = createServer((request, response) => {
-    if (request.method === 'HEAD') response.writeHead(200, { etag: '"v1"', 'content-length': CONTENT.length }).end();
+    const first = { etag: '"v1"', 'content-range': 'bytes 0-1/10', 'content-length': 2 };
+    if (request.headers.range === 'bytes=0-65535') response.writeHead(206, first).end(CONTENT.subarray(0, 2));
     else answer(response);
   });
   endpoint = endpointOn(await listening(server), { timeouts: { stallMs: 500 } });
@@ -102,6 +103,34 @@ test('what is no HTTP', async () => {
 test('a page of a proxy', async () => {
   const answer = (response: ServerResponse) => response.writeHead(407, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
   expect(await read(answer)).toMatchObject({ message: expect.stringContaining('407') });
+});
+
+test('a first answer that breaks off: what it brought is read again', async () => {
+  const asked: (string | undefined)[] = [];
+  server = createServer(({ headers }, response) => {
+    const broken = asked.push(headers.range) === 1;
+    response.writeHead(206, { etag: '"v1"', 'content-range': 'bytes 0-9/10', 'content-length': 10 });
+    if (broken) response.write('01234', () => response.destroy());
+    else response.end(CONTENT);
+  });
+  endpoint = endpointOn(await listening(server));
+  const source = await endpoint.openSource('key', never);
+  const target = Buffer.alloc(10);
+  await source.read(0, target);
+  expect(target).toEqual(CONTENT);
+  expect(source.identity).toEqual({ size: 10, version: '"v1"' });
+  expect(asked.length).toBe(2);
+});
+
+test('a server that knows no ranges is asked for the size alone', async () => {
+  const asked: (string | undefined)[] = [];
+  server = createServer(({ method }, response) => {
+    asked.push(method);
+    response.writeHead(200, { etag: '"v1"', 'content-length': 10 }).end(method === 'HEAD' ? '' : CONTENT);
+  });
+  endpoint = endpointOn(await listening(server));
+  expect((await endpoint.openSource('key', never)).identity).toEqual({ size: 10, version: '"v1"' });
+  expect(asked.at(-1)).toBe('HEAD');
 });
 
 test('a page of a proxy in place of a listing', async () => {
