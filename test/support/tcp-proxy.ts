@@ -81,7 +81,9 @@ export async function startTcpProxy(target: { host: string; port: number }, more
     const isFile = targetPort !== target.port;
     for (const [socket, other] of [pair, pair.toReversed()] as [Socket, Socket][]) {
       socket.on('error', () => {});
-      socket.on('close', () => {
+      socket.on('close', async () => {
+        // Of a silent line the other side hears nothing at all.
+        await stalled.promise;
         if (!isFile || !socket.readableEnded) other.destroy();
         if (other.destroyed) pairs.delete(pair);
       });

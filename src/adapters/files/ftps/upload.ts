@@ -26,15 +26,13 @@ export async function startUpload(connection: Connection, commands: string[]): P
 
   return {
     async write(data) {
-      socket.setTimeout(connection.stallMs);
       try {
-        for (let start = 0; start < data.length; start += SLICE) await send(data.subarray(start, start + SLICE));
+        // A socket's own time-out allows a write that has begun to be taken twice as long.
+        for (let start = 0; start < data.length; start += SLICE) await connection.inTime(send(data.subarray(start, start + SLICE)));
       } catch {
         // Why the data connection broke is the server's to tell.
         await connection.inTime(Promise.race([ended, broken]));
         throw new Error('the server ended the file before it had all of it');
-      } finally {
-        socket.setTimeout(0);
       }
     },
     async finish() {
