@@ -49,7 +49,14 @@ export async function startService(installation: Installation, roles: readonly R
   const run = (work: Promise<void>) => running.push(work.catch(fail));
   // A crash of Postgres may take the last moments of derived tables, and takes their checkpoints with them.
   const following = { ...installation, sql: installation.derived };
-  const consume = (consumer: Consumer) => run(runConsumer(following, consumer, signal, health.report(consumer.name)));
+  const consume = (consumer: Consumer) => {
+    const report = health.report(consumer.name);
+    const work = runConsumer(following, consumer, signal, (status) => {
+      report(status);
+      if (status.state === 'active') installation.waiter.advance(consumer.name, status.position);
+    });
+    run(work);
+  };
 
   if (roles.includes('projector')) {
     for (const name of installation.outdated) {

@@ -18,6 +18,8 @@ interface Waiter {
 export interface ProjectionWaiter {
   /** True when the projection shows the event at `position` (at once for null); false when it did not within five seconds. */
   waitFor(name: ProjectionName, position: bigint | null): Promise<boolean>;
+  /** Told by a consumer of this process how far it has come: sooner than by the notification. */
+  advance(name: string, position: bigint): void;
   /** When a wait last came to nothing, in epoch milliseconds; null if it never did or has since been made good. */
   lateSince(): number | null;
   close(): Promise<void>;
@@ -85,6 +87,7 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
         looking ??= look();
       });
     },
+    advance,
     lateSince: () => late,
     async close() {
       closing.abort();

@@ -137,7 +137,11 @@ describeWithPostgres('HTTP', () => {
   });
 
   test('refuses __proto__ wherever it stands', async () => {
-    for (const body of ['{"__proto__":{}}', `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`]) {
+    for (const body of [
+      '{"__proto__":{}}',
+      '{"_\\u005fproto__":{}}',
+      `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`,
+    ]) {
       expect(await post(body)).toMatchObject({ status: 400, body: { code: 'validation_failed', errors: [{ field: '__proto__' }] } });
     }
   });
@@ -195,7 +199,7 @@ describeWithPostgres('HTTP', () => {
   });
 
   test('tells nothing of a fault but the request id, by which the log tells all', async () => {
-    const commands = { ...api.installation.commands, endpoints: () => Promise.reject(new Error('the inner workings')) };
+    const commands = { ...api.installation.commands, outlook: () => Promise.reject(new Error('the inner workings')) };
     const server = await api.startServer({ commands });
     const answer = await server.ask('POST', '/v1/transfers', { json: BODY });
     expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error' } });
@@ -223,7 +227,7 @@ describeWithPostgres('HTTP', () => {
     url.port = String(proxy.port);
     const sql = connect(url.href);
     try {
-      const server = await api.startServer({ sql });
+      const server = await api.startServer({ sql, derived: sql });
       expect(await server.ask('GET', '/v1/transfers')).toMatchObject({ status: 200 });
       await proxy.refuse(true);
       proxy.cut();

@@ -54,6 +54,13 @@ describeWithPostgres('waiting for a projection', () => {
     expect(await here.waiter.waitFor('catalog', 0n)).toBe(true);
   });
 
+  it('is over as soon as a consumer of the process says so', async () => {
+    const head = (await here.store.head()) as bigint;
+    const waited = here.waiter.waitFor('transfers', head + 1n);
+    here.waiter.advance('transfers', head + 1n);
+    expect(await waited).toBe(true);
+  });
+
   it('does the work itself where no process does', async () => {
     const { id, position } = await write();
     expect(await shown(id)).toBe(false);
