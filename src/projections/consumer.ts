@@ -159,8 +159,10 @@ async function consume(
 
 async function keep(deps: ConsumerDeps, { name, table, apply }: Consumer, events: StoredEvent[], from: bigint, to: bigint): Promise<void> {
   await deps.sql.begin(async (tx) => {
-    // First of all: it locks out whoever else moves this checkpoint, and a rebuild that takes over.
-    await moveCheckpoint(tx, table, name, from, to, events.at(-1) ?? null);
-    if (events.length > 0) await apply(tx, events);
+    // First of all the checkpoint: it locks out whoever else moves it, and a rebuild that takes over. What `apply` asks
+    // first is sent along and comes next; whether the checkpoint was where it was left is known before anything is committed.
+    const moved = moveCheckpoint(tx, table, name, from, to, events.at(-1) ?? null);
+    const applied = events.length > 0 ? apply(tx, events) : null;
+    for (const done of await Promise.allSettled([moved, applied])) if (done.status === 'rejected') throw done.reason;
   });
 }

@@ -51,8 +51,7 @@ export const transfersProjection: Projection = {
     const known = await load(tx, schema, events);
     const changed = foldBatch<TransferState>(events, known, transfer) as Map<string, Folded<Transfer>>;
     if (changed.size === 0) return;
-    await save(tx, schema, [...changed.values()]);
-    await count(tx, schema, known, changed);
+    await save(tx, schema, [...changed.values()], countChanges(known, changed));
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -96,35 +95,53 @@ async function load(tx: Transaction, schema: string, events: StoredEvent[]): Pro
   return new Map(rows.map(({ transfer_id, ...folded }) => [STREAMS + transfer_id, folded]));
 }
 
-async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]): Promise<void> {
+async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[], counts: CountChange[]): Promise<void> {
   const facts = changed.map(({ state }) => state.facts);
   // A line for each: in an array of texts every quote of a document would have to be masked, and unmasked again.
   const states = changed.map(({ state }) => JSON.stringify(state)).join('\n');
   await tx`
-    insert into ${tx(schema)}.transfers (transfer_id, account_id, status, created_at, destination, revision, position, state)
-    select transfer_id, account_id, status, created_at::timestamptz, destination, revision, position, state::json
-      from rows from (
-        unnest(
-          ${facts.map(({ transfer_id }) => transfer_id)}::text[],
-          ${facts.map(({ account_id }) => account_id)}::text[],
-          ${changed.map(({ state }) => state.status)}::text[],
-          ${facts.map(({ created_at }) => created_at)}::text[],
-          ${facts.map(({ destination }) => destination)}::text[],
-          ${changed.map(({ revision }) => revision)}::integer[],
-          ${changed.map(({ position }) => String(position))}::bigint[]),
-        string_to_table(${states}, E'\n')
-      ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
-    on conflict (transfer_id) do update set
-      status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state`;
+    with saved as (
+      insert into ${tx(schema)}.transfers (transfer_id, account_id, status, created_at, destination, revision, position, state)
+      select transfer_id, account_id, status, created_at::timestamptz, destination, revision, position, state::json
+        from rows from (
+          unnest(
+            ${facts.map(({ transfer_id }) => transfer_id)}::text[],
+            ${facts.map(({ account_id }) => account_id)}::text[],
+            ${changed.map(({ state }) => state.status)}::text[],
+            ${facts.map(({ created_at }) => created_at)}::text[],
+            ${facts.map(({ destination }) => destination)}::text[],
+            ${changed.map(({ revision }) => revision)}::integer[],
+            ${changed.map(({ position }) => String(position))}::bigint[]),
+          string_to_table(${states}, E'\n')
+        ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
+      on conflict (transfer_id) do update set
+        status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state
+    ),
+    changes as (
+      select * from unnest(
+        ${counts.map(({ account }) => account)}::text[],
+        ${counts.map(({ status }) => status)}::text[],
+        ${counts.map(({ hour }) => hour)}::text[]::timestamptz[],
+        ${counts.map(({ by }) => by)}::bigint[]) as c(account_id, status, hour, transfers)
+    ),
+    counted as (
+      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers) select * from changes
+      on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers
+    )
+    insert into ${tx(schema)}.transfer_totals as t (status, transfers) select status, sum(transfers) from changes group by status
+    on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
 }
 
-async function count(
-  tx: Transaction,
-  schema: string,
-  before: Map<string, Folded<TransferState>>,
-  after: Map<string, Folded<Transfer>>,
-): Promise<void> {
-  const changes = new Map<string, { account: string; status: string; hour: string; by: number }>();
+interface CountChange {
+  account: string;
+  status: string;
+  /** Its first instant, ISO 8601. */
+  hour: string;
+  by: number;
+}
+
+function countChanges(before: Map<string, Folded<TransferState>>, after: Map<string, Folded<Transfer>>): CountChange[] {
+  const changes = new Map<string, CountChange>();
   const add = (state: Transfer, by: number) => {
     const { account_id, created_at } = state.facts;
     const hour = `${created_at.slice(0, 13)}:00:00.000Z`;
@@ -137,20 +154,5 @@ async function count(
     if (old && old.status !== 'none') add(old, -1);
     add(state, 1);
   }
-  const rows = [...changes.values()].filter(({ by }) => by !== 0);
-  if (rows.length === 0) return;
-  await tx`
-    with changes as (
-      select * from unnest(
-        ${rows.map(({ account }) => account)}::text[],
-        ${rows.map(({ status }) => status)}::text[],
-        ${rows.map(({ hour }) => hour)}::text[]::timestamptz[],
-        ${rows.map(({ by }) => by)}::bigint[]) as c(account_id, status, hour, transfers)
-    ),
-    counted as (
-      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers) select * from changes
-      on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers
-    )
-    insert into ${tx(schema)}.transfer_totals as t (status, transfers) select status, sum(transfers) from changes group by status
-    on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
+  return [...changes.values()].filter(({ by }) => by !== 0);
 }
