@@ -1,14 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { closeSync, existsSync, openSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync, statSync, truncateSync, utimesSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
-import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { CAUSE, untilStatus } from '../support/installation.ts';
 import { holdRows } from '../support/row-locks.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, filesBelow, historyOf, savedChunks, sha256Of, storyOf, until } from '../support/transfers.ts';
+import { useSftpPair } from '../support/sftp-pair.ts';
+import { describeTransfers, filesBelow, historyOf, savedChunks, storyOf, until } from '../support/transfers.ts';
 
 // They move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
@@ -23,83 +20,43 @@ const AT_FIRST = ['created', 'queued: admitted', 'in_progress', 'completed'];
 const AT_SECOND = ['created', 'queued: admitted', 'in_progress', 'queued: retry', 'in_progress', 'completed'];
 
 await describeTransfers('a move that is interrupted', () => {
-  let installation: TestInstallation;
-  let alpha: SftpServer;
-  let beta: SftpServer;
-  let source: TcpProxy;
-  let destination: TcpProxy;
-  let roles: RunningRoles;
-  let endpointId: string;
-
-  beforeAll(async () => {
-    [installation, alpha, beta] = await Promise.all([
-      openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: '100ms,200ms,300ms' }),
-      startSftpServer(),
-      startSftpServer(),
-    ]);
-    [source, destination] = await Promise.all([startTcpProxy(alpha), startTcpProxy(beta)]);
-    roles = await startRoles(installation);
-    endpointId = await configureSftp(installation, 'alpha', { ...alpha, port: source.port });
-    await configureSftp(installation, 'beta', { ...beta, port: destination.port });
-    await configureSftp(installation, 'careful', { ...beta, port: destination.port }, { overwrite: false });
-  });
-  beforeEach(() => {
-    for (const proxy of [source, destination]) proxy.throttle(Number.POSITIVE_INFINITY);
-  });
-  afterAll(async () => {
-    await roles?.stop();
-    await Promise.all([source?.close(), destination?.close()]);
-    await Promise.all([installation?.close(), alpha?.stop(), beta?.stop()]);
-  });
-
-  function create(name: string, size: number): string {
-    const file = join(alpha.root, name);
-    writeFileSync(file, randomBytes(size));
-    return file;
-  }
-
-  const submitted = (name: string, endpoint = 'beta') => submit(installation, `sftp://alpha/${name}`, `sftp://${endpoint}/${name}/`);
+  const pair = useSftpPair({ WAYBILL_TRANSFER_RETRY_DELAYS: '100ms,200ms,300ms' });
 
   async function expectArrived(id: string, name: string, story: string[]) {
-    const done = await untilStatus(installation, id, ['completed', 'failed'], 60);
-    const sha256 = await sha256Of(join(alpha.root, name));
-    expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256 });
-    expect(await sha256Of(join(beta.root, name, name))).toBe(sha256);
-    expect(await storyOf(installation, id)).toEqual(story);
-    await until('the clean-up', async () => (await installation.sql`select from work.cleanups`).length === 0);
-    expect(await filesBelow(join(beta.root, name))).toEqual([name]);
+    const done = await pair.expectArrived(id, name);
+    expect(await storyOf(pair.installation, id)).toEqual(story);
     return done;
   }
 
   test.each([
-    ['source', () => source.cutAfter(80 * MiB, 'down')],
-    ['destination', () => destination.cutAfter(80 * MiB, 'up')],
-    ['both', () => destination.cutAfter(80 * MiB, 'up')],
+    ['source', () => pair.source.cutAfter(80 * MiB, 'down')],
+    ['destination', () => pair.destination.cutAfter(80 * MiB, 'up')],
+    ['both', () => pair.destination.cutAfter(80 * MiB, 'up')],
   ])('a connection that breaks late is made anew, and only what was in flight is moved again: %s', async (side, cutLater) => {
     const name = `cut-${side}`;
     const size = 112 * MiB;
-    create(name, size);
-    const before = { read: source.forwarded.down, sent: destination.forwarded.up };
+    pair.create(name, size);
+    const before = { read: pair.source.forwarded.down, sent: pair.destination.forwarded.up };
     cutLater();
-    const id = await submitted(name);
+    const id = await pair.submitted(name);
     if (side === 'both') {
-      await until('it is cut', () => destination.forwarded.up - before.sent >= 80 * MiB);
-      source.cut();
+      await until('it is cut', () => pair.destination.forwarded.up - before.sent >= 80 * MiB);
+      pair.source.cut();
     }
     await expectArrived(id, name, AT_FIRST);
-    expect(source.forwarded.down - before.read).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
-    expect(destination.forwarded.up - before.sent).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
+    expect(pair.source.forwarded.down - before.read).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
+    expect(pair.destination.forwarded.up - before.sent).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
   });
 
   test('one that breaks three times is made anew three times', async () => {
     const name = 'cut-thrice';
-    create(name, 48 * MiB);
-    for (const proxy of [source, destination]) proxy.throttle(32 * MiB);
-    const id = await submitted(name);
+    pair.create(name, 48 * MiB);
+    for (const proxy of [pair.source, pair.destination]) proxy.throttle(32 * MiB);
+    const id = await pair.submitted(name);
     for (const [proxy, direction] of [
-      [source, 'down'],
-      [destination, 'up'],
-      [source, 'down'],
+      [pair.source, 'down'],
+      [pair.destination, 'up'],
+      [pair.source, 'down'],
     ] as const) {
       const before = proxy.forwarded[direction];
       await until('it moves', () => proxy.forwarded[direction] - before > 4 * MiB);
@@ -110,64 +67,64 @@ await describeTransfers('a move that is interrupted', () => {
 
   test.each(['beta', 'careful'])('a rename whose answer is lost is found to be done: %s', async (endpoint) => {
     const name = `answer-lost-${endpoint}`;
-    create(name, 12 * MiB);
-    destination.throttle(12 * MiB);
-    const id = await submitted(name, endpoint);
-    const before = destination.forwarded.up;
-    await until('it moves', () => destination.forwarded.up - before > MiB);
-    const row = await holdRows(installation.sql, (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`);
-    destination.throttle(Number.POSITIVE_INFINITY);
-    await until('all is sent but the commit', () => destination.forwarded.up - before > 12 * MiB);
+    pair.create(name, 12 * MiB);
+    pair.destination.throttle(12 * MiB);
+    const id = await pair.submitted(name, endpoint);
+    const before = pair.destination.forwarded.up;
+    await until('it moves', () => pair.destination.forwarded.up - before > MiB);
+    const row = await holdRows(pair.installation.sql, (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`);
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    await until('all is sent but the commit', () => pair.destination.forwarded.up - before > 12 * MiB);
     // What the server answers takes a second back: the file has its name long before.
-    destination.delay(2_000);
+    pair.destination.delay(2_000);
     await row.release();
-    await until('it has its name', () => existsSync(join(beta.root, name, name)));
-    destination.cut();
-    destination.delay(0);
+    await until('it has its name', () => existsSync(join(pair.beta.root, name, name)));
+    pair.destination.cut();
+    pair.destination.delay(0);
     expect(await expectArrived(id, name, AT_FIRST)).toMatchObject({ verification: { read_back: true } });
   });
 
   /** Moves most of a file, then takes the destination away for so long that the attempt fails. Gives what was saved. */
   async function interrupted(name: string): Promise<{ id: string; saved: number; part: string }> {
-    const before = destination.forwarded.up;
-    destination.throttle(24 * MiB);
-    const id = await submitted(name);
-    await until('most of it is sent', () => destination.forwarded.up - before > 40 * MiB);
-    await pauseEndpoint(installation.commands, endpointId, CAUSE);
-    await destination.refuse(true);
-    destination.cut();
-    await untilStatus(installation, id, 'queued');
-    const saved = (await savedChunks(installation, id)) * CHUNK;
+    const before = pair.destination.forwarded.up;
+    pair.destination.throttle(24 * MiB);
+    const id = await pair.submitted(name);
+    await until('most of it is sent', () => pair.destination.forwarded.up - before > 40 * MiB);
+    await pauseEndpoint(pair.installation.commands, pair.betaId, CAUSE);
+    await pair.destination.refuse(true);
+    pair.destination.cut();
+    await untilStatus(pair.installation, id, 'queued');
+    const saved = (await savedChunks(pair.installation, id)) * CHUNK;
     expect(saved).toBeGreaterThan(0);
-    const [part] = await filesBelow(join(beta.root, name));
-    return { id, saved, part: join(beta.root, name, part as string) };
+    const [part] = await filesBelow(join(pair.beta.root, name));
+    return { id, saved, part: join(pair.beta.root, name, part as string) };
   }
 
   async function goOn(): Promise<void> {
-    destination.throttle(Number.POSITIVE_INFINITY);
-    await destination.refuse(false);
-    await resumeEndpoint(installation.commands, endpointId, CAUSE);
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    await pair.destination.refuse(false);
+    await resumeEndpoint(pair.installation.commands, pair.betaId, CAUSE);
   }
 
   test('a retry sends what the attempt before it could not', async () => {
-    create('retried', SIZE);
+    pair.create('retried', SIZE);
     const { id, saved } = await interrupted('retried');
-    const before = destination.forwarded.up;
+    const before = pair.destination.forwarded.up;
     await goOn();
     await expectArrived(id, 'retried', AT_SECOND);
-    expect(destination.forwarded.up - before).toBeLessThan(SIZE - saved + OVERHEAD);
+    expect(pair.destination.forwarded.up - before).toBeLessThan(SIZE - saved + OVERHEAD);
   });
 
   test('a source that was replaced before the retry is moved from its start', async () => {
-    create('replaced', SIZE);
+    pair.create('replaced', SIZE);
     const { id } = await interrupted('replaced');
-    create('replaced', SIZE - 3);
+    pair.create('replaced', SIZE - 3);
     await goOn();
     await expectArrived(id, 'replaced', AT_SECOND);
   });
 
   test('one that was changed in place, in size and time as before, is noticed and moved from its start', async () => {
-    const file = create('touched', SIZE);
+    const file = pair.create('touched', SIZE);
     const { id } = await interrupted('touched');
     const { atime, mtime } = statSync(file);
     const handle = openSync(file, 'r+');
@@ -176,7 +133,7 @@ await describeTransfers('a move that is interrupted', () => {
     utimesSync(file, atime, mtime);
     await goOn();
     await expectArrived(id, 'touched', [...AT_SECOND.slice(0, -1), ...AT_SECOND.slice(-3)]);
-    const retries = (await historyOf(installation, id)).flatMap(({ type, data }) =>
+    const retries = (await historyOf(pair.installation, id)).flatMap(({ type, data }) =>
       type === 'transfer.queued' && data.reason === 'retry' ? [data.error] : [],
     );
     expect(retries).toMatchObject([{ code: 'connection_failed' }, { code: 'source_changed', phase: 'read' }]);
@@ -187,22 +144,22 @@ await describeTransfers('a move that is interrupted', () => {
     ['shorter', (part: string) => truncateSync(part, CHUNK - 1)],
   ])('a part that is %s at the retry is written from its start', async (what, spoil) => {
     const name = `part-${what}`;
-    create(name, SIZE);
+    pair.create(name, SIZE);
     const { id, part } = await interrupted(name);
     spoil(part);
-    const before = destination.forwarded.up;
+    const before = pair.destination.forwarded.up;
     await goOn();
     await expectArrived(id, name, AT_SECOND);
-    expect(destination.forwarded.up - before).toBeGreaterThan(SIZE);
+    expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
   });
 
   test('a source that is gone at the retry fails the transfer, and its part is removed', async () => {
-    const file = create('lost', SIZE);
+    const file = pair.create('lost', SIZE);
     const { id } = await interrupted('lost');
     rmSync(file);
     await goOn();
-    const { facts } = await untilStatus(installation, id, 'failed');
+    const { facts } = await untilStatus(pair.installation, id, 'failed');
     expect(facts.error).toMatchObject({ code: 'source_not_found', phase: 'source_open', attempts: 2 });
-    await until('the clean-up', async () => (await filesBelow(join(beta.root, 'lost'))).length === 0);
+    await until('the clean-up', async () => (await filesBelow(join(pair.beta.root, 'lost'))).length === 0);
   });
 });
