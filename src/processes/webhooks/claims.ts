@@ -46,7 +46,7 @@ export async function claimDeliveries(
     ),
     room as (
       -- no more than its part of all that there is room for: what is looked at is locked
-      select w.webhook_id, r.*, least(coalesce(p.free, ${each}), ceil(r.total::float8 / count(*) over (partition by r.trusted)))::integer as places
+      select w.webhook_id, waiting.due_at, r.*, least(coalesce(p.free, ${each}), ceil(r.total::float8 / count(*) over (partition by r.trusted)))::integer as places
         from waiting join work.outbox_webhooks w using (webhook_id)
         left join unnest(${[...places.keys()]}::text[], ${known.map(({ free }) => free)}::integer[],
                          ${known.map((of) => Number(of.trusted))}::integer[]) as p(webhook_id, free, trusted) using (webhook_id)
@@ -57,7 +57,8 @@ export async function claimDeliveries(
       select d.ctid, room.trusted, room.total, row_number() over (partition by room.webhook_id order by d.due_at, d.event_id) as turn
         from room cross join lateral (
           select ctid, due_at, event_id from work.deliveries d
-           where d.webhook_id = room.webhook_id and d.status = 'pending' and d.due_at <= ${now}
+           -- the index still holds what has been sent: it is passed by once only
+           where d.webhook_id = room.webhook_id and d.status = 'pending' and d.due_at between room.due_at and ${now}
              and (d.lease_until is null or d.lease_until < ${now})
              and not exists (
                select from work.deliveries older

@@ -64,18 +64,27 @@ async function foldInOutbox(tx: Transaction, events: StoredEvent[]): Promise<Can
   const [known] = await Promise.all([knownWebhooks(tx, events), markHours(tx, events)]);
   const changed = new Map<string, Folded<WebhookState>>();
   const candidates: Candidate[] = [];
+  let live = liveByAccount(known);
   for (const event of events) {
     if (event.stream.startsWith(WEBHOOKS)) {
       for (const [stream, folded] of foldBatch<WebhookState>([event], known, webhook)) {
         known.set(stream, folded);
         changed.set(stream, folded);
       }
+      live = liveByAccount(known);
     } else if (isTold(event.type)) {
-      for (const { state } of known.values()) if (isLive(state) && mayBeTold(event, state)) candidates.push({ event, webhook: state });
+      const { account_id } = event.metadata;
+      const webhooks = event.type === 'endpoint.connectivity_lost' ? [...live.values()].flat() : live.get(account_id ?? '');
+      for (const webhook of webhooks ?? []) if (mayBeTold(event, webhook)) candidates.push({ event, webhook });
     }
   }
   for (const folded of changed.values()) await saveWebhook(tx, folded);
   return candidates;
+}
+
+function liveByAccount(known: Map<string, Folded<WebhookState>>): Map<string, webhook.Webhook[]> {
+  const live = [...known.values()].map(({ state }) => state).filter(isLive);
+  return Map.groupBy(live, ({ account_id }) => account_id);
 }
 
 function isLive(state: WebhookState): state is webhook.Webhook {
