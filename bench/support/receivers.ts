@@ -10,7 +10,7 @@ export interface Receivers {
   arrivals(): Promise<Arrival[]>;
   /** How much has. */
   count(): Promise<number>;
-  /** From now on this one never answers; null for none. */
+  /** From now on this one never answers; null for none. What waits for an answer gets it. */
   hang(receiver: number | null): Promise<void>;
 }
 
