@@ -1,9 +1,9 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { debianPackages } from '../test/support/debian.ts';
-import type { Bench } from './support/bench.ts';
+import { type Bench, runPart } from './support/bench.ts';
 import { runRclone } from './support/rclone.ts';
-import { type Contest, copySideBySide, type Peer, type Row, rcloneCopy, withPostgres } from './support/side-by-side.ts';
+import { type Contest, copySideBySide, type Peer, rcloneCopy, withPostgres } from './support/side-by-side.ts';
 import { measureCommand, plus } from './support/usage.ts';
 
 const CELLS = ['one', 'small'] as const;
@@ -22,18 +22,18 @@ const PAIRS: Record<string, Omit<Contest, 'cells'>> = {
 /** Between servers of different protocols, beside what else copies there. */
 export async function run(bench: Bench): Promise<void> {
   const { only } = bench.options;
-  const unknown = only.filter((name) => !Object.hasOwn(PAIRS, name));
-  if (unknown.length > 0) throw new TypeError(`there is no ${unknown.join(', ')}: ${Object.keys(PAIRS).join(', ')}`);
-  await withPostgres(bench, 'Between protocols', async (postgres) => {
-    const rows: Row[] = [];
-    for (const [name, contest] of Object.entries(PAIRS)) {
-      if (only.length > 0 && !only.includes(name)) continue;
-      const began = performance.now();
-      rows.push(...(await copySideBySide(bench, postgres, { ...contest, cells: CELLS })));
-      console.log(`${name}: ${Math.round((performance.now() - began) / 1_000)} s`);
-    }
-    return rows;
-  });
+  const routes = Object.keys(PAIRS);
+  const unknown = only.filter((name) => ![...routes, ...CELLS].includes(name));
+  if (unknown.length > 0) throw new TypeError(`there is no ${unknown.join(', ')}: ${[...routes, ...CELLS].join(', ')}`);
+  const chosen = <Name extends string>(names: readonly Name[]) => {
+    const named = names.filter((name) => only.includes(name));
+    return named.length > 0 ? named : names;
+  };
+  for (const route of chosen(routes)) {
+    const contest = { ...(PAIRS[route] as Omit<Contest, 'cells'>), cells: chosen(CELLS) };
+    // One route after the other prints what it came to: all of them take their time.
+    await runPart(bench, (part) => withPostgres(part, route, (postgres) => copySideBySide(part, postgres, contest)));
+  }
 }
 
 type Errand = Parameters<Peer>[0];
