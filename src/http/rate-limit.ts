@@ -53,6 +53,9 @@ interface KeyRow {
 
 interface Row extends Omit<KeyRow, 'standing'> {
   standing: Standing | null;
+  /** The session is in use, and was noted to be so more than a minute ago. */
+  unnoted: boolean | null;
+  subject: string;
   started: bigint;
   requests: number;
   now: number;
@@ -104,6 +107,7 @@ export function createRateLimiter(sql: Sql, perKey: number): RateLimiter {
 
       const identity = identify(row.standing && { ...row, standing: row.standing }, session);
       const { client } = identity;
+      if (client) await noteUse(sql, client, row);
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const reset = Number(row.started) + WINDOW_SECONDS;
       const secondsLeft = reset - row.now;
@@ -121,33 +125,28 @@ interface Visitor {
   byAddress: string;
 }
 
-/** Of several in one window each is counted after the one before. Rows are locked in one order by all who write several. */
+/** Rows are locked in one order by all who write several. */
 async function takePlaces(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
-  return sql<Row[]>`
+  const rows = await sql<Row[]>`
     with visitors as materialized (
-      select nr, session, key_id, account_id, scopes, standing,
+      select nr, key_id, account_id, scopes, standing, unnoted,
              case when standing = 'valid' then window_of || key_id else by_address end as subject
         from unnest(
           ${visitors.map(({ key }) => key)}::text[],
           ${visitors.map(({ session }) => session)}::text[],
           ${visitors.map(({ byAddress }) => byAddress)}::text[]) with ordinality as v(key, session, by_address, nr)
         left join lateral (
-          select key_id, account_id, scopes, ${standing(sql)} as standing, 'key:' as window_of from read.keys where sha256 = v.key
+          select key_id, account_id, scopes, ${standing(sql)} as standing, 'key:' as window_of, false as unnoted
+            from read.keys where sha256 = v.key
           union all
           select key_id, s.account_id, scopes,
                  case when ${standing(sql)} <> 'valid' then ${standing(sql)}
                       when s.used_at <= now() - ${IDLE_MINUTES} * interval '1 minute' then 'expired'
                       when s.created_at <= now() - ${ABSOLUTE_HOURS} * interval '1 hour' then 'expired'
                       else 'valid' end,
-                 'console:'
+                 'console:', s.used_at < now() - interval '1 minute'
             from work.console_sessions s join read.keys using (key_id) where token_sha256 = v.session
         ) found on true
-    ), used as (
-      update work.console_sessions set used_at = now()
-       where token_sha256 in (
-         select token_sha256 from work.console_sessions
-          where token_sha256 in (select session from visitors where standing = 'valid') and used_at < now() - interval '1 minute'
-          for update skip locked)
     ), places as (
       insert into work.rate_windows as w (subject, started, requests)
       select subject, floor(extract(epoch from clock_timestamp()))::bigint, count(*) from visitors group by subject order by subject
@@ -155,15 +154,25 @@ async function takePlaces(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
         started = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.started else w.started end,
         requests = case when excluded.started >= w.started + ${WINDOW_SECONDS} then excluded.requests else w.requests + excluded.requests end
       returning subject, started, requests
-    ), placed as (
-      select v.*, started, (requests - count(*) over same + row_number() over (same order by nr))::integer as requests
-        from visitors v join places using (subject) window same as (partition by subject)
-    ), first_of_window as (
-      insert into work.key_use (key_id, used_at)
-      select distinct key_id, now() from placed where standing = 'valid' and requests = 1 order by key_id
-      on conflict (key_id) do update set used_at = now()
     )
-    select key_id, account_id, scopes, standing, started, requests, extract(epoch from clock_timestamp())::float8 as now from placed order by nr`;
+    select key_id, account_id, scopes, standing, unnoted, subject, started, requests, extract(epoch from clock_timestamp())::float8 as now
+      from visitors join places using (subject) order by nr`;
+  // Of several in one window each is counted after the one before: the last is the one that the window has come to.
+  const counts = new Map<string, number>();
+  for (const row of rows.toReversed()) {
+    row.requests = counts.get(row.subject) ?? row.requests;
+    counts.set(row.subject, row.requests - 1);
+  }
+  return rows;
+}
+
+/** To the minute: with the first request of a window, and where that of a session is so old. */
+async function noteUse(sql: Sql, { keyId, session }: Client, { requests, unnoted }: Row): Promise<void> {
+  if (requests === 1) {
+    await sql`
+      insert into work.key_use (key_id, used_at) values (${keyId}, now()) on conflict (key_id) do update set used_at = excluded.used_at`;
+  }
+  if (unnoted) await sql`update work.console_sessions set used_at = now() where token_sha256 = ${session}`;
 }
 
 /** Looks a key up by its hash, and counts nothing. */
