@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { expect } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { Side } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/commands/endpoints.ts';
 import { endpointRequest } from '../../src/commands/requests.ts';
 import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
-import { ENDPOINT_KINDS, type EndpointName, sha256At, type TestEndpoint } from '../support/endpoints.ts';
-import { configureEndpoint, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, sha256At, type TestEndpoint, whyNotAll } from '../support/endpoints.ts';
+import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { type RunningRoles, startRoles } from '../support/roles.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
 
@@ -22,7 +23,43 @@ export interface Faulty extends ProxiedEndpoint {
   name: EndpointName;
 }
 
-export async function startFaulty({ installation }: Surroundings, name: EndpointName): Promise<Faulty> {
+/** For the tests of a block: started with it, with all roles, and stopped after it. What fails is tried again at once. */
+export function useSurroundings(): Surroundings {
+  const surroundings = {} as Surroundings;
+  let roles: RunningRoles;
+
+  beforeAll(async () => {
+    const [installation, other] = await Promise.all([
+      openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: Array(100).fill('100ms').join(',') }),
+      ENDPOINT_KINDS['s3-strict'].start(),
+    ]);
+    Object.assign(surroundings, { installation, other });
+    roles = await startRoles(installation);
+    await configureEndpoint(installation, { ...other.request, name: 'other' });
+  });
+  afterAll(async () => {
+    await roles?.stop();
+    await Promise.all([surroundings.installation?.close(), surroundings.other?.stop()]);
+  });
+  return surroundings;
+}
+
+/** A block of tests for each kind of endpoint, beside the others, and skipped by name where its server can't run. Its tests share a proxy. */
+export function describeFaulty(surroundings: Surroundings, tests: (faulty: Faulty) => void): void {
+  for (const name of ENDPOINT_NAMES) {
+    const reason = whyNotAll([name]);
+    describe(reason === null ? name : `${name} (skipped: ${reason})`, { concurrent: true, skip: reason !== null }, () => {
+      const faulty = { name } as Faulty;
+      beforeAll(async () => {
+        Object.assign(faulty, await startFaulty(surroundings, name));
+      });
+      afterAll(() => faulty.stop?.());
+      tests(faulty);
+    });
+  }
+}
+
+async function startFaulty({ installation }: Surroundings, name: EndpointName): Promise<Faulty> {
   const endpoint = await startBehindProxy(name);
   await configureEndpoint(installation, { ...endpoint.request, name });
   await configureEndpoint(installation, { ...endpoint.request, name: `${name}-once`, overwrite: false });

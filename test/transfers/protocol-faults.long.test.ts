@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Side } from '../../src/adapters/files/port.ts';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint, whyNotAll } from '../support/endpoints.ts';
-import { configureEndpoint, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
 import type { Direction } from '../support/tcp-proxy.ts';
 import { until } from '../support/transfers.ts';
-import { type Faulty, oneSide, startFaulty } from './one-side.ts';
+import { describeFaulty, oneSide, useSurroundings } from './one-side.ts';
 
 const KiB = 1 << 10;
 const MiB = 1 << 20;
@@ -16,78 +13,54 @@ const SIDES: readonly Side[] = ['source', 'destination'];
 const WAYS = SIDES.flatMap((side) => (['up', 'down'] satisfies Direction[]).map((direction) => ({ side, direction })));
 
 describeWithPostgres('faults at any moment of a transfer', () => {
-  let installation: TestInstallation;
-  let other: TestEndpoint;
-  let roles: RunningRoles;
+  const surroundings = useSurroundings();
 
-  beforeAll(async () => {
-    [installation, other] = await Promise.all([
-      openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: Array(100).fill('100ms').join(',') }),
-      ENDPOINT_KINDS['s3-strict'].start(),
-    ]);
-    roles = await startRoles(installation);
-    await configureEndpoint(installation, { ...other.request, name: 'other' });
-  });
-  afterAll(async () => {
-    await roles?.stop();
-    await Promise.all([installation?.close(), other?.stop()]);
-  });
-
-  for (const name of ENDPOINT_NAMES) {
-    const reason = whyNotAll([name]);
-    describe(reason === null ? name : `${name} (skipped: ${reason})`, { concurrent: true, skip: reason !== null }, () => {
-      let faulty: Faulty;
-      beforeAll(async () => {
-        faulty = await startFaulty({ installation, other }, name);
-      });
-      afterAll(() => faulty?.stop());
-
-      test.each(WAYS)(
-        'cut after each thirty-second of all that goes $direction at the $side, from the greeting to the commit',
-        { concurrent: false },
-        async ({ side, direction }) => {
-          const moves = oneSide({ installation, other }, faulty, side);
-          const move = async (file: string, cutAfter: number | null) => {
-            await moves.create(file, 20 * KiB);
-            await moves.startAfresh();
-            if (cutAfter !== null) moves.proxy.cutAfter(Math.max(1, Math.floor(cutAfter)), direction);
-            // What may not be overwritten may be its own file, whose commit was not answered.
-            const id = await moves.beginOf(file, { overwrite: false });
-            await moves.arrives(id, file);
-            for (const { code } of await moves.retries(id)) expect(code).toBe('connection_failed');
-          };
-          const before = moves.proxy.forwarded[direction];
-          await move(`${name} ${side} ${direction} uncut`, null);
-          const all = moves.proxy.forwarded[direction] - before;
-          for (let cut = 0; cut < CUTS; cut++) await move(`${name} ${side} ${direction} ${cut}`, (all * cut) / CUTS);
-        },
-      );
-
-      test.each(SIDES)(
-        'a %s that goes silent is noticed after a minute, and a retry completes the file',
-        { concurrent: false },
-        async (side) => {
-          const moves = oneSide({ installation, other }, faulty, side);
-          const file = `${name} ${side} silent`;
-          await moves.create(file, 48 * MiB);
-          const { proxy } = moves;
-          const sum = () => proxy.forwarded.up + proxy.forwarded.down;
-          const before = sum();
-          proxy.throttle(8 * MiB);
-          const id = await moves.beginOf(file);
-          await until('it moves', () => sum() - before > 8 * MiB, 120);
-          proxy.stall(true);
-          await until('it is tried again', async () => (await moves.retries(id)).length > 0, 150);
-          proxy.stall(false);
-          proxy.throttle(Number.POSITIVE_INFINITY);
+  describeFaulty(surroundings, (faulty) => {
+    test.each(WAYS)(
+      'cut after each thirty-second of all that goes $direction at the $side, from the greeting to the commit',
+      { concurrent: false },
+      async ({ side, direction }) => {
+        const moves = oneSide(surroundings, faulty, side);
+        const move = async (file: string, cutAfter: number | null) => {
+          await moves.create(file, 20 * KiB);
+          await moves.startAfresh();
+          if (cutAfter !== null) moves.proxy.cutAfter(Math.max(1, Math.floor(cutAfter)), direction);
+          // What may not be overwritten may be its own file, whose commit was not answered.
+          const id = await moves.beginOf(file, { overwrite: false });
           await moves.arrives(id, file);
-          expect((await moves.retries(id))[0]).toMatchObject({
-            code: 'stalled',
-            phase: side === 'source' ? 'read' : 'write',
-            retryable: true,
-          });
-        },
-      );
-    });
-  }
+          for (const { code } of await moves.retries(id)) expect(code).toBe('connection_failed');
+        };
+        const before = moves.proxy.forwarded[direction];
+        await move(`${faulty.name} ${side} ${direction} uncut`, null);
+        const all = moves.proxy.forwarded[direction] - before;
+        for (let cut = 0; cut < CUTS; cut++) await move(`${faulty.name} ${side} ${direction} ${cut}`, (all * cut) / CUTS);
+      },
+    );
+
+    test.each(SIDES)(
+      'a %s that goes silent is noticed after a minute, and a retry completes the file',
+      { concurrent: false },
+      async (side) => {
+        const moves = oneSide(surroundings, faulty, side);
+        const file = `${faulty.name} ${side} silent`;
+        await moves.create(file, 48 * MiB);
+        const { proxy } = moves;
+        const sum = () => proxy.forwarded.up + proxy.forwarded.down;
+        const before = sum();
+        proxy.throttle(8 * MiB);
+        const id = await moves.beginOf(file);
+        await until('it moves', () => sum() - before > 8 * MiB, 120);
+        proxy.stall(true);
+        await until('it is tried again', async () => (await moves.retries(id)).length > 0, 150);
+        proxy.stall(false);
+        proxy.throttle(Number.POSITIVE_INFINITY);
+        await moves.arrives(id, file);
+        expect((await moves.retries(id))[0]).toMatchObject({
+          code: 'stalled',
+          phase: side === 'source' ? 'read' : 'write',
+          retryable: true,
+        });
+      },
+    );
+  });
 });

@@ -1,25 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Side } from '../../src/adapters/files/port.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import type { Protocol } from '../../src/domain/endpoint.ts';
-import {
-  ENDPOINT_KINDS,
-  ENDPOINT_NAMES,
-  type EndpointName,
-  type EndpointOptions,
-  sha256At,
-  type TestEndpoint,
-  whyNotAll,
-} from '../support/endpoints.ts';
-import { CAUSE, configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type EndpointOptions, sha256At, whyNotAll } from '../support/endpoints.ts';
+import { CAUSE, configureEndpoint, submit, untilStatus } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
 import type { Direction } from '../support/tcp-proxy.ts';
 import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
-import { bytesBeforeSignIn, type Faulty, type OneSide, oneSide, startFaulty } from './one-side.ts';
+import { bytesBeforeSignIn, describeFaulty, type Faulty, type OneSide, oneSide, useSurroundings } from './one-side.ts';
 
 // Sizes on and off a chunk's boundary, none at all, and odd names: pairs.test.ts. Movers that are killed: takeover.test.ts.
 
@@ -169,129 +160,104 @@ const CASES = Object.entries(CUTS).flatMap(([at, cut]) =>
 );
 
 describeWithPostgres('faults at one side of a transfer', () => {
-  let installation: TestInstallation;
-  let other: TestEndpoint;
-  let roles: RunningRoles;
+  const surroundings = useSurroundings();
 
-  beforeAll(async () => {
-    [installation, other] = await Promise.all([
-      openTestInstallation({ WAYBILL_TRANSFER_RETRY_DELAYS: Array(100).fill('100ms').join(',') }),
-      ENDPOINT_KINDS['s3-strict'].start(),
-    ]);
-    roles = await startRoles(installation);
-    await configureEndpoint(installation, { ...other.request, name: 'other' });
-  });
-  afterAll(async () => {
-    await roles?.stop();
-    await Promise.all([installation?.close(), other?.stop()]);
-  });
+  describeFaulty(surroundings, (faulty) => {
+    const { name } = faulty;
+    const { protocol } = ENDPOINT_KINDS[name];
 
-  // One after the other at each endpoint: they share its proxy.
-  for (const name of ENDPOINT_NAMES) {
-    const reason = whyNotAll([name]);
-    const options = { concurrent: true, skip: reason !== null };
-    describe(reason === null ? name : `${name} (skipped: ${reason})`, options, () => {
-      const { protocol } = ENDPOINT_KINDS[name];
-      let faulty: Faulty;
-
-      beforeAll(async () => {
-        faulty = await startFaulty({ installation, other }, name);
-      });
-      afterAll(() => faulty?.stop());
-
-      for (const { at, cut, side, size, overwrite } of CASES) {
-        const why = cut.never?.[protocol];
-        const title = `the ${side} is cut off ${at}: ${size} bytes${overwrite ? '' : ', nothing may be overwritten'}`;
-        test.skipIf(why)(why ? `${title} (cannot be: ${why})` : title, { concurrent: false }, async () => {
-          const moves = oneSide({ installation, other }, faulty, side);
-          const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
-          await moves.create(file, size);
-          const begin = () => moves.beginOf(file, { overwrite });
-          const id = await cut.strike({ ...moves, faulty, payload: side === 'source' ? 'down' : 'up', file, begin });
-          await moves.arrives(id, file);
-          const retries = await moves.retries(id);
-          for (const { code } of retries) expect(code).toBe('connection_failed');
-          if (cut.failsAt === null) expect(retries).toEqual([]);
-          else if (cut.failsAt !== 'anywhere') expect(retries[0]).toMatchObject({ phase: `${side}_${cut.failsAt}` });
-        });
-      }
-
-      test.each([
-        ['shorter', MiB],
-        ['another of the same size', LONG],
-      ])('the source becomes %s while it is read', { concurrent: false }, async (what, bytes) => {
-        const moves = oneSide({ installation, other }, faulty, 'source');
-        const file = `${name} becomes ${what}`;
-        await moves.create(file, LONG);
-        // Servers that tell whole seconds could not tell it from what takes its place within the same one.
-        if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
-        const before = moves.proxy.forwarded.down;
-        moves.proxy.throttle(8 * MiB);
-        const id = await moves.beginOf(file);
-        await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
-        moves.proxy.stall(true);
-        await moves.create(file, bytes);
-        moves.proxy.throttle(Number.POSITIVE_INFINITY);
-        moves.proxy.stall(false);
+    for (const { at, cut, side, size, overwrite } of CASES) {
+      const why = cut.never?.[protocol];
+      const title = `the ${side} is cut off ${at}: ${size} bytes${overwrite ? '' : ', nothing may be overwritten'}`;
+      test.skipIf(why)(why ? `${title} (cannot be: ${why})` : title, { concurrent: false }, async () => {
+        const moves = oneSide(surroundings, faulty, side);
+        const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
+        await moves.create(file, size);
+        const begin = () => moves.beginOf(file, { overwrite });
+        const id = await cut.strike({ ...moves, faulty, payload: side === 'source' ? 'down' : 'up', file, begin });
         await moves.arrives(id, file);
-        expect(await moves.retries(id)).toMatchObject([{ code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) }]);
+        const retries = await moves.retries(id);
+        for (const { code } of retries) expect(code).toBe('connection_failed');
+        if (cut.failsAt === null) expect(retries).toEqual([]);
+        else if (cut.failsAt !== 'anywhere') expect(retries[0]).toMatchObject({ phase: `${side}_${cut.failsAt}` });
       });
+    }
 
-      test('what exists at the destination stays where nothing may be overwritten', { concurrent: false }, async () => {
-        const moves = oneSide({ installation, other }, faulty, 'destination');
-        for (const size of [SMALL, BIG]) {
-          const file = `${name} exists ${size}`;
-          await moves.create(file, size);
-          await faulty.put(`${file}/${file}`, Buffer.from('before'));
-          const id = await moves.beginOf(file, { overwrite: false });
-          const { facts } = await untilStatus(installation, id, ['failed', 'completed'], 60);
-          expect(facts.error).toMatchObject({ code: 'destination_exists', retryable: false, attempts: 1 });
-          expect(await sha256At(faulty, `${file}/${file}`)).toBe(createHash('sha256').update('before').digest('hex'));
-          await untilCleanedUp(installation, id);
-          expect(await faulty.names(file)).toEqual([`${file}/${file}`]);
-        }
-      });
-
-      test('the clean-up after a transfer meets the next one to the same name', { concurrent: false }, async () => {
-        const moves = oneSide({ installation, other }, faulty, 'destination');
-        const file = `${name} cleaned up`;
-        await moves.create(file, LONG);
-        const { proxy } = moves;
-        const upload = async () => {
-          const before = proxy.forwarded.up;
-          const id = await moves.beginOf(file);
-          await until('some of it is written', () => proxy.forwarded.up - before > LONG / 2);
-          return id;
-        };
-        proxy.throttle(8 * MiB);
-        const first = await upload();
-        await proxy.refuse(true);
-        proxy.cut();
-        await until('it was tried again', async () => (await moves.retries(first)).length > 0);
-        await until('it is cancelled', () =>
-          cancelTransfer(installation.commands, first, CAUSE).then(
-            () => true,
-            () => false,
-          ),
-        );
-        // There it fails, where there is anything to remove.
-        const untried = () => installation.sql`select from work.cleanups where transfer_id = ${first} and tries = 0`;
-        await until('its clean-up was tried', async () => (await untried()).length === 0);
-        await proxy.refuse(false);
-        const second = await upload();
-        await installation.sql`update work.cleanups set due_at = now() where transfer_id = ${first}`;
-        await untilCleanedUp(installation, first);
-        proxy.throttle(Number.POSITIVE_INFINITY);
-        await moves.arrives(second, file);
-        expect(await moves.retries(second)).toEqual([]);
-      });
+    test.each([
+      ['shorter', MiB],
+      ['another of the same size', LONG],
+    ])('the source becomes %s while it is read', { concurrent: false }, async (what, bytes) => {
+      const moves = oneSide(surroundings, faulty, 'source');
+      const file = `${name} becomes ${what}`;
+      await moves.create(file, LONG);
+      // Servers that tell whole seconds could not tell it from what takes its place within the same one.
+      if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
+      const before = moves.proxy.forwarded.down;
+      moves.proxy.throttle(8 * MiB);
+      const id = await moves.beginOf(file);
+      await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
+      moves.proxy.stall(true);
+      await moves.create(file, bytes);
+      moves.proxy.throttle(Number.POSITIVE_INFINITY);
+      moves.proxy.stall(false);
+      await moves.arrives(id, file);
+      expect(await moves.retries(id)).toMatchObject([{ code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) }]);
     });
-  }
+
+    test('what exists at the destination stays where nothing may be overwritten', { concurrent: false }, async () => {
+      const moves = oneSide(surroundings, faulty, 'destination');
+      for (const size of [SMALL, BIG]) {
+        const file = `${name} exists ${size}`;
+        await moves.create(file, size);
+        await faulty.put(`${file}/${file}`, Buffer.from('before'));
+        const id = await moves.beginOf(file, { overwrite: false });
+        const { facts } = await untilStatus(surroundings.installation, id, ['failed', 'completed'], 60);
+        expect(facts.error).toMatchObject({ code: 'destination_exists', retryable: false, attempts: 1 });
+        expect(await sha256At(faulty, `${file}/${file}`)).toBe(createHash('sha256').update('before').digest('hex'));
+        await untilCleanedUp(surroundings.installation, id);
+        expect(await faulty.names(file)).toEqual([`${file}/${file}`]);
+      }
+    });
+
+    test('the clean-up after a transfer meets the next one to the same name', { concurrent: false }, async () => {
+      const moves = oneSide(surroundings, faulty, 'destination');
+      const file = `${name} cleaned up`;
+      await moves.create(file, LONG);
+      const { proxy } = moves;
+      const upload = async () => {
+        const before = proxy.forwarded.up;
+        const id = await moves.beginOf(file);
+        await until('some of it is written', () => proxy.forwarded.up - before > LONG / 2);
+        return id;
+      };
+      proxy.throttle(8 * MiB);
+      const first = await upload();
+      await proxy.refuse(true);
+      proxy.cut();
+      await until('it was tried again', async () => (await moves.retries(first)).length > 0);
+      await until('it is cancelled', () =>
+        cancelTransfer(surroundings.installation.commands, first, CAUSE).then(
+          () => true,
+          () => false,
+        ),
+      );
+      // There it fails, where there is anything to remove.
+      const untried = () => surroundings.installation.sql`select from work.cleanups where transfer_id = ${first} and tries = 0`;
+      await until('its clean-up was tried', async () => (await untried()).length === 0);
+      await proxy.refuse(false);
+      const second = await upload();
+      await surroundings.installation.sql`update work.cleanups set due_at = now() where transfer_id = ${first}`;
+      await untilCleanedUp(surroundings.installation, first);
+      proxy.throttle(Number.POSITIVE_INFINITY);
+      await moves.arrives(second, file);
+      expect(await moves.retries(second)).toEqual([]);
+    });
+  });
 
   const refusing = async (name: EndpointName, options: EndpointOptions) => {
     const endpoint = await ENDPOINT_KINDS[name].start(options);
     onTestFinished(endpoint.stop);
-    await configureEndpoint(installation, { ...endpoint.request, name: `${name}-refusing` });
+    await configureEndpoint(surroundings.installation, { ...endpoint.request, name: `${name}-refusing` });
     return endpoint;
   };
 
@@ -304,13 +270,13 @@ describeWithPostgres('faults at one side of a transfer', () => {
       const endpoint = await refusing(name, { readOnly: true });
       for (const size of [SMALL, BIG]) {
         const file = `${name} read-only ${size}`;
-        await other.put(file, randomBytes(size));
-        const id = await submit(installation, `s3://other/${encodeURI(file)}`, `${protocol}://${name}-refusing/folder/`);
-        const { status, facts } = await untilStatus(installation, id, ['failed', 'completed'], 60);
+        await surroundings.other.put(file, randomBytes(size));
+        const id = await submit(surroundings.installation, `s3://other/${encodeURI(file)}`, `${protocol}://${name}-refusing/folder/`);
+        const { status, facts } = await untilStatus(surroundings.installation, id, ['failed', 'completed'], 60);
         expect(status).toBe('failed');
         expect(facts.error).toMatchObject({ code: 'permission_denied', retryable: false, attempts: 1 });
         expect(facts.error?.phase).toMatch(/^(destination_open|write|commit)$/);
-        await untilCleanedUp(installation, id);
+        await untilCleanedUp(surroundings.installation, id);
       }
       expect(await endpoint.names('folder')).toEqual([]);
     });
@@ -320,28 +286,30 @@ describeWithPostgres('faults at one side of a transfer', () => {
     test.skipIf(why)(why ? `${full} (skipped: ${why})` : full, async () => {
       await refusing(name, { room: 16 * MiB });
       const at = (file: string) => `${protocol}://${name}-refusing/${file}`;
-      const move = (from: string, to: string) => submit(installation, from, to);
+      const move = (from: string, to: string) => submit(surroundings.installation, from, to);
       const files = { filler: randomBytes(12 * MiB), waiting: randomBytes(BIG), empty: Buffer.alloc(0) };
-      for (const [file, content] of Object.entries(files)) await other.put(`${name}/${file}`, content);
+      for (const [file, content] of Object.entries(files)) await surroundings.other.put(`${name}/${file}`, content);
       const source = (file: keyof typeof files) => `s3://other/${name}/${file}`;
-      expect(await untilStatus(installation, await move(source('filler'), at('filler')), ['completed', 'failed'], 60)).toMatchObject({
+      expect(
+        await untilStatus(surroundings.installation, await move(source('filler'), at('filler')), ['completed', 'failed'], 60),
+      ).toMatchObject({
         status: 'completed',
       });
       const id = await move(source('waiting'), at('waiting'));
       const [refused] = await until('it was refused', async () => {
-        const retries = await retriesOf(installation, id);
+        const retries = await retriesOf(surroundings.installation, id);
         return retries.length > 0 ? retries : null;
       });
       expect(refused).toMatchObject({ code: 'disk_full', retryable: true });
-      await untilStatus(installation, await move(source('empty'), at('filler')), ['completed', 'failed'], 60);
+      await untilStatus(surroundings.installation, await move(source('empty'), at('filler')), ['completed', 'failed'], 60);
       const sha256 = createHash('sha256').update(files.waiting).digest('hex');
-      expect(await untilStatus(installation, id, ['completed', 'failed'], 60)).toMatchObject({
+      expect(await untilStatus(surroundings.installation, id, ['completed', 'failed'], 60)).toMatchObject({
         status: 'completed',
         checksum_sha256: sha256,
       });
-      await untilCleanedUp(installation, id);
+      await untilCleanedUp(surroundings.installation, id);
       const back = await move(at('waiting'), `s3://other/${name}/back`);
-      expect(await untilStatus(installation, back, ['completed', 'failed'], 60)).toMatchObject({
+      expect(await untilStatus(surroundings.installation, back, ['completed', 'failed'], 60)).toMatchObject({
         status: 'completed',
         checksum_sha256: sha256,
       });
