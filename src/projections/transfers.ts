@@ -90,8 +90,9 @@ interface Row {
 async function load(tx: Transaction, schema: string, events: StoredEvent[]): Promise<Map<string, Folded<TransferState>>> {
   // A stream whose first event is in the batch has no row yet, unless the batch is given a second time.
   const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
+  // An older version's table has jsonb: no prepared statement survives a change of type when the new one takes over.
   const rows = await tx<Row[]>`
-    select transfer_id, revision, position, state from ${tx(schema)}.transfers where transfer_id = any(${ids})`;
+    select transfer_id, revision, position, state::json as state from ${tx(schema)}.transfers where transfer_id = any(${ids})`;
   return new Map(rows.map(({ transfer_id, ...folded }) => [STREAMS + transfer_id, folded]));
 }
 

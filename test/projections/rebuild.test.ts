@@ -191,6 +191,23 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
   });
 
+  it('follows the log with what an older version made until it takes over, also where a column is of another type', async () => {
+    const { sql, logId } = installation;
+    await sql`update read.checkpoints set version = 2 where name = 'transfers'`;
+    await sql`alter table read.transfers alter column state type jsonb`;
+    expect(await prepareReadModels(sql, logId)).toEqual(['transfers']);
+    for (const step of [async () => undefined, rebuild]) {
+      await step();
+      const id = await create();
+      await catchUp();
+      await cancelTransfer(installation.commands, id, CAUSE);
+      await catchUp();
+      expect(await findTransfer(sql, 'acc_default', id)).toMatchObject({ transfer: { status: 'cancelled' } });
+      expect((await listTransfers(sql, 'acc_default', {}, { limit: 1, offset: 0 })).transfers).toMatchObject([{ status: 'cancelled' }]);
+    }
+    expect((await verify()).differences).toEqual([]);
+  });
+
   it('lets what an older version made serve until it takes over, also where a table is new', async () => {
     const { sql, logId, commands } = installation;
     const endpoints = (await commands.endpoints()).length;

@@ -3,7 +3,8 @@ function arrayType<T>(oid: number, parseItem: (text: string) => T) {
   return {
     to: oid,
     from: [oid],
-    serialize: (items: unknown) => `{${(items as unknown[]).map(serializeItem).join(',')}}`,
+    // A statement whose plan no longer holds is sent again by the driver, with what was made of its parameters the first time.
+    serialize: (items: unknown) => (typeof items === 'string' ? items : `{${(items as unknown[]).map(serializeItem).join(',')}}`),
     parse: (text: string): unknown => parseItems(text).map((item) => (item === null ? null : parseItem(item))),
   };
 }
