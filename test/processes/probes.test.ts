@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -182,6 +184,21 @@ describeWithPostgres('the probes of the monitor', () => {
     } finally {
       await server.stop();
     }
+  });
+
+  test('go on beside many servers that take connections and say nothing', async () => {
+    const silent = new Set<Socket>();
+    const server = createServer((socket) => silent.add(socket.on('error', () => {}))).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const account = { host: '127.0.0.1', port, username: 'me', privateKey: 'key', root: '/', hostKeySha256: `SHA256:${'A'.repeat(43)}` };
+    const ids: string[] = [];
+    for (let nr = 0; nr < 40; nr++) ids.push(await configureSftp(installation, `silent-${nr}`, account as never));
+    monitors.push(startMonitor(installation, { everyMs: 400, timeLimitMs: 3_600_000 }));
+    await until('all of them are probed', () => silent.size >= ids.length);
+    for (const socket of silent) socket.destroy();
+    server.close();
+    for (const id of ids) await removeEndpoint(installation.commands, id, CAUSE);
   });
 });
 
