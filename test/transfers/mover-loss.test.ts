@@ -81,6 +81,8 @@ await describeTransfers('movers that vanish', () => {
     expect(arrived).toBeGreaterThan(0);
 
     pair.destination.throttle(Number.POSITIVE_INFINITY);
+    // What it had sent may still be on the slow line.
+    await until('its connections are gone', () => pair.destination.connections === 0);
     const sentBefore = pair.destination.forwarded.up;
     await startMover();
     await expectArrived(id, 'medium', 'stopped');
