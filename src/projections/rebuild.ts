@@ -139,6 +139,8 @@ function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<
     // Tables that another version made have other columns: they can't be compared.
     if (!live || live.version !== rebuilt?.version) return [];
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
+    // What a join keeps of each row fits in there for some 100,000 rows; it goes to disk beyond.
+    await tx`set local work_mem = '32MB'`;
     return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
   }) as Promise<string[]>;
 }
@@ -155,6 +157,7 @@ async function prepareForQueries(sql: Sql, { projection, schema }: Shadow): Prom
 async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint, catchUp }: Shadow): Promise<boolean> {
   try {
     await sql.begin(async (tx) => {
+      await stopVacuum(tx, projection);
       // The row lock holds the live consumer; it finds its checkpoint moved, and reads on from the new one.
       await tx`select from read.checkpoints where name in (${projection.name}, ${checkpoint}) order by name for update`;
       await catchUp(tx);
@@ -169,6 +172,17 @@ async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint,
     if ((error as { code?: unknown }).code === LOCK_NOT_AVAILABLE) return false;
     throw error;
   }
+}
+
+/**
+ * Keeps autovacuum from the live tables until the transaction ends. It steps back from whoever has waited for it for a second,
+ * which is longer than the swap may wait; for this lock no query has to.
+ */
+async function stopVacuum(tx: Transaction, { tables }: Projection): Promise<void> {
+  const live = await tx<
+    { table: string }[]
+  >`select tablename as table from pg_tables where schemaname = ${LIVE_SCHEMA} and tablename = any(${tables}::text[])`;
+  for (const { table } of live) await tx`lock table ${tx(LIVE_SCHEMA)}.${tx(table)} in share update exclusive mode`;
 }
 
 async function replaceTables(tx: Transaction, { tables }: Projection, schema: string): Promise<void> {
