@@ -116,7 +116,7 @@ export interface Peer {
 }
 
 /**
- * One configured endpoint, with its connections pooled. Paths are remote paths: what `endpointPath`
+ * One configured endpoint, with its connections pooled. Paths are remote paths: what `matchEndpoint`
  * made of a URI. Every method throws FileError and nothing else.
  */
 export interface FileEndpoint {
