@@ -23,7 +23,5 @@ ENV NODE_ENV=production \
     WAYBILL_PORT=8080 \
     WAYBILL_DATA_DIR=/var/lib/waybill
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["/opt/waybill/bin/node", "-e", "fetch(`http://127.0.0.1:${process.env.WAYBILL_PORT}/health/live`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["waybill"]
 CMD ["serve"]
