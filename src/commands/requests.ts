@@ -5,7 +5,7 @@ import { PRIORITIES } from '../domain/transfer.ts';
 import { fileName, parseTransferUri } from '../domain/uri.ts';
 
 const METADATA_KEYS = 10;
-const METADATA_VALUE_CHARACTERS = 256;
+const METADATA_CHARACTERS = 256;
 /** Keys that mean something to JavaScript objects themselves. */
 const RESERVED_KEYS = ['__proto__', 'constructor', 'prototype'];
 
@@ -13,6 +13,13 @@ const RESERVED_KEYS = ['__proto__', 'constructor', 'prototype'];
 export const text = z
   .string()
   .refine((value) => !value.includes('\0') && value.isWellFormed(), 'must not contain a NUL character or an unpaired surrogate');
+
+/** Counts characters, as JSON Schema does, where JavaScript counts two for many of them. */
+function atMost(characters: number, schema: z.ZodString): z.ZodString {
+  return schema
+    .refine((value) => [...value].length <= characters, `must be at most ${characters} characters long`)
+    .meta({ maxLength: characters });
+}
 
 function transferUri(field: 'source_uri' | 'destination_uri') {
   return text.superRefine((value, context) => {
@@ -36,10 +43,7 @@ const metadata = z.preprocess(
     return value;
   },
   z
-    .record(
-      text.min(1).max(METADATA_VALUE_CHARACTERS),
-      text.max(METADATA_VALUE_CHARACTERS, `must be at most ${METADATA_VALUE_CHARACTERS} characters long`),
-    )
+    .record(atMost(METADATA_CHARACTERS, text.min(1)), atMost(METADATA_CHARACTERS, text))
     .refine((value) => Object.keys(value).length <= METADATA_KEYS, `must have at most ${METADATA_KEYS} keys`)
     .meta({ maxProperties: METADATA_KEYS }),
 );
@@ -77,6 +81,8 @@ const pem = text
   .default(null);
 const url = z
   .url({ protocol: /^https?$/, message: 'must be an http or https URL' })
+  // What a parser would drop or encode without a word.
+  .refine((value) => !/[\s\p{C}]/u.test(value), 'must not contain spaces or characters that are not shown')
   .nullable()
   .default(null);
 

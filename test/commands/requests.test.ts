@@ -64,7 +64,8 @@ describe('a transfer request', () => {
     expect(ofTransfer({ metadata: keys(10) })).toEqual([]);
     expect(ofTransfer({ metadata: keys(11) })).toEqual(['metadata: must have at most 10 keys']);
     expect(ofTransfer({ metadata: { a: 'x'.repeat(256), ['k'.repeat(256)]: '' } })).toEqual([]);
-    expect(ofTransfer({ metadata: { a: 'x'.repeat(257) } })).toEqual(['metadata.a: too_big']);
+    expect(ofTransfer({ metadata: { a: '\u{1f4e6}'.repeat(256), ['\u{1f4e6}'.repeat(256)]: '' } })).toEqual([]);
+    expect(ofTransfer({ metadata: { a: 'x'.repeat(257) } })).toEqual(['metadata.a: must be at most 256 characters long']);
     expect(ofTransfer({ metadata: { '': 'x' } })).toEqual(['metadata.: invalid_key']);
     expect(ofTransfer({ metadata: { ['k'.repeat(257)]: '' } })).toEqual([`metadata.${'k'.repeat(257)}: invalid_key`]);
   });
@@ -117,6 +118,14 @@ describe('an endpoint request', () => {
   ])('%j is refused', (changes, problem) => {
     expect(of(changes)).toEqual([problem]);
   });
+
+  it.each(['ftp://x', 'https://x/\0', 'https://x/\ud800', 'https://x/\ty', 'https://x/ y'])(
+    'has no endpoint_url such as %j',
+    (endpoint_url) => {
+      const s3 = { name: 's', protocol: 's3', bucket: 'b', access_key_id: 'i', secret_access_key: 's' };
+      expect(problems(endpointRequest, { ...s3, endpoint_url })).not.toEqual([]);
+    },
+  );
 
   it('signs in to Azure in one way', () => {
     const azure = { name: 'a', protocol: 'azure', account: 'acc', container: 'c' };
