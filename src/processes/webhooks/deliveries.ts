@@ -80,9 +80,9 @@ export async function getDelivery(sql: Queryable, deliveryId: string, filter: De
 }
 
 /** Sends a delivery again, at once and with the whole schedule before it, whatever its status. Throws `not_found`. */
-export async function redeliver(sql: Queryable, { deliveryId, ...filter }: DeliveryFilter & { deliveryId: string }): Promise<void> {
+export async function redeliver(sql: Queryable, { deliveryId }: { deliveryId: string }): Promise<void> {
   const [found] = await sql`
-    with found as (select id from work.deliveries where id = ${deliveryId} and ${matching(sql, filter)}),
+    with found as (select id from work.deliveries where id = ${deliveryId}),
     again as (
       -- one that is being sent at this moment is left to it
       update work.deliveries d set ${madePending(sql)} from found where d.id = found.id and (d.claim_id is null or d.lease_until < now())

@@ -167,7 +167,7 @@ describeWithPostgres('the deliverer', () => {
       now += 31 * MINUTE;
     }
     behave(200);
-    await redeliver(installation.sql, { deliveryId: ids[0] as string, webhookId });
+    await redeliver(installation.sql, { deliveryId: ids[0] as string });
     expect(await attempted(ids[0] as string, 5)).toMatchObject({ status: 'delivered', attempts: 5 });
     expect(await detail(ids[1] as string)).toMatchObject({ status: 'failed' });
     expect(await retryFailed(installation.sql, webhookId)).toBe(1);
