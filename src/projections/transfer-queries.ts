@@ -83,8 +83,8 @@ function whole(filter: TransferFilter): Span {
 /** The hours that lie within the filter as one span, and what of an hour sticks out at either end. */
 function hourly(filter: TransferFilter): Span[] {
   const { from, to } = whole(filter);
-  const firstHour = filter.from === undefined ? from : iso(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
-  const lastHour = filter.to === undefined ? to : iso(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
+  const firstHour = from === '-infinity' ? from : iso(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
+  const lastHour = to === 'infinity' ? to : iso(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
   if (filter.from !== undefined && filter.to !== undefined && firstHour > lastHour) return [{ from, to, exact: true }];
   const spans: Span[] = [{ from: firstHour, to: lastHour, exact: false }];
   if (firstHour !== from) spans.push({ from, to: firstHour, exact: true });
@@ -97,8 +97,10 @@ function after(instant: string): string {
   return iso(Date.parse(instant) + 1);
 }
 
+/** As Postgres reads it: a year of five digits, which begins with a plus sign, it takes for something else. */
 function iso(ms: number): string {
-  return new Date(ms).toISOString();
+  const instant = new Date(ms).toISOString();
+  return instant.startsWith('+') ? 'infinity' : instant;
 }
 
 export interface FoundTransfer {
