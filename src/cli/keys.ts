@@ -33,7 +33,8 @@ export function addKeyCommands(program: Command): void {
       const created = await withInstallation(({ commands, config }) =>
         createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
       );
-      const { id, key, expires_at } = created;
+      const { id, key, state } = created;
+      const { expires_at } = state;
       if (json) return printJson({ id, key, name, account, scopes, expires_at });
       await printFacts({ id, key, name, account, scopes: scopes.join(', '), expires: expires_at ?? 'never' });
       await print('Keep it now: it is not shown again.');

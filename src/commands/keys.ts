@@ -2,6 +2,7 @@ import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import * as key from '../domain/key.ts';
+import { upcast } from '../domain/upcast.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
@@ -13,7 +14,7 @@ export interface CreatedKey {
   id: string;
   /** Shown this once. */
   key: string;
-  expires_at: string | null;
+  state: key.Key;
 }
 
 /** Creates a key, under the id where one is given, which nobody has used before. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
@@ -37,11 +38,24 @@ export async function createKey(
     expires_at,
     created_at: new Date(now).toISOString(),
   };
-  const { position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, {
+  const { state, position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, {
     known: untouched(key.initialState),
   });
   await deps.waitFor('catalog', position);
-  return { id, key: secret, expires_at };
+  return { id, key: secret, state: existing(state) };
+}
+
+/** The key of an id that was reserved for it, as the log has it; null where it was not created yet. */
+export async function findCreatedKey(deps: CommandDeps, keyId: string): Promise<key.Key | null> {
+  const events = (await deps.store.read(streamOf(keyId))).map(upcast);
+  if (events.length === 0) return null;
+  await deps.waitFor('catalog', events.at(-1)?.position ?? null);
+  return existing(events.reduce(key.evolve, key.initialState()));
+}
+
+function existing(state: key.KeyState): key.Key {
+  if (state.status === 'none') throw new DomainError('not_found', 'There is no such key');
+  return state;
 }
 
 function expiry(expiresIn: string, now: number, allowNever: boolean): string | null {

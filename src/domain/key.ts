@@ -40,7 +40,8 @@ export type KeyEvent =
   | Event<'key.revoked', { revoked_at: string }>
   | Event<'key.expiring_soon', KeyExpiringSoon>;
 
-export type KeyState = { status: 'none' } | (KeyCreated & { status: 'active' | 'revoked'; revoked_at: string | null; announced: boolean });
+export type Key = KeyCreated & { status: 'active' | 'revoked'; revoked_at: string | null; announced: boolean };
+export type KeyState = { status: 'none' } | Key;
 
 export type KeyCommand =
   | { type: 'create'; data: KeyCreated }
@@ -61,7 +62,7 @@ export function decide(command: KeyCommand, state: KeyState): KeyEvent[] {
   return announceExpiry(command.now, state);
 }
 
-function announceExpiry(now: string, state: Exclude<KeyState, { status: 'none' }>): KeyEvent[] {
+function announceExpiry(now: string, state: Key): KeyEvent[] {
   const { key_id, name, expires_at } = state;
   if (expires_at === null || state.announced) return [];
   const left = Date.parse(expires_at) - Date.parse(now);

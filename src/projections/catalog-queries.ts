@@ -1,10 +1,10 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
-import type { KeyState } from '../domain/key.ts';
+import type { Key as KeyState } from '../domain/key.ts';
 import type { Webhook } from '../domain/webhook.ts';
 
 /** A key, and when it was last used, to the minute; null for never. */
-export type Key = Exclude<KeyState, { status: 'none' }> & { last_used_at: string | null };
+export type Key = KeyState & { last_used_at: string | null };
 
 /** An endpoint and the revision of its stream. */
 export type ConfiguredEndpoint = Endpoint & { revision: number };

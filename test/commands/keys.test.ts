@@ -36,9 +36,9 @@ describeWithPostgres('keys', () => {
       [{ expires_in: '365d' }, 365],
       [{ expires_in: '1h' }, 1 / 24],
     ] as const) {
-      const { id, expires_at } = await create(changes);
+      const { id, state } = await create(changes);
       const { created_at } = (await find(id))!;
-      expect(Date.parse(expires_at!) - Date.parse(created_at)).toBe(days * DAY_MS);
+      expect(Date.parse(state.expires_at!) - Date.parse(created_at)).toBe(days * DAY_MS);
     }
   });
 
@@ -50,8 +50,8 @@ describeWithPostgres('keys', () => {
   });
 
   it('lives for ever where the installation allows it', async () => {
-    const { expires_at } = await create({ expires_in: 'never' }, true);
-    expect(expires_at).toBeNull();
+    const { state } = await create({ expires_in: 'never' }, true);
+    expect(state.expires_at).toBeNull();
   });
 
   it('is revoked when the command returns, and only once', async () => {
@@ -80,7 +80,7 @@ describeWithPostgres('keys', () => {
     const late = await create({ expires_in: '8d' });
     for (const { id } of [soon, late, soon]) await announceKeyExpiry(installation, id, CAUSE);
     expect((await historyOf(soon.id)).slice(1)).toMatchObject([
-      { type: 'key.expiring_soon', data: { key_id: soon.id, name: 'ci', expires_at: soon.expires_at, days_remaining: 7 } },
+      { type: 'key.expiring_soon', data: { key_id: soon.id, name: 'ci', expires_at: soon.state.expires_at, days_remaining: 7 } },
     ]);
     expect(await historyOf(late.id)).toHaveLength(1);
   });

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createKey, revokeKey, streamOf } from '../../commands/keys.ts';
+import { createKey, findCreatedKey, revokeKey } from '../../commands/keys.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
@@ -12,7 +12,7 @@ import type { AdministrationDeps } from './deps.ts';
 import * as schemas from './key-schemas.ts';
 
 export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, store, commands, config } = deps;
+  const { sql, commands, config } = deps;
 
   async function find(id: string): Promise<schemas.Key> {
     const found = isId('key', id) ? await findKeyById(sql, id) : null;
@@ -52,14 +52,11 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
         idempotent<{ keyId: string }, schemas.CreatedKey>(deps, request, reply, {
           reserve: () => ({ keyId: newId('key') }),
           async run({ keyId }, repeated) {
-            const [begun] = repeated ? await store.read(streamOf(keyId)) : [];
-            if (begun) {
-              await commands.waitFor('catalog', begun.position);
-              return { status: 201, body: await find(keyId) };
-            }
+            const begun = repeated ? await findCreatedKey(commands, keyId) : null;
+            if (begun) return { status: 201, body: toKey({ ...begun, last_used_at: null }) };
             const options = { allowNever: config.allowUnlimitedKeys, id: keyId };
-            const { key } = await createKey(commands, request.body, causeOf(request), options);
-            const replayed = await find(keyId);
+            const { key, state } = await createKey(commands, request.body, causeOf(request), options);
+            const replayed = toKey({ ...state, last_used_at: null });
             return { status: 201, body: { ...replayed, key }, replayed };
           },
         }),

@@ -70,6 +70,21 @@ describeWithPostgres('/v1/keys', () => {
     expect((await ask('POST', '', request)).body).toEqual(shown);
   });
 
+  test('are shown although the read model is late: nobody could ever see them afterwards', async () => {
+    const { sql, commands } = api.installation;
+    const late = await api.startServer({ commands: { ...commands, waitFor: async () => false } });
+    const answer = await sql.begin(async (tx) => {
+      await tx`lock table read.keys in exclusive mode`;
+      return late.ask('POST', '/v1/keys', { key: admin, json: REQUEST });
+    });
+    expect(answer).toMatchObject({
+      status: 201,
+      body: { id: expect.stringMatching(/^key_/), key: expect.stringMatching(/^wb_/), name: 'nightly' },
+    });
+    await commands.waitFor('catalog', (await api.installation.store.read(`key-${answer.body.id}`))[0]?.position ?? null);
+    expect(await api.ask('GET', '/v1/transfers', { key: answer.body.key })).toMatchObject({ status: 200 });
+  });
+
   test.each([
     ['no scopes', { scopes: [] }, 'scopes'],
     ['a scope that there is not', { scopes: ['everything'] }, 'scopes.0'],
