@@ -150,6 +150,7 @@ describeWithPostgres('console session', () => {
     const turned = await ask('PUT', '/v1/session/account', { json: { account: 'acc_other' } });
     expect(turned).toMatchObject({ status: 200, body: { account: 'acc_other', accounts: ['acc_default', 'acc_other'] } });
     expect(await total()).toBe(1);
+    expect(await ask('PUT', '/v1/session/account', { json: { account: '\0' } })).toMatchObject({ status: 400 });
     expect(await ask('PUT', '/v1/session/account', { json: { account: 'acc_nobody' } })).toMatchObject({
       status: 400,
       body: { code: 'validation_failed', errors: [{ field: 'account' }] },

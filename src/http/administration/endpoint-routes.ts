@@ -4,7 +4,7 @@ import { createEndpoint, pauseEndpoint, removeEndpoint, resumeEndpoint, updateEn
 import type { Handled } from '../../commands/handle.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
+import { isId, newId } from '../../domain/ids.ts';
 import { type Access, acceptShownHostKey, accessOf, accessTo, listFolder } from '../../processes/endpoint-access.ts';
 import { endpointHealth } from '../../processes/reachability.ts';
 import { type ConfiguredEndpoint, findEndpoint, listEndpoints } from '../../projections/catalog-queries.ts';
@@ -24,7 +24,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
   const { sql, vault, commands } = deps;
 
   async function find(id: string): Promise<ConfiguredEndpoint> {
-    const found = await findEndpoint(sql, id);
+    const found = isId('end', id) ? await findEndpoint(sql, id) : null;
     if (!found) throw new DomainError('not_found', 'There is no such endpoint');
     return found;
   }

@@ -1,13 +1,12 @@
 import { z } from 'zod';
+import { text } from '../../commands/requests.ts';
 import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const signIn = z
   .strictObject({ api_key: z.string().min(1, 'is required').describe('A key with the scope `admin`.') })
   .meta({ id: 'SignIn' });
 
-export const accountChoice = z
-  .strictObject({ account: z.string().min(1).max(64).describe('One of `accounts`.') })
-  .meta({ id: 'AccountChoice' });
+export const accountChoice = z.strictObject({ account: text.min(1).max(64).describe('One of `accounts`.') }).meta({ id: 'AccountChoice' });
 
 export const sessionInfo = z
   .strictObject({

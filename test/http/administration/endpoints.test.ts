@@ -206,7 +206,7 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
     expect(await ask(method, path, { ...request, key: null })).toMatchObject({ status: 401 });
     if (!path.includes('ID')) return;
-    for (const id of ['nonsense', 'end_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
+    for (const id of ['nonsense', '%00', 'end_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
       expect(await ask(method, path.replace('ID', id), request)).toMatchObject({ status: 404, body: { code: 'not_found' } });
     }
   });
