@@ -24,14 +24,15 @@ const HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
   'X-RateLimit-Reset': { description: 'Unix time, in seconds, at which the window ends.', schema: { type: 'integer' } },
   'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer' } },
   'WWW-Authenticate': { description: '`Bearer`', schema: { type: 'string' } },
-  Location: { description: 'Where the new resource is.', schema: { type: 'string' } },
+  Location: { description: 'Where the new resource is, if there is one.', schema: { type: 'string' } },
   'Idempotent-Replayed': { description: '`true` where this is the answer of an earlier request.', schema: { type: 'string' } },
 };
 
 const ON_EVERY_ANSWER = ['X-Request-Id'];
 const ON_EVERY_ANSWER_OF_THE_API = [...ON_EVERY_ANSWER, 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
 const BY_STATUS: Record<string, string[]> = {
-  201: ['Location', 'Idempotent-Replayed'],
+  201: ['Location'],
+  202: ['Location'],
   401: ['WWW-Authenticate'],
   429: ['Retry-After'],
   503: ['Retry-After'],
@@ -121,8 +122,10 @@ function withExamples<Transformed extends { schema: unknown }>(schema: unknown, 
 function tidy(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
   for (const [path, item] of Object.entries(document.paths ?? {})) {
     for (const operation of Object.values(item ?? {}) as OpenAPIV3_1.OperationObject[]) {
+      const keepsAnswers = operation.parameters?.some((parameter) => 'name' in parameter && parameter.name === 'Idempotency-Key');
       for (const [status, response] of Object.entries(operation.responses ?? {})) {
-        const names = path.startsWith('/health') ? ON_EVERY_ANSWER : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
+        const names = path.startsWith('/health') ? [...ON_EVERY_ANSWER] : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
+        if (keepsAnswers && (status < '300' || status === '404')) names.push('Idempotent-Replayed');
         Object.assign(response, { headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])) });
       }
     }

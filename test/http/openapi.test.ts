@@ -27,6 +27,14 @@ const BODY = {
   415: ['unsupported_media_type'],
 };
 const ONCE = { 409: ['idempotency_in_progress'], 422: ['idempotency_key_reused'] };
+/** What a webhook is sent, but for one that is disabled. */
+const TO_ENABLED = {
+  ...WITH_KEY,
+  400: ['invalid_parameter', 'unknown_field'],
+  404: ['not_found'],
+  409: [...ONCE[409], 'webhook_disabled'],
+  422: ONCE[422],
+};
 
 /** The problems that each operation documents. */
 const PROBLEMS: Record<string, Record<number, string[]>> = {
@@ -69,14 +77,8 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     400: [...BODY[400], 'invalid_parameter'],
     404: ['not_found'],
   },
-  'post /v1/webhooks/{webhook_id}/ping': {
-    ...WITH_KEY,
-    ...ONCE,
-    400: ['invalid_parameter', 'unknown_field'],
-    404: ['not_found'],
-    409: [...ONCE[409], 'webhook_disabled'],
-  },
-  'post /v1/webhooks/{webhook_id}/retry-failed': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'], 404: ['not_found'] },
+  'post /v1/webhooks/{webhook_id}/ping': TO_ENABLED,
+  'post /v1/webhooks/{webhook_id}/retry-failed': TO_ENABLED,
   'post /v1/webhooks/{webhook_id}/replay': {
     ...WITH_KEY,
     ...BODY,
@@ -86,16 +88,11 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   },
   'get /v1/webhooks/{webhook_id}/deliveries': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'get /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
-  'post /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver': {
-    ...WITH_KEY,
-    ...ONCE,
-    400: ['invalid_parameter', 'unknown_field'],
-    404: ['not_found'],
-  },
+  'post /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver': TO_ENABLED,
   'get /v1/deliveries': { ...WITH_KEY, ...QUERY },
   'get /v1/deliveries/{delivery_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'post /v1/deliveries/retry-failed': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'] },
-  'post /v1/deliveries/{delivery_id}/retry': { ...WITH_KEY, ...ONCE, 400: ['invalid_parameter', 'unknown_field'], 404: ['not_found'] },
+  'post /v1/deliveries/{delivery_id}/retry': TO_ENABLED,
   'get /v1/events': { ...WITH_KEY, ...QUERY },
   'get /v1/endpoints': { ...WITH_KEY, 400: ['unknown_field'] },
   'post /v1/endpoints': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
@@ -216,12 +213,18 @@ describeWithPostgres('the OpenAPI document', () => {
   });
 
   test('has a header for every one that an answer carries', () => {
-    const [, create] = operations.find(([name]) => name === 'post /v1/transfers') ?? [];
-    const headers = (status: string) => Object.keys((create!.responses![status] as OpenAPIV3_1.ResponseObject).headers ?? {});
+    const headers = (name: string, status: string) => {
+      const [, operation] = operations.find(([found]) => found === name) ?? [];
+      return Object.keys((operation!.responses![status] as OpenAPIV3_1.ResponseObject).headers ?? {});
+    };
     const always = ['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
-    expect(headers('201')).toEqual([...always, 'Location', 'Idempotent-Replayed']);
-    expect(headers('401')).toEqual([...always, 'WWW-Authenticate']);
-    expect(headers('429')).toEqual([...always, 'Retry-After']);
+    expect(headers('post /v1/transfers', '201')).toEqual([...always, 'Location', 'Idempotent-Replayed']);
+    expect(headers('post /v1/transfers', '401')).toEqual([...always, 'WWW-Authenticate']);
+    expect(headers('post /v1/transfers', '429')).toEqual([...always, 'Retry-After']);
+    const ping = 'post /v1/webhooks/{webhook_id}/ping';
+    expect(headers(ping, '202')).toEqual([...always, 'Location', 'Idempotent-Replayed']);
+    expect(headers(ping, '404')).toEqual([...always, 'Idempotent-Replayed']);
+    expect(headers('get /v1/transfers', '200')).toEqual(always);
   });
 
   test('gives an example of a request that is valid', async () => {
