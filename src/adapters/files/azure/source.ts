@@ -1,5 +1,5 @@
 import { createLifetime } from '../http/lifetime.ts';
-import { type Found, HEAD_BYTES, NO_BYTES, otherRange, type Range, sizeOf, sourceFile } from '../http/source-file.ts';
+import { type Answer, openRanges } from '../http/source-file.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
@@ -18,43 +18,26 @@ export async function openSource(store: Store, name: string, signal: AbortSignal
   });
   const blob = store.blob(name);
 
-  function get(first: number, target: Uint8Array, conditions: { ifMatch?: string }) {
+  async function get(first: number, target: Uint8Array, identity: FileIdentity | null): Promise<Answer> {
     // One of its own for each read: it tells which request the target belongs to.
     const abortSignal = AbortSignal.any([lifetime.ended]);
     store.fill(target, abortSignal);
-    return blob.download(first, target.length, { abortSignal, conditions });
+    const conditions = identity?.version ? { ifMatch: identity.version } : {};
+    const { contentRange, contentLength, etag, metadata } = await blob.download(first, target.length, { abortSignal, conditions });
+    return {
+      range: contentRange,
+      identity: (size) => identityOf(name, { contentLength: size, etag, metadata }),
+      // All of it has come with the answer.
+      take: async () => contentLength ?? 0,
+      leave: () => {},
+    };
   }
 
-  async function look(): Promise<Found> {
-    const bytes = Buffer.allocUnsafeSlow(HEAD_BYTES);
-    const answer = await get(0, bytes, {}).catch((error) => {
-      // Nothing is in the range of an empty blob.
-      if (serverAnswer(error) === 'InvalidRange') return null;
-      throw error;
-    });
-    const length = answer?.contentLength ?? null;
-    const size = answer && sizeOf(answer.contentRange, length);
-    if (answer === null || size === null || length === null) return { identity: await stat(), head: NO_BYTES };
-    const { etag, metadata } = answer;
-    return { identity: identityOf(name, { contentLength: size, etag, metadata }), head: bytes.subarray(0, length) };
-  }
-
-  async function stat(): Promise<FileIdentity> {
-    return identityOf(name, await store.properties(name, lifetime.ended));
-  }
-
-  const opened = await lifetime.run('open', look);
-  const { version } = opened.identity;
-
-  async function fill(range: Range, target: Uint8Array): Promise<void> {
-    const { contentRange, contentLength } = await get(range.first, target, version === null ? {} : { ifMatch: version });
-    if (contentRange !== range.expected) throw otherRange(name, range, contentRange);
-    if (contentLength !== target.length) {
-      throw new FileError('connection_failed', 'transfer', `${name}: the server sent ${contentLength} of ${target.length} bytes`);
-    }
-  }
-
-  return sourceFile(name, opened, lifetime, { fill, stat });
+  return openRanges(name, lifetime, {
+    get,
+    isPastEnd: (error) => serverAnswer(error) === 'InvalidRange',
+    stat: async () => identityOf(name, await store.properties(name, lifetime.ended)),
+  });
 }
 
 function identityOf(name: string, { contentLength, etag, metadata }: Described): FileIdentity {
