@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../../src/domain/ids.ts';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
-import { type SpawnedService, spawnService } from '../../support/roles.ts';
 import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
 import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
 const TRANSFERS = 2_000;
@@ -13,26 +11,14 @@ const TRANSFERS = 2_000;
 const HELD = 1_400;
 
 describeWithPostgres('the loss of a process that replays', () => {
-  let installation: TestInstallation;
-  let receiver: WebhookReceiver;
-  const services: SpawnedService[] = [];
+  let processes: WebhookProcesses;
   beforeAll(async () => {
-    installation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_LOG_LEVEL: 'info' });
-    receiver = await startWebhookReceiver();
+    processes = await openWebhookProcesses();
   });
-  afterAll(async () => {
-    await Promise.all(services.map((service) => service.kill()));
-    await receiver?.close();
-    await installation?.close();
-  });
-
-  async function start(): Promise<SpawnedService> {
-    const service = await spawnService(installation.environment, ['webhooks']);
-    services.push(service);
-    return service;
-  }
+  afterAll(() => processes?.close());
 
   it('by kill -9 in its midst: another goes on where it was, and everything arrives', { timeout: 120_000 }, async () => {
+    const { installation, receiver } = processes;
     const { store, sql } = installation;
     const eventIds: string[] = [];
     for (let n = 0; n < TRANSFERS; n += 100) {
@@ -40,7 +26,7 @@ describeWithPostgres('the loss of a process that replays', () => {
       eventIds.push(...transfers.map((transfer) => transfer.eventIds[0] as string));
     }
     const webhookId = await addWebhook(installation, receiver.url, ['transfer.created']);
-    const service = await start();
+    const service = await processes.start();
     const replays = () => sql<{ position: bigint }[]>`select position from work.webhook_replays`;
 
     // A row that is being inserted holds up whoever inserts the same: so the replay stands still there.
@@ -76,7 +62,7 @@ describeWithPostgres('the loss of a process that replays', () => {
     expect(before.length).toBeLessThan(TRANSFERS);
     expect(await replays()).toEqual([stopped]);
 
-    await start();
+    await processes.start();
     await until('the replay has ended', async () => (await replays()).length === 0, 60);
     await until('all is delivered', async () => (await sql`select from work.deliveries where status <> 'delivered'`).length === 0, 60);
     const after = await sql<{ id: string; event_id: string }[]>`select id, event_id from work.deliveries`;

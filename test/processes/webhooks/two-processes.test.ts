@@ -1,33 +1,27 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/commands/requests.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { CAUSE } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
-import { type SpawnedService, spawnService } from '../../support/roles.ts';
+import type { SpawnedService } from '../../support/roles.ts';
 import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
 import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
 const WEBHOOKS = 4;
 const ROUND = 200;
 
 describeWithPostgres('two processes that deliver', () => {
-  let installation: TestInstallation;
-  let receiver: WebhookReceiver;
+  let processes: WebhookProcesses;
   let services: SpawnedService[];
   let key: string;
   beforeAll(async () => {
-    installation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_LOG_LEVEL: 'info' });
-    receiver = await startWebhookReceiver();
+    processes = await openWebhookProcesses();
     const request = keyRequest.parse({ name: 'metrics', scopes: ['metrics:read'], account: 'acc_default', expires_in: '1h' });
-    ({ key } = await createKey(installation.commands, request, CAUSE, { allowNever: false }));
-    services = await Promise.all([0, 1].map(() => spawnService(installation.environment, ['api', 'webhooks'])));
+    ({ key } = await createKey(processes.installation.commands, request, CAUSE, { allowNever: false }));
+    services = await Promise.all([0, 1].map(() => processes.start(['api', 'webhooks'])));
   });
-  afterAll(async () => {
-    await Promise.all((services ?? []).map((service) => service.kill()));
-    await receiver?.close();
-    await installation?.close();
-  });
+  afterAll(() => processes?.close());
 
   async function deliveredBy(service: SpawnedService): Promise<number> {
     const url = /"url":"(http[^"]+)"/.exec(service.output())?.[1];
@@ -37,6 +31,7 @@ describeWithPostgres('two processes that deliver', () => {
   }
 
   it('share the work, and neither enqueue nor send anything twice', { timeout: 120_000 }, async () => {
+    const { installation, receiver } = processes;
     const { store, sql } = installation;
     for (let n = 0; n < WEBHOOKS; n++) await addWebhook(installation, `${receiver.url}?n=${n}`, ['transfer.created', 'transfer.cancelled']);
     const expected: string[] = [];
