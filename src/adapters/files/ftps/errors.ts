@@ -31,8 +31,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/file too (large|big)/i, 'file_too_large'],
   [/too many|maximum (number|clients|connections)/i, 'connection_failed'],
 ];
-const NO_FILE =
-  /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory|could not get file size/i;
+const NO_FILE = /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
+const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
 
 const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
 
@@ -46,6 +46,17 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   const words = (error as Error).message.replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
+}
+
+/**
+ * The FileError where a server was asked in every way what stands under a path of a source, and refused. For what is not
+ * there each has words of its own (`Can't check for file existence`, `Couldn't open the file or directory`): all but
+ * those that speak of rights mean that.
+ */
+export function statError(error: unknown, step: FileStep, path: string): FileError {
+  const failure = fileError(error, step, path);
+  const missing = isRefusal(error) && error.code === 550 && failure.code === 'permission_denied' && !NOT_ALLOWED.test(error.message);
+  return missing ? new FileError('source_not_found', step, failure.message, { cause: error }) : failure;
 }
 
 function codeOf(error: Error, step: FileStep, side: Side): TransferErrorCode {

@@ -1,7 +1,7 @@
 import { abortError } from '../abort.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import { type Download, startDownload } from './download.ts';
-import { fileError } from './errors.ts';
+import { fileError, statError } from './errors.ts';
 import type { Lease, Pool } from './pool.ts';
 import { statOf } from './stat.ts';
 
@@ -10,7 +10,7 @@ export async function openSource(pool: Pool, path: string, signal: AbortSignal):
   try {
     return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal });
   } catch (error) {
-    throw fileError(error, 'open', path);
+    throw statError(error, 'open', path);
   }
 }
 
@@ -98,7 +98,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
         await stop();
         return await identify(pool, path, signal, 'verify');
       } catch (error) {
-        const failure = fileError(error, 'verify', path);
+        const failure = statError(error, 'verify', path);
         if (failure.code === 'source_not_found') throw new FileError('source_changed', 'verify', `${path} is no longer there`);
         throw failure;
       }

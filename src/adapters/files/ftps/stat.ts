@@ -1,3 +1,4 @@
+import { FTPError } from 'basic-ftp';
 import type { FileIdentity } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
@@ -16,8 +17,12 @@ export async function statOf(connection: Connection, path: string): Promise<Stat
   try {
     return { type: 'file', size: await sizeOf(connection, path), version: await modificationOf(connection, path) };
   } catch (error) {
-    if (isRefusal(error) && (await isFolder(connection, path))) return { type: 'directory', size: 0, version: null };
-    throw error;
+    if (!isRefusal(error)) throw error;
+    const refusal = await refusalOf(connection, `CWD ${path}`);
+    if (refusal === null) return { type: 'directory', size: 0, version: null };
+    // Pure-FTPd tells only here whether there is nothing, or nothing that the user may see.
+    const words = new Set([error.message, refusal.message]);
+    throw new FTPError({ code: error.code, message: [...words].join('\n') });
   }
 }
 
@@ -34,12 +39,23 @@ export async function sizeOf(connection: Connection, path: string): Promise<numb
 }
 
 export async function isFolder(connection: Connection, path: string): Promise<boolean> {
-  return (await connection.request(`CWD ${path}`).catch(nullIfRefused)) !== null;
+  return (await refusalOf(connection, `CWD ${path}`)) === null;
 }
 
 export function nullIfRefused(error: unknown): null {
   if (isRefusal(error)) return null;
   throw error;
+}
+
+/** What the server has against a command; null where it obeys. */
+async function refusalOf(connection: Connection, command: string): Promise<FTPError | null> {
+  try {
+    await connection.request(command);
+    return null;
+  } catch (error) {
+    if (isRefusal(error)) return error;
+    throw error;
+  }
 }
 
 async function modificationOf(connection: Connection, path: string): Promise<string | null> {

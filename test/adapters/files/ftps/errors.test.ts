@@ -1,13 +1,12 @@
 import { FTPError } from 'basic-ftp';
 import { expect, test } from 'vitest';
-import { fileError } from '../../../../src/adapters/files/ftps/errors.ts';
+import { fileError, statError } from '../../../../src/adapters/files/ftps/errors.ts';
 
 const reply = (message: string) => new FTPError({ code: Number(message.slice(0, 3)), message });
 const failure = (message: string, code?: string) => Object.assign(new Error(message), { code });
 
 test.each([
   [reply('550 /a: No such file or directory'), 'source', 'source_not_found'],
-  [reply('550 Could not get file size.'), 'source', 'source_not_found'],
   [reply('550 /a: not a regular file'), 'source', 'source_not_found'],
   [reply('550 Failed to open file.'), 'source', 'permission_denied'],
   [reply('550 /a: No such file or directory'), 'destination', 'permission_denied'],
@@ -50,4 +49,16 @@ test('a refused sign-in has one message, whatever the server says', () => {
 
 test('an answer of several lines becomes one', () => {
   expect(fileError(reply('550-No\n550 No such file'), 'open', '/a').message).toBe('/a: 550-No 550 No such file');
+});
+
+test.each([
+  ['550 Could not get file size.', 'source_not_found'],
+  ["550 Can't check for file existence", 'source_not_found'],
+  ["550 Couldn't open the file or directory", 'source_not_found'],
+  ["550 Can't check for file existence\n550 Can't change directory to /a: Permission denied", 'permission_denied'],
+  ['550 Access is denied.', 'permission_denied'],
+  ['532 Need an account', 'permission_denied'],
+  ['451 Try later', 'connection_failed'],
+])('what answers every question about a path with %s is %s', (words, code) => {
+  expect(statError(reply(words), 'open', '/a')).toMatchObject({ code, step: 'open', message: `/a: ${words.replace('\n', ' ')}` });
 });

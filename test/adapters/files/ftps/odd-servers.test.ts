@@ -78,6 +78,39 @@ describe('a source is not taken for whole', () => {
   });
 });
 
+describe('what says of a missing file only that it can not be looked at', () => {
+  test.each([
+    [
+      'Pure-FTPd',
+      "550 Can't check for file existence",
+      "550 Can't change directory to /file: No such file or directory",
+      'source_not_found',
+    ],
+    [
+      'Pure-FTPd, in a folder that is closed',
+      "550 Can't check for file existence",
+      "550 Can't change directory: Permission denied",
+      'permission_denied',
+    ],
+    ['FileZilla Server', "550 Couldn't open the file or directory", "550 Couldn't open the directory", 'source_not_found'],
+  ])('%s', async (_name, size, folder, code) => {
+    const over = await endpointOn({ SIZE: () => size, CWD: () => folder });
+    await expect(over.openSource('/file', never)).rejects.toMatchObject({ code, step: 'open' });
+  });
+
+  test('a source that is gone when it is looked at again has changed', async () => {
+    let gone = false;
+    const over = await endpointOn({
+      SIZE: () => (gone ? "550 Can't check for file existence" : SIZE()),
+      CWD: () => "550 Can't change directory",
+      RETR: giving(content.length, '226 Done'),
+    });
+    const file = await over.openSource('/file', never);
+    gone = true;
+    await expect(file.stat()).rejects.toMatchObject({ code: 'source_changed', step: 'verify' });
+    await file.close();
+  });
+});
 describe('a destination is not taken for whole', () => {
   test.each([
     ['where the disk is full', '452 No space left', content.length, 'disk_full'],
