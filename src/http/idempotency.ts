@@ -93,7 +93,7 @@ interface RowId {
 
 /** The route with what its parameters name: the same however the path is spelt. */
 function routeOf({ method, routeOptions, params }: FastifyRequest): string {
-  return [method, routeOptions.url, ...Object.values(params as Record<string, string>)].join(' ');
+  return [method, routeOptions.url, ...Object.values(params as Record<string, string>).map(encodeURIComponent)].join(' ');
 }
 
 function readKey(request: FastifyRequest): string | null {

@@ -208,6 +208,8 @@ describeWithPostgres('deliveries over HTTP', () => {
         ] as const) {
           expect(await ask(method, base + path, undefined, whose)).toMatchObject({ status: 404, body: { code: 'not_found' } });
         }
+        const headers = { 'idempotency-key': 'of a path with NUL' };
+        expect(await api.ask('POST', `/v1${pathOf('%00')}/redeliver`, { key, headers })).toMatchObject({ status: 404 });
       }
     });
 
