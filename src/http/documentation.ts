@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../domain/transfer-errors.ts';
+import { IDEMPOTENCY_KEYS_KEPT } from '../processes/housekeeping.ts';
 import { PROBLEMS, type Problem, type ProblemCode, problem } from './problems.ts';
 
 const fieldError = z.strictObject({ field: z.string(), code: z.string(), message: z.string() });
@@ -90,6 +91,6 @@ export const idempotencyHeaders = z.looseObject({
     .string()
     .optional()
     .describe(
-      'Of your choice, 1 to 255 printable ASCII characters. The same request with the same key within 24 hours is not done again: it gets the first answer, with `Idempotent-Replayed: true`.',
+      `Of your choice, 1 to 255 printable ASCII characters. The same request with the same key within ${IDEMPOTENCY_KEYS_KEPT} is not done again: it gets the first answer, with \`Idempotent-Replayed: true\`.`,
     ),
 });

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
+import { IDEMPOTENCY_KEYS_KEPT } from '../processes/housekeeping.ts';
 import { clientOf } from './auth.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
 
@@ -43,7 +44,7 @@ export interface Operation<Reserved, Body> {
 }
 
 /**
- * Answers a POST. With an Idempotency-Key it is done once within 24 hours, over crashes too: the ids
+ * Answers a POST. With an Idempotency-Key it is done once within `IDEMPOTENCY_KEYS_KEPT`, over crashes too: the ids
  * are committed before anything is appended, and the answer is kept after it. Throws `idempotency_in_progress`
  * while another process or request does it, and `idempotency_key_reused` where the body was another.
  */
@@ -128,7 +129,7 @@ async function runOnce<Reserved, Body>(
 async function findAnswer(sql: Sql, { account_id, route, key }: RowId, fingerprint: string): Promise<Kept | null> {
   const [row] = await sql<Row<unknown>[]>`
     select fingerprint, reserved, status, answer from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key} and created_at > now() - ${KEPT_FOR}::interval`;
+     where account_id = ${account_id} and route = ${route} and key = ${key} and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
   return row ? toKept(row, fingerprint) : null;
 }
 
@@ -142,7 +143,7 @@ function toKept({ fingerprint, status, answer }: Row<unknown>, expected: string)
   if (fingerprint !== expected) {
     throw new DomainError(
       'idempotency_key_reused',
-      'This Idempotency-Key was used with another body within the last 24 hours: use a new one',
+      `This Idempotency-Key was used with another body within the last ${IDEMPOTENCY_KEYS_KEPT}: use a new one`,
     );
   }
   return status === null || answer === null ? null : { status, answer };
@@ -161,7 +162,7 @@ async function reserve<Reserved>(
       values (${account_id}, ${route}, ${key}, ${fingerprint}, ${sql.json(reserved as never)})
       on conflict (account_id, route, key) do update set
         fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null, answer = null, created_at = now()
-        where k.created_at <= now() - ${KEPT_FOR}::interval
+        where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
       returning fingerprint, reserved, status, answer, false as repeated
     )
     select * from taken

@@ -10,7 +10,8 @@ import { takeSample } from './operations.ts';
 import { purgeDeliveries } from './webhooks/purge.ts';
 
 const EVERY_MS = 60_000;
-const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+/** For Postgres and for readers alike: how long a repetition of a request finds the first one's answer. */
+export const IDEMPOTENCY_KEYS_KEPT = '24 hours';
 const CONSOLE_SESSIONS_KEPT = '24 hours';
 const ACTOR = 'system:monitor';
 

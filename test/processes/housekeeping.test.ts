@@ -4,7 +4,7 @@ import { createKey, streamOf } from '../../src/commands/keys.ts';
 import { webhookRequest } from '../../src/commands/webhook-requests.ts';
 import { registerWebhook, removeWebhook, rotateWebhookSecret } from '../../src/commands/webhooks.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { runHousekeeping } from '../../src/processes/housekeeping.ts';
+import { IDEMPOTENCY_KEYS_KEPT, runHousekeeping } from '../../src/processes/housekeeping.ts';
 import { catchUpIfIdle } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
 import { configureSftp, openTestInstallation, type TestInstallation } from '../support/installation.ts';
@@ -38,14 +38,19 @@ describeWithPostgres('a round of housekeeping', () => {
     (await rotateWebhookSecret(installation.commands, id, { secret: undefined, grace }, cause())).webhook;
   const records = async () => (await installation.sql<{ id: string }[]>`select id from work.vault`).map(({ id }) => id);
 
+  /** An Idempotency-Key that was used a while, in Postgres's words, before its time is over. */
+  const useKey = (key: string, before: string) => installation.sql`
+    insert into work.idempotency_keys (account_id, route, key, fingerprint, reserved, created_at)
+    values ('a', 'r', ${key}, 'f', '{}', now() - ${IDEMPOTENCY_KEYS_KEPT}::interval + ${before}::interval)`;
+
   /** Everything in the vault is two hours old, and one whole round has been done. */
   async function round(logger = installation.logger): Promise<void> {
     const { sql } = installation;
     await sql`update work.vault set created_at = now() - interval '2 hours'`;
-    await sql`insert into work.idempotency_keys (account_id, route, key, fingerprint, reserved, created_at) values ('a', 'r', 'k', 'f', '{}', now() - interval '2 days')`;
+    await useKey('outdated', '-1 second');
     const stopping = new AbortController();
     const running = runHousekeeping({ ...installation, logger }, stopping.signal);
-    await expect.poll(() => sql`select from work.idempotency_keys`).toHaveLength(0);
+    await expect.poll(() => sql`select from work.idempotency_keys where key = 'outdated'`).toHaveLength(0);
     stopping.abort();
     await running;
   }
@@ -87,6 +92,12 @@ describeWithPostgres('a round of housekeeping', () => {
     await round();
     expect(await records()).toContain(secret_record);
     expect(await records()).not.toContain(orphan);
+  });
+
+  test('keeps an Idempotency-Key as long as a repetition is answered from it', async () => {
+    await useKey('young', '1 minute');
+    await round();
+    expect(await installation.sql`select key from work.idempotency_keys`).toEqual([{ key: 'young' }]);
   });
 
   test('announces the keys that expire soon, also after one that fails', async () => {
