@@ -1,4 +1,12 @@
-import type { Endpoint, EndpointCredentials, EndpointDefinition, EndpointSettings, Protocol } from '../domain/endpoint.ts';
+import type {
+  Endpoint,
+  EndpointCredentials,
+  EndpointDefinition,
+  EndpointSettings,
+  Protocol,
+  SealedCredentials,
+  SignIn,
+} from '../domain/endpoint.ts';
 import * as endpoint from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -85,7 +93,7 @@ function audienceOf(settings: EndpointSettings): string {
   return `${settings.protocol} ${settings.protocol === 'azure' ? settings.account : ''} ${settings.endpoint_url}`;
 }
 
-async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<{ credentials_record: string; sign_in: string }> {
+async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<SealedCredentials> {
   const { credentials, sign_in } = credentialsOf(request);
   return { credentials_record: await deps.vault.seal(CREDENTIALS, credentials), sign_in };
 }
@@ -135,7 +143,7 @@ function settingsOf(request: EndpointUpdate): EndpointSettings {
   }
 }
 
-export function credentialsOf(request: EndpointRequest): { credentials: EndpointCredentials; sign_in: string } {
+export function credentialsOf(request: EndpointRequest): { credentials: EndpointCredentials; sign_in: SignIn } {
   switch (request.protocol) {
     case 'sftp': {
       if (request.private_key === undefined) return { credentials: { password: request.password as string }, sign_in: 'password' };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DEFAULT_PORTS, type Protocol, type SignIn } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
 import { SCOPES } from '../domain/key.ts';
 import { PRIORITIES } from '../domain/transfer.ts';
@@ -60,7 +61,6 @@ export const transferRequest = z.strictObject({
 });
 export type TransferRequest = z.output<typeof transferRequest>;
 
-const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
 const MAX_CONNECTIONS = 16;
 
 const host = text
@@ -86,6 +86,20 @@ const url = z
   .nullable()
   .default(null);
 
+/**
+ * The secrets of each protocol, by the ways to sign in that take them. Of several ways an endpoint has one: the one
+ * whose first secret is given.
+ */
+const SECRETS = {
+  sftp: {
+    password: { password: secret.optional() },
+    private_key: { private_key: secret.optional(), passphrase: secret.optional() },
+  },
+  ftps: { password: { password: secret } },
+  s3: { access_key: { access_key_id: secret, secret_access_key: secret } },
+  azure: { account_key: { account_key: secret.optional() }, sas_token: { sas_token: secret.optional() } },
+} satisfies Record<Protocol, Partial<Record<SignIn, z.ZodRawShape>>>;
+
 const common = {
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen'),
   max_connections: z.int().min(1).max(256).default(MAX_CONNECTIONS),
@@ -100,9 +114,8 @@ const sftp = z.strictObject({
   port: port.default(DEFAULT_PORTS.sftp),
   base_path: basePath.default('/'),
   username: text.min(1).max(256),
-  password: secret.optional(),
-  private_key: secret.optional(),
-  passphrase: secret.optional(),
+  ...SECRETS.sftp.password,
+  ...SECRETS.sftp.private_key,
   host_key_sha256: z
     .string()
     .regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'must be as `ssh-keygen -l` prints it: SHA256: and 43 characters')
@@ -117,7 +130,7 @@ const ftps = z.strictObject({
   port: port.optional(),
   base_path: basePath.default('/'),
   username: text.min(1).max(256),
-  password: secret,
+  ...SECRETS.ftps.password,
   tls: z.enum(['explicit', 'implicit']).default('explicit'),
   ca_pem: pem,
 });
@@ -130,8 +143,7 @@ const s3 = z.strictObject({
   region: text.min(1).max(64).default('us-east-1'),
   endpoint_url: url,
   force_path_style: z.boolean().default(false),
-  access_key_id: secret,
-  secret_access_key: secret,
+  ...SECRETS.s3.access_key,
   ca_pem: pem,
   storage_class: text.max(64).nullable().default(null),
   sse: z.enum(['AES256', 'aws:kms']).nullable().default(null),
@@ -145,8 +157,8 @@ const azure = z.strictObject({
   container: text.min(1).max(63),
   prefix: prefix.default(''),
   endpoint_url: url,
-  account_key: secret.optional(),
-  sas_token: secret.optional(),
+  ...SECRETS.azure.account_key,
+  ...SECRETS.azure.sas_token,
   ca_pem: pem,
 });
 
@@ -173,30 +185,36 @@ export type EndpointUpdate = z.output<typeof endpointUpdate>;
 
 /** True where an update brings new credentials: it is then as good as a request. */
 export function hasCredentials(update: EndpointUpdate): update is EndpointRequest {
-  return ['password', 'private_key', 'access_key_id', 'account_key', 'sas_token'].some(
-    (field) => (update as Record<string, unknown>)[field] !== undefined,
-  );
+  return secretsOf(update)
+    .flat()
+    .some((name) => isGiven(update, name));
 }
 
-/** Fields of which an endpoint has one. */
-function alternatives(value: EndpointUpdate): [name: string, secret: string | undefined][] {
-  if (value.protocol === 'sftp') return Object.entries({ password: value.password, private_key: value.private_key });
-  if (value.protocol === 'azure') return Object.entries({ account_key: value.account_key, sas_token: value.sas_token });
-  return [];
+/** Names of the secrets of each way to sign in that the protocol has. */
+function secretsOf({ protocol }: EndpointUpdate): string[][] {
+  return Object.values<z.ZodRawShape>(SECRETS[protocol]).map((secrets) => Object.keys(secrets));
+}
+
+/** Secrets of which an endpoint has one. */
+function alternatives(value: EndpointUpdate): string[] {
+  return secretsOf(value).map(([first]) => first as string);
+}
+
+function isGiven(value: EndpointUpdate, name: string): boolean {
+  return (value as Record<string, unknown>)[name] !== undefined;
 }
 
 function requireOneSecret(value: EndpointRequest, context: z.RefinementCtx): void {
-  const names = alternatives(value).map(([name]) => name);
-  const [first] = names;
-  if (first !== undefined && alternatives(value).every(([, given]) => given === undefined)) {
-    context.addIssue({ code: 'custom', path: [first], message: `give either ${names.join(' or ')}` });
+  const names = alternatives(value);
+  if (!names.some((name) => isGiven(value, name))) {
+    context.addIssue({ code: 'custom', path: [names[0] as string], message: `give either ${names.join(' or ')}` });
   }
 }
 
 function refuseSecretsThatClash(value: EndpointUpdate, context: z.RefinementCtx): void {
   const refuse = (field: string, message: string) => context.addIssue({ code: 'custom', path: [field], message });
-  const given = alternatives(value).filter(([, secret]) => secret !== undefined);
-  if (given.length > 1) refuse(given[0]?.[0] as string, `give either ${given.map(([name]) => name).join(' or ')}`);
+  const given = alternatives(value).filter((name) => isGiven(value, name));
+  if (given.length > 1) refuse(given[0] as string, `give either ${given.join(' or ')}`);
   if (value.protocol === 'sftp' && value.passphrase !== undefined && value.private_key === undefined) {
     refuse('passphrase', 'belongs to a private_key');
   }

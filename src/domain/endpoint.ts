@@ -5,6 +5,9 @@ import type { TransferErrorCode } from './transfer-errors.ts';
 export const PROTOCOLS = ['sftp', 'ftps', 's3', 'azure'] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 
+/** Where a server listens unless it is told; FTPS by its kind of TLS. */
+export const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
+
 export interface SftpSettings {
   protocol: 'sftp';
   host: string;
@@ -51,7 +54,11 @@ export interface AzureSettings {
 /** Where a server is and how it is spoken to; everything but secrets. */
 export type EndpointSettings = SftpSettings | FtpsSettings | S3Settings | AzureSettings;
 
-/** What is sealed in the vault. `sign_in` tells which one it is, for people who look at an endpoint. */
+/** Ways to sign in: which kind of credentials an endpoint has, for people who look at it. */
+export const SIGN_INS = ['password', 'private_key', 'access_key', 'account_key', 'sas_token'] as const;
+export type SignIn = (typeof SIGN_INS)[number];
+
+/** What is sealed in the vault, one for each way to sign in. */
 export type EndpointCredentials =
   | { password: string }
   | { private_key: string; passphrase?: string | undefined }
@@ -72,12 +79,15 @@ export interface EndpointDefinition extends EndpointOptions {
   settings: EndpointSettings;
 }
 
-export interface EndpointConfigured extends EndpointDefinition {
-  endpoint_id: string;
-  name: string;
+export interface SealedCredentials {
   /** The vault record that holds the credentials. */
   credentials_record: string;
-  sign_in: string;
+  sign_in: SignIn;
+}
+
+export interface EndpointConfigured extends EndpointDefinition, SealedCredentials {
+  endpoint_id: string;
+  name: string;
   configured_at: string;
 }
 
@@ -94,7 +104,7 @@ export interface ConnectivityLost {
 export type EndpointEvent =
   | Event<'endpoint.configured', EndpointConfigured>
   | Event<'endpoint.updated', EndpointDefinition>
-  | Event<'endpoint.credentials_replaced', { credentials_record: string; sign_in: string }>
+  | Event<'endpoint.credentials_replaced', SealedCredentials>
   | Event<'endpoint.paused', Record<string, never>>
   | Event<'endpoint.resumed', Record<string, never>>
   | Event<'endpoint.removed', Record<string, never>>
@@ -113,7 +123,7 @@ export type EndpointState = { status: 'none' } | Endpoint | { status: 'removed';
 export type EndpointCommand =
   | { type: 'configure'; data: EndpointConfigured }
   /** New settings, and new credentials where a record is named. Without a host key the accepted one stays while host and port do. */
-  | { type: 'update'; definition: EndpointDefinition; credentials: { credentials_record: string; sign_in: string } | null }
+  | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
   | { type: 'accept_host_key'; host_key_sha256: string }
   | { type: 'pause' }
   | { type: 'resume' }

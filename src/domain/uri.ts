@@ -1,4 +1,4 @@
-import type { EndpointSettings, Protocol } from './endpoint.ts';
+import { DEFAULT_PORTS, type EndpointSettings, type Protocol } from './endpoint.ts';
 import { type DomainErrorCode, fieldError } from './errors.ts';
 
 /** A transfer URI, taken apart. */
@@ -147,9 +147,9 @@ function matchHost(uri: TransferUri, settings: EndpointSettings): string | null 
   if (!sameUser(uri, settings)) return null;
   switch (settings.protocol) {
     case 'sftp':
-      return matchesServer(uri, settings, 22) ? underBase(uri.path, settings) : null;
+      return matchesServer(uri, settings, DEFAULT_PORTS.sftp) ? underBase(uri.path, settings) : null;
     case 'ftps':
-      return matchesServer(uri, settings, settings.tls === 'implicit' ? 990 : 21) ? underBase(uri.path, settings) : null;
+      return matchesServer(uri, settings, DEFAULT_PORTS[settings.tls]) ? underBase(uri.path, settings) : null;
     case 's3':
       return uri.authority === settings.bucket.toLowerCase() ? underBase(uri.path, settings) : null;
     case 'azure': {

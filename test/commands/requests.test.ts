@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
-import { endpointRequest, keyRequest, transferRequest } from '../../src/commands/requests.ts';
+import { ENDPOINT_FIELDS, endpointRequest, hasCredentials, keyRequest, transferRequest } from '../../src/commands/requests.ts';
+import { endpoint } from '../../src/http/administration/endpoint-schemas.ts';
 
 const TRANSFER = { source_uri: 'sftp://from/a.csv', destination_uri: 'sftp://to/in/' };
 const SFTP = { name: 'files', protocol: 'sftp', host: 'Files.Example.com', username: 'me', password: 'secret' };
@@ -130,6 +131,24 @@ describe('an endpoint request', () => {
     expect(problems(endpointRequest, { ...azure, sas_token: 's' })).toEqual([]);
     expect(problems(endpointRequest, azure)).toEqual(['account_key: give either account_key or sas_token']);
     expect(problems(endpointRequest, { ...azure, sas_token: 's', account_key: 'k' })).toHaveLength(1);
+  });
+});
+
+describe('an update of an endpoint', () => {
+  const fields = endpoint.options.flatMap(({ shape }) => {
+    const protocol = shape.protocol.value;
+    return Object.keys(ENDPOINT_FIELDS[protocol].shape).map((name) => ({ protocol, name, shown: name in shape }));
+  });
+
+  it.each(fields.filter(({ shown }) => !shown))(
+    'brings credentials with $name of $protocol, which no answer shows',
+    ({ protocol, name }) => {
+      expect(hasCredentials({ protocol, [name]: 'x' } as never)).toBe(true);
+    },
+  );
+
+  it.each(fields.filter(({ shown }) => shown))('brings none with $name of $protocol, which answers show', ({ protocol, name }) => {
+    expect(hasCredentials({ protocol, [name]: protocol } as never)).toBe(false);
   });
 });
 

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ConnectivityLost, EndpointCommand, EndpointDefinition, EndpointEvent, EndpointSettings } from '../../src/domain/endpoint.ts';
+import type {
+  ConnectivityLost,
+  EndpointCommand,
+  EndpointDefinition,
+  EndpointEvent,
+  EndpointSettings,
+  SealedCredentials,
+} from '../../src/domain/endpoint.ts';
 import * as endpoint from '../../src/domain/endpoint.ts';
 import type { DomainErrorCode } from '../../src/domain/errors.ts';
 import { outcomeOf, specify, stateAfter } from '../support/decider.ts';
@@ -23,7 +30,7 @@ const paused: EndpointEvent = { type: 'endpoint.paused', data: {} };
 const removed: EndpointEvent = { type: 'endpoint.removed', data: {} };
 const lost = { type: 'endpoint.connectivity_lost', data: LOST } satisfies EndpointEvent;
 const pinned: EndpointEvent = { type: 'endpoint.updated', data: definition({ host_key_sha256: HOST_KEY }) };
-const credentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
+const credentials: SealedCredentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
 
 function definition(settings: Parameters<typeof sftpSettings>[0] = {}, changes: Partial<EndpointDefinition> = {}): EndpointDefinition {
   return { max_connections: 8, accounts: null, overwrite: true, settings: sftpSettings(settings), ...changes };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ENDPOINT_FIELDS, endpointRequest, endpointUpdate } from '../../commands/requests.ts';
+import { SIGN_INS } from '../../domain/endpoint.ts';
 import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { transferErrorCode } from '../documentation.ts';
 
@@ -31,9 +32,7 @@ const health = z
 
 const standing = {
   id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-  has_credentials: z
-    .enum(['password', 'private_key', 'access_key', 'account_key', 'sas_token'])
-    .describe('Which kind it signs in with. They are never shown.'),
+  has_credentials: z.enum(SIGN_INS).describe('Which kind it signs in with. They are never shown.'),
   paused: z.boolean().describe('Nothing new is started on it.'),
   unreachable_since: timestamp.nullable().describe('Set while it can not be reached.'),
   health: health.nullable().describe('null for one that was not probed or used yet.'),

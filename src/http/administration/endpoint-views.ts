@@ -14,7 +14,7 @@ export function toEndpoint(endpoint: ConfiguredEndpoint, health: EndpointHealth 
     max_connections,
     accounts,
     overwrite,
-    has_credentials: sign_in as Endpoint['has_credentials'],
+    has_credentials: sign_in,
     paused,
     unreachable_since,
     health: health ? { ...health, error: health.error && { ...health.error, advice: TRANSFER_ERRORS[health.error.code].advice } } : null,
