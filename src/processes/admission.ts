@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBell } from '../bell.ts';
 import { admitTransfer, endAttempt } from '../commands/transfers.ts';
+import { DomainError } from '../domain/errors.ts';
 import { isEnded } from '../domain/transfer.ts';
 import type { ConsumerDeps } from '../projections/consumer.ts';
-import { dropClaim, expiredClaims } from './claims.ts';
+import { dropClaim, type ExpiredClaim, expiredClaims } from './claims.ts';
 import { JOBS_CHANNEL, type JobRecorder, removeEndedJob } from './jobs.ts';
 
 const AT_ONCE = 256;
@@ -62,14 +63,22 @@ async function admit(deps: AdmissionDeps, transferId: string): Promise<void> {
 
 async function sweepExpired(deps: AdmissionDeps): Promise<void> {
   for (const claim of await expiredClaims(deps.sql, AT_ONCE)) {
-    const { transferId, claimId, figures } = claim;
-    deps.logger.warn({ transfer_id: transferId, claim_id: claimId }, 'the lease of a claim ran out');
-    const cause = { actor: ACTOR, correlationId: claimId };
-    const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', figures }, cause);
-    await deps.record(lost);
-    if (lost.events.length > 0) continue;
-    // The attempt never began, or its transfer has ended and the row has not heard of it.
-    if (isEnded(lost.state)) await removeEndedJob(deps.sql, transferId);
-    else if (lost.state.status !== 'in_progress') await dropClaim(deps.sql, claim);
+    deps.logger.warn({ transfer_id: claim.transferId, claim_id: claim.claimId }, 'the lease of a claim ran out');
+    await sweep(deps, claim).catch((error: unknown) => {
+      if (!(error instanceof DomainError && error.code === 'not_found')) throw error;
+      // An older copy of the log was restored, which does not know this transfer.
+      return removeEndedJob(deps.sql, claim.transferId);
+    });
   }
+}
+
+async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
+  const { transferId, claimId, figures } = claim;
+  const cause = { actor: ACTOR, correlationId: claimId };
+  const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', figures }, cause);
+  await deps.record(lost);
+  if (lost.events.length > 0) return;
+  // The attempt never began, or its transfer has ended and the row has not heard of it.
+  if (isEnded(lost.state)) await removeEndedJob(deps.sql, transferId);
+  else if (lost.state.status !== 'in_progress') await dropClaim(deps.sql, claim);
 }

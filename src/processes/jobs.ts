@@ -152,7 +152,7 @@ function endedBeforeWriting({ error, size_bytes }: TransferFailed): boolean {
   return size_bytes === null && BEFORE_WRITING.includes(error.phase);
 }
 
-/** Removes the row of a transfer that the log says has ended. */
+/** Removes the row of a transfer that has ended, or that the log does not know. */
 export function removeEndedJob(sql: Sql, transferId: string): Promise<void> {
   return removeJobs(sql, [{ transferId, untidy: true }]);
 }
@@ -237,11 +237,14 @@ export async function openTransfersOf(sql: Queryable, endpointId: string): Promi
   return rows.map(({ transfer_id }) => transfer_id);
 }
 
-/** Derives the to-do rows again from the log; claims that hold are left alone. The one that runs dispatch goes on from the start. */
+/**
+ * Derives the to-do rows again from the log. Claims that hold are left alone; one whose lease ran out may be of a log
+ * that was here before. The one that runs dispatch goes on from the start.
+ */
 export async function rebuildDispatch(sql: Sql, logId: string): Promise<void> {
   await sql.begin(async (tx) => {
     await tx`delete from work.checkpoints where name = ${dispatchConsumer.name}`;
     await startCheckpoint(tx, dispatchConsumer.table, dispatchConsumer.name, logId, dispatchConsumer.version);
-    await tx`delete from work.transfer_jobs where claim_id is null`;
+    await tx`delete from work.transfer_jobs where claim_id is null or lease_until < now()`;
   });
 }
