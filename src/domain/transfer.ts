@@ -237,6 +237,7 @@ function abort(now: string, state: TransferState): TransferEvent[] {
     const { transferred_bytes, size_bytes, speed_bps } = state.facts;
     return [{ type: 'transfer.failed', data: { error, failed_at: now, transferred_bytes, size_bytes, speed_bps } }];
   }
+  if (state.status === 'failed' && state.facts.error?.code === 'aborted_by_operator') return [];
   throw new DomainError('transfer_not_cancellable', `The transfer is ${inWords(state.status)}; only one in progress can be aborted`, {
     transfer_id: state.facts.transfer_id,
     current_status: state.status,

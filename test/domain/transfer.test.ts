@@ -96,6 +96,12 @@ describe('every command in every state', () => {
 });
 
 describe('a transfer', () => {
+  it('that an operator has ended is ended again in vain', () => {
+    const abort = { type: 'abort', now: T1 } as const;
+    const ended = transfer.decide(abort, HISTORIES.in_progress.reduce(transfer.evolve, transfer.initialState()));
+    expect(outcomeOf(transfer, [...HISTORIES.in_progress, ...ended], abort)).toEqual([]);
+  });
+
   it('is created with what was asked', () => {
     given([]).when({ type: 'create', data: transferCreated() }).yields([created]);
     expect(stateAfter(transfer, [created])).toMatchObject({
