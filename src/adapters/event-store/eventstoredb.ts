@@ -10,10 +10,11 @@ import {
 import pRetry from 'p-retry';
 import type { NewEvent, StoredEvent } from '../../domain/event.ts';
 import { shareConnection } from './eventstoredb/connection.ts';
-import { giveUp, isTransient, within } from './eventstoredb/errors.ts';
+import { giveUp, isTransient } from './eventstoredb/errors.ts';
 import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
 import { subscribe } from './eventstoredb/subscription.ts';
 import { type AppendResult, type EventStore, EventStoreUnavailable, type ExpectedRevision, RevisionConflict } from './port.ts';
+import { within } from './within.ts';
 
 export interface EventStoreDbOptions {
   /** `esdb://...` or `esdb+discover://...`; it may carry the user name and password. */

@@ -13,11 +13,17 @@ import {
   type SubscribeOptions,
 } from './port.ts';
 import { createTail, type Tail } from './tail.ts';
+import { within } from './within.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
 /** The notification is a hint that may be lost with a connection; this finds what it did not announce. */
 const POLL_MS = 1_000;
+/**
+ * That the other end of a connection has vanished is not noticed for a quarter of an hour: then the call is made once more over
+ * another one. What was only slow may still answer.
+ */
+const ANSWER_WITHIN_MS = 5_000;
 const RETRY_FOR_MS = 10_000;
 
 interface Append {
@@ -271,9 +277,12 @@ function inGroups(appends: Append[]): Iterable<Append[]> {
 /** Repeats a call that is safe to repeat until Postgres answers again. Throws EventStoreUnavailable when it does not. */
 async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + RETRY_FOR_MS;
+  const { promise: answered, resolve: answer } = Promise.withResolvers<T>();
   for (let pause = 50; ; pause = Math.min(pause * 2, 1_000)) {
     try {
-      return await call();
+      const attempt = call();
+      attempt.then(answer, () => undefined);
+      return await within(ANSWER_WITHIN_MS, Promise.race([answered, attempt]));
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       if (Date.now() + pause > deadline)
@@ -288,7 +297,9 @@ function passOverUnavailable(error: unknown): null {
   return null;
 }
 
-/** Also a deadlock or a serialization that was lost (class 40): the same call wins the next time. */
+/** No answer, or a deadlock or a serialization that was lost (class 40): the same call wins the next time. */
 function isUnavailable(error: unknown): boolean {
-  return isPostgresUnavailable(error) || String((error as { code?: unknown }).code).startsWith('40');
+  return (
+    error instanceof EventStoreUnavailable || isPostgresUnavailable(error) || String((error as { code?: unknown }).code).startsWith('40')
+  );
 }

@@ -44,6 +44,8 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   return postgres(url, {
     max,
     connect_timeout: 10,
+    // Idle connections whose other end has vanished are gone after a quarter of a minute, and calls go over new ones.
+    keep_alive: 5,
     ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
     fetch_types: false,
     types: { bigint: postgres.BigInt, timestamptz, ...ARRAY_TYPES },

@@ -1,8 +1,9 @@
-import { expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
-import { connect } from '../../../src/adapters/postgres/connect.ts';
-import { createTestDatabase } from '../../support/postgres.ts';
+import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
+import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 import { event } from './events.ts';
 
@@ -39,4 +40,44 @@ it('gives up once for all who wait, where Postgres does not answer', async () =>
   const outcomes = await Promise.allSettled(appends);
   for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
   await sql.end();
+});
+
+describeWithPostgres('a log on a line that falls silent', () => {
+  let database: TestDatabase;
+  let proxy: TcpProxy;
+  let sql: Sql;
+  let store: EventStore;
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    const url = new URL(database.url);
+    proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+    url.host = `${proxy.host}:${proxy.port}`;
+    sql = connect(url.href);
+    store = createPostgresLog({ sql, prefix: 'test_' });
+    await store.append('a', 'no_stream', [event()]);
+  });
+  afterEach(async () => {
+    await proxy?.close();
+    await sql?.end({ timeout: 0 });
+    await database?.drop();
+  });
+
+  it.each(['up', 'down'] as const)('goes over another connection, and appends once whatever arrives late: %s', async (direction) => {
+    const held = proxy.holdWhen(() => true, direction);
+    expect(await store.append('a', 0, [event()])).toMatchObject({ revision: 1 });
+    (await held)();
+    // Waits for what was held.
+    await sql.end();
+    expect(await database.sql`select from log.events`).toHaveLength(2);
+  });
+
+  it('says that it is not available, and takes what is repeated for what it is', async () => {
+    const appended = event();
+    proxy.stall(true);
+    const calls = await Promise.allSettled([store.append('a', 0, [appended]), store.read('a'), store.head()]);
+    for (const call of calls) expect(call).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
+    proxy.stall(false);
+    expect(await store.append('a', 0, [appended])).toMatchObject({ revision: 1 });
+    expect(await store.read('a')).toHaveLength(2);
+  });
 });

@@ -5,7 +5,8 @@ import {
   isCommandError,
   type JSONEventData,
 } from '@eventstore/db-client';
-import { isTransient, within } from './errors.ts';
+import { within } from '../within.ts';
+import { isTransient } from './errors.ts';
 
 /**
  * Appends in flight at once. The client queues what its stream won't take (more than its high-water

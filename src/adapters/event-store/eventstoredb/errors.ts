@@ -29,16 +29,3 @@ export function giveUp(error: unknown, what: string): never {
   if (!isTransient(error)) throw error;
   throw new EventStoreUnavailable(`EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}`, { cause: error });
 }
-
-/** What the promise gives, or EventStoreUnavailable after `ms`: the client keeps no deadline when a server hangs. */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new EventStoreUnavailable(`no answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
