@@ -14,12 +14,15 @@ export function createPieceBody(bytes: number): PieceBody {
   let left = bytes;
   let wanted = awaitable();
   const body = new Readable({ highWaterMark: 1, read: () => wanted.resolve() });
-  body.on('close', () => wanted.reject(new Error('the connection ended within a piece')));
+  const endedEarly = () => new Error('the connection ended within a piece');
+  body.on('close', () => wanted.reject(endedEarly()));
   body.on('error', () => {});
   return {
     body,
     async push(chunk, encode) {
       await wanted.promise;
+      // More may have been wanted just before it was closed: nobody would ever want what is pushed now.
+      if (body.destroyed) throw endedEarly();
       wanted = awaitable();
       left -= chunk.length;
       body.push(encode(left === 0));

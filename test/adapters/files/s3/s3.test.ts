@@ -452,6 +452,21 @@ describe('parts larger than a chunk', () => {
     expect(content.equals(await get('streamed-on'))).toBe(true);
   });
 
+  test('fail where the connection breaks while the source is slow', async () => {
+    const { proxy, over } = await proxied({ partLimits: limits });
+    const given = options(BIG);
+    const file = await over.openDestination('slow-source', given);
+    const write = (at: number) => file.write(at, content.subarray(at, at + 2 * MiB));
+    const before = proxy.forwarded.up;
+    await write(0);
+    await vi.waitUntil(() => proxy.forwarded.up - before > 2 * MiB);
+    proxy.cut();
+    await vi.waitUntil(async () => (await over.connections()) === 0);
+    const rest = write(2 * MiB).then(() => write(4 * MiB));
+    await expect(rest).rejects.toMatchObject({ name: 'FileError', code: 'connection_failed', step: 'transfer' });
+    await abandon(over, file, 'slow-source', given);
+  });
+
   test.each([
     { operation: 'UploadPart', kind: 'cut', afterBytes: 3 * MiB, code: 'connection_failed' },
     { operation: 'UploadPart', kind: 'error', error: 'SlowDown', code: 'timeout' },
