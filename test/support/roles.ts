@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Installation } from '../../src/installation.ts';
@@ -7,6 +6,7 @@ import { runAdmission } from '../../src/processes/admission.ts';
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/jobs.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { startProcess } from './server-process.ts';
 
 const WAYBILL = fileURLToPath(new URL('../../bin/waybill', import.meta.url));
 
@@ -60,27 +60,26 @@ export interface SpawnedService {
 /** Runs `waybill serve` in a process of its own; returns when its roles run. Throws its output where it ends instead. */
 export async function spawnService(environment: Record<string, string>, roles: readonly Role[] = MOVING): Promise<SpawnedService> {
   const { PATH = '', HOME = '' } = process.env;
-  // The kernel ends it with the test run, also with one that was killed.
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', WAYBILL, 'serve', '--roles', roles.join(',')], {
+  const service = startProcess([WAYBILL, 'serve', '--roles', roles.join(',')], {
     env: { PATH, HOME, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const exited = once(child, 'close');
+  const { child } = service;
+  const closed = once(child, 'close');
   let output = '';
-  const runs = new Promise<void>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-        if (output.includes('"msg":"waybill runs"')) resolve();
-      });
-    }
-  });
-  await Promise.race([runs, exited]);
-  if (ended(child)) throw new Error(`waybill serve ended with ${child.exitCode ?? child.signalCode}:\n${output}`);
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  }
+  if (!(await service.ready(async () => output.includes('"msg":"waybill runs"')))) {
+    await closed;
+    throw new Error(`waybill serve ended with ${child.exitCode ?? child.signalCode}:\n${output}`);
+  }
 
   async function end(signal: NodeJS.Signals): Promise<void> {
-    if (!ended(child)) child.kill(signal);
-    await exited;
+    if (!service.ended) child.kill(signal);
+    await closed;
   }
 
   return {
@@ -93,8 +92,4 @@ export async function spawnService(environment: Record<string, string>, roles: r
     },
     kill: () => end('SIGKILL'),
   };
-}
-
-function ended(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
 }

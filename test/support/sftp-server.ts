@@ -1,15 +1,14 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { whyNoOwnAccount } from './own-account.ts';
-import { descendants, killAll } from './process-tree.ts';
+import { type ServerProcess, startProcess } from './server-process.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
 
@@ -89,19 +88,13 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
   }
 
   /** null where another program took the port. */
-  async function start(): Promise<ChildProcess | null> {
+  async function start(): Promise<ServerProcess | null> {
     writeFileSync(join(home, 'sshd_config'), configuration(home, port, options));
-    const child = run(home, openssh as DebianPrograms, options.smallDiskBytes);
-    return (await greets(child, port)) ? child : null;
+    const started = run(home, openssh as DebianPrograms, options.smallDiskBytes);
+    return (await started.ready(() => greets(port))) ? started : null;
   }
 
-  async function down(): Promise<void> {
-    if (!sshd || ended(sshd)) return;
-    const exited = once(sshd, 'exit');
-    const pid = sshd.pid as number;
-    await killAll([pid, ...descendants(pid)]);
-    await exited;
-  }
+  const down = async () => sshd?.kill();
 
   return {
     host: '127.0.0.1',
@@ -112,7 +105,7 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
     root,
     smallDisk,
     get pid() {
-      return sshd?.pid as number;
+      return sshd?.child.pid as number;
     },
     down,
     async restart() {
@@ -204,26 +197,20 @@ const IN_NAMESPACE = `
   exec "$@"
 `;
 
-function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ChildProcess {
+function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ServerProcess {
   const sshd = [openssh.path('/usr/sbin/sshd'), '-D', '-f', join(home, 'sshd_config'), '-E', join(home, 'sshd.log')];
   const inNamespace = AS_ROOT ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes)] : [];
-  // The kernel ends the server with the test run, also with one that was killed.
-  return spawn('setpriv', ['--pdeathsig', 'KILL', ...inNamespace, ...sshd], { env: openssh.env, stdio: 'ignore' });
+  return startProcess([...inNamespace, ...sshd], { env: openssh.env });
 }
 
-function ended(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
-}
-
-/** Whether `child` answers under the port with an SSH greeting, rather than ends. */
-async function greets(child: ChildProcess, port: number): Promise<boolean> {
-  const exited = once(child, 'exit').then(() => null);
-  while (!ended(child)) {
-    const socket = connect(port, '127.0.0.1');
-    const answer = await Promise.race([once(socket, 'data').catch(() => null), exited]);
+async function greets(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    const [greeting] = await once(socket, 'data');
+    return String(greeting).startsWith('SSH-');
+  } catch {
+    return false;
+  } finally {
     socket.destroy();
-    if (answer && String(answer[0]).startsWith('SSH-')) return !ended(child);
-    await sleep(10);
   }
-  return false;
 }
