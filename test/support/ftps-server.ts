@@ -198,7 +198,7 @@ type Configuration = (home: string, port: number, options: FtpsServerOptions, pr
 
 // Of two lines with the same setting proftpd takes the first, vsftpd the last.
 const proftpdConfiguration: Configuration = (home, port, { host = '127.0.0.1', tls, readOnly, extraConfig }, programs) => `
-ModulePath ${programs.path('/usr/lib/proftpd')}
+ModulePath "${programs.path('/usr/lib/proftpd')}"
 LoadModule mod_tls.c
 ${extraConfig ?? ''}
 ServerType standalone
@@ -212,7 +212,7 @@ Group ${process.getgid?.() === 0 ? 'root' : execFileSync('id', ['-gn'], { encodi
 RootLogin on
 AuthPAM off
 AuthOrder mod_auth_file.c
-AuthUserFile ${join(home, 'accounts')}
+AuthUserFile "${join(home, 'accounts')}"
 RequireValidShell off
 UseFtpUsers off
 AllowOverwrite on
@@ -222,18 +222,18 @@ MaxInstances 200
 DelayEngine off
 UseReverseDNS off
 ControlsEngine off
-PidFile ${join(home, 'pid')}
-ScoreboardFile ${join(home, 'scoreboard')}
+PidFile "${join(home, 'pid')}"
+ScoreboardFile "${join(home, 'scoreboard')}"
 WtmpLog off
 TransferLog none
-SystemLog ${join(home, 'server.log')}
+SystemLog "${join(home, 'server.log')}"
 LogFormat answers "%r -> %s %S"
-ExtendedLog ${join(home, 'server.log')} ALL answers
+ExtendedLog "${join(home, 'server.log')}" ALL answers
 TLSEngine on
-TLSLog ${join(home, 'tls.log')}
+TLSLog "${join(home, 'tls.log')}"
 TLSProtocol TLSv1.2 TLSv1.3
-TLSECCertificateFile ${join(home, 'cert.pem')}
-TLSECCertificateKeyFile ${join(home, 'key.pem')}
+TLSECCertificateFile "${join(home, 'cert.pem')}"
+TLSECCertificateKeyFile "${join(home, 'key.pem')}"
 TLSRequired on
 TLSRenegotiate none
 ${tls === 'implicit' ? 'TLSOptions UseImplicitSSL' : ''}
