@@ -1,0 +1,80 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import { createInlineHasher } from '../../../src/processes/mover/hasher.ts';
+import { moveFile } from '../../../src/processes/mover/move.ts';
+import type { Move, Moved, ResumeRecord } from '../../../src/processes/mover/move-state.ts';
+import { createSlotPool } from '../../../src/processes/mover/slots.ts';
+import { download, upload } from '../../adapters/files/contract.ts';
+import { endpointOn } from '../../adapters/files/s3/endpoint-on.ts';
+import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
+
+/** What crashes leave, over the whole service: test/transfers/crash-points.test.ts. */
+
+const never = new AbortController().signal;
+const SLOT_BYTES = 8 << 20;
+const content = randomBytes(1_000);
+const sha256 = createHash('sha256').update(content).digest('hex');
+
+let server: S3Server;
+let endpoint: FileEndpoint;
+beforeAll(async () => {
+  server = await startS3Server();
+  server.createBucket('bucket');
+  endpoint = endpointOn(server);
+  await upload(endpoint, 'source', content);
+});
+afterEach(() => server.clearFaults());
+afterAll(async () => {
+  await endpoint?.close();
+  await server?.stop();
+});
+
+function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
+  return moveFile({
+    transferId: newId('txr'),
+    claimId: newId('clm'),
+    source: { endpoint, path: 'source' },
+    destination: { endpoint, path },
+    overwrite: true,
+    record: null,
+    figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
+    slots: createSlotPool(1, SLOT_BYTES),
+    createHasher: createInlineHasher,
+    save: async () => true,
+    moved() {},
+    signal: never,
+    ...given,
+  });
+}
+
+/** Of a mover that was about to commit. */
+async function recordOfCommit(): Promise<ResumeRecord> {
+  const source = await endpoint.openSource('source', never);
+  await source.close();
+  const { identity } = source;
+  const committing = { size: content.length, sha256 };
+  return { source: identity, chunkSize: SLOT_BYTES, crcs: '', destination: { bytes: 0, state: null }, committing };
+}
+
+function refuseToRead(): void {
+  // What is not answered with a range is asked for once more.
+  server.fault({ operation: 'GetObject', kind: 'error', code: 'AccessDenied', times: 2 });
+}
+
+test('a destination that may not be read is committed again', async () => {
+  const record = await recordOfCommit();
+  refuseToRead();
+  expect(await moveTo('unreadable', { record })).toMatchObject({ sha256, verification: { read_back: false, size: true } });
+  expect(await download(endpoint, 'unreadable')).toEqual(content);
+});
+
+test('a destination that may not be read and not be overwritten is left to whoever can look', async () => {
+  const record = await recordOfCommit();
+  refuseToRead();
+  const moving = moveTo('unreadable-once', { record, overwrite: false });
+  const failure = { code: 'permission_denied', phase: 'commit', message: expect.stringMatching(`AccessDenied.*1000 bytes.*${sha256}`) };
+  await expect(moving).rejects.toMatchObject({ failure });
+  expect(server.object('bucket', 'unreadable-once')).toBeUndefined();
+});
