@@ -1,9 +1,10 @@
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { AttemptFigures } from '../../src/domain/transfer.ts';
 import { submit } from '../support/installation.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, expireLeases, filesBelow, historyOf, savedChunks, storyOf, until } from '../support/transfers.ts';
 
 // They move real bytes, on machines that may be busy.
@@ -29,8 +30,8 @@ await describeTransfers('movers that vanish', () => {
     movers = [];
   });
 
-  async function startMover(): Promise<SpawnedService> {
-    const mover = await spawnService({ ...pair.installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+  async function startMover(environment: Record<string, string> = {}): Promise<SpawnedService> {
+    const mover = await spawnService({ ...pair.installation.environment, WAYBILL_LOG_LEVEL: 'info', ...environment });
     movers.push(mover);
     return mover;
   }
@@ -87,6 +88,26 @@ await describeTransfers('movers that vanish', () => {
     await startMover();
     await expectArrived(id, 'medium', 'stopped');
     expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(MEDIUM - arrived + MiB);
+    expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
+  });
+
+  test('cut off from Postgres, which falls silent: it cuts its own connections, and another one goes on', async () => {
+    const url = new URL(pair.installation.environment.DATABASE_URL as string);
+    const postgres = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+    onTestFinished(postgres.close);
+    url.host = `${postgres.host}:${postgres.port}`;
+    const first = await startMover({ DATABASE_URL: url.href });
+    const id = await submitAndReach('big', 'silent', 16 * MiB);
+    postgres.stall(true);
+    // However slow this machine is, nobody takes over meanwhile.
+    await pair.installation.sql`update work.transfer_jobs set lease_until = now() + interval '1 hour' where transfer_id = ${id}`;
+    await until('its connections are gone', () => pair.source.connections + pair.destination.connections === 0, 60);
+    expect((await storyOf(pair.installation, id)).at(-1)).toBe('in_progress');
+
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    await first.kill();
+    await Promise.all([startMover(), expireLeases(pair.installation)]);
+    await expectArrived(id, 'big', 'silent');
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
   });
 });

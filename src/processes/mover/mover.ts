@@ -36,6 +36,8 @@ const GATHER_SLOTS_MS = 15;
 const GATHER_DUE_MS = 5;
 /** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
 const RENEW_MS = 1_000;
+/** The next renewal does not wait longer for one that got no answer: it goes over another connection. */
+const ANSWER_WITHIN_MS = 3_000;
 /** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
 const CUT_OFF_MS = 20_000;
 /** The share of the newest transfer in the mean duration that estimates rest on. */
@@ -140,28 +142,31 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Runs beside the claims, also through the grace time of a shutdown, until every attempt has ended. */
   async function keepLeases(): Promise<void> {
     while (!signal.aborted || attempts.size > 0) {
-      const now = performance.now();
-      const renewals = [...attempts.values()].map(({ attempt }) => ({ ...attempt.claim, figures: attempt.figures }));
-      const held = await renewAll(renewals);
-      for (const entry of attempts.values()) {
-        const { claimId } = entry.attempt.claim;
-        if (held?.has(claimId)) entry.renewedAt = now;
-        else if (held && renewals.some((renewal) => renewal.claimId === claimId)) entry.attempt.stop('lease_lost');
-        else if (performance.now() - entry.renewedAt > CUT_OFF_MS) entry.attempt.stop('lease_lost');
+      await Promise.race([renewAll(), sleep(ANSWER_WITHIN_MS, undefined, { ref: false })]);
+      for (const { attempt, renewedAt } of attempts.values()) {
+        if (performance.now() - renewedAt > CUT_OFF_MS) attempt.stop('lease_lost');
       }
       await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(() => undefined);
     }
   }
 
-  async function renewAll(renewals: Parameters<typeof renewLeases>[1]): Promise<Set<string> | null> {
+  /** Never rejects. An answer that comes late still tells how it stood when it was asked for. */
+  async function renewAll(): Promise<void> {
+    const now = performance.now();
+    const renewals = [...attempts.values()].map(({ attempt }) => ({ ...attempt.claim, figures: attempt.figures }));
     try {
       await deps.sql`
         insert into work.movers (process_id, slots, active, mean_duration_ms) values (${processId}, ${deps.slots}, ${attempts.size}, ${meanMs})
         on conflict (process_id) do update set slots = excluded.slots, active = excluded.active, mean_duration_ms = excluded.mean_duration_ms, seen_at = now()`;
-      return renewals.length > 0 ? await renewLeases(deps.sql, renewals) : new Set();
+      if (renewals.length === 0) return;
+      const held = await renewLeases(deps.sql, renewals);
+      for (const { claimId } of renewals) {
+        const entry = attempts.get(claimId);
+        if (entry && held.has(claimId)) entry.renewedAt = Math.max(entry.renewedAt, now);
+        else entry?.attempt.stop('lease_lost');
+      }
     } catch (error) {
       deps.logger.warn({ err: error }, 'leases could not be renewed');
-      return null;
     }
   }
 
