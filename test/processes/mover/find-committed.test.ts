@@ -19,15 +19,19 @@ const sha256 = createHash('sha256').update(content).digest('hex');
 
 let server: S3Server;
 let endpoint: FileEndpoint;
+/** Its objects have ETags that tell nothing of their content. */
+let encrypted: FileEndpoint;
 beforeAll(async () => {
   server = await startS3Server();
   server.createBucket('bucket');
   endpoint = endpointOn(server);
+  encrypted = endpointOn(server, { settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key' } });
   await upload(endpoint, 'source', content);
 });
 afterEach(() => server.clearFaults());
 afterAll(async () => {
   await endpoint?.close();
+  await encrypted?.close();
   await server?.stop();
 });
 
@@ -77,4 +81,31 @@ test('a destination that may not be read and not be overwritten is left to whoev
   const failure = { code: 'permission_denied', phase: 'commit', message: expect.stringMatching(`AccessDenied.*1000 bytes.*${sha256}`) };
   await expect(moving).rejects.toMatchObject({ failure });
   expect(server.object('bucket', 'unreadable-once')).toBeUndefined();
+});
+
+test('an object that the server does not tell apart from that of another is read back when the answer to its commit was lost', async () => {
+  server.fault({ operation: 'PutObject', kind: 'lose-answer' });
+  const destination = { endpoint: encrypted, path: 'lost' };
+  expect(await moveTo('lost', { destination, overwrite: false })).toMatchObject({ sha256, verification: { read_back: true } });
+});
+
+test('and that of another stays', async () => {
+  const destination = { endpoint: encrypted, path: 'raced' };
+  const others = randomBytes(content.length);
+  let raced = false;
+  const moving = moveTo('raced', {
+    destination,
+    overwrite: false,
+    async save({ committing }) {
+      if (!committing || raced) return true;
+      raced = true;
+      await upload(encrypted, 'raced', others);
+      // It has come between the look and the commit, whose first try came to nothing.
+      for (const operation of ['HeadObject', 'GetObject'] as const) server.fault({ operation, kind: 'error', code: 'NoSuchKey' });
+      server.fault({ operation: 'PutObject', kind: 'error', code: 'InternalError' });
+      return true;
+    },
+  });
+  await expect(moving).rejects.toMatchObject({ failure: { code: 'destination_exists' } });
+  expect(await download(endpoint, 'raced')).toEqual(others);
 });

@@ -57,3 +57,12 @@ function startMd5(): RunningChecksum {
   const hash = createHash('md5');
   return { update: (data) => void hash.update(data), digest: () => hash.digest() };
 }
+
+/**
+ * The MD5 in hex that an ETag is: of the content, or of the MD5s of the parts. null where it is something else, as under a
+ * key of KMS.
+ */
+export function md5OfETag(etag: string | undefined, encryption: string | undefined): string | null {
+  const bare = etag?.replaceAll('"', '') ?? '';
+  return /^[0-9a-f]{32}(-\d+)?$/.test(bare) && !encryption?.startsWith('aws:kms') ? bare : null;
+}

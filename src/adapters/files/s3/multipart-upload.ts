@@ -9,9 +9,9 @@ import {
   type UploadPartCommandOutput,
 } from '@aws-sdk/client-s3';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
-import { CHECKSUMS, type Checksum } from './checksums.ts';
+import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
-import { refuseExisting, storageOf } from './new-object.ts';
+import { refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import type { UploadState } from './uploads.ts';
 
@@ -88,7 +88,7 @@ export async function resumeUpload(store: Store, options: UploadOptions, resume:
           digest !== undefined &&
           PartNumber === parts.size + 1 &&
           Size === bytesOfPart(PartNumber, options) &&
-          (checksum.name === 'crc32' ? ChecksumCRC32 === digest.toString('base64') : bare(ETag) === digest.toString('hex'));
+          (checksum.name === 'crc32' ? ChecksumCRC32 === digest.toString('base64') : md5OfETag(ETag, undefined) === digest.toString('hex'));
         if (!asSent) return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
         parts.set(PartNumber, { etag: ETag, digest });
       }
@@ -118,14 +118,13 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
   }
 
   function compare(number: number, answer: UploadPartCommandOutput, digest: Buffer, checkedByServer: boolean): void {
-    if (checksum.name === 'crc32') {
-      if (answer.ChecksumCRC32 === digest.toString('base64')) return;
-    } else if (isMd5(answer.ETag, answer.ServerSideEncryption)) {
-      if (bare(answer.ETag) === digest.toString('hex')) return;
-    } else {
+    const md5 = md5OfETag(answer.ETag, answer.ServerSideEncryption);
+    if (checksum.name === 'md5' && md5 === null) {
       compared &&= checkedByServer;
       return;
     }
+    const isSame = checksum.name === 'crc32' ? answer.ChecksumCRC32 === digest.toString('base64') : md5 === digest.toString('hex');
+    if (isSame) return;
     throw new FileError('checksum_mismatch', 'transfer', `${key}: part ${number} arrived with another checksum than it was sent with`);
   }
 
@@ -133,7 +132,8 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
   function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: HeadObjectCommandOutput): boolean | null {
     const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
     if (checksum.name === 'crc32') return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
-    return isMd5(ETag, ServerSideEncryption) ? bare(ETag) === expected : null;
+    const md5 = md5OfETag(ETag, ServerSideEncryption);
+    return md5 === null ? null : md5 === expected;
   }
 
   async function join(condition: { IfNoneMatch?: '*' }): Promise<void> {
@@ -182,7 +182,9 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
         if (!overwrite && answer === 'NotImplemented') return join({});
         // An earlier try may have done it, and only its answer was lost. Ceph says so by an internal error.
         const done = isUploadGone(error) || answer === 'InternalError' || answer === 'UnknownError' || wasRepeated(error);
-        if (!done || !(await look().then(isOurs, () => false))) throw error;
+        const ours = done && (await look().then(isOurs, () => null));
+        if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed')) throw unclearCommit(key, error);
+        if (!ours) throw error;
       });
       const object = await look();
       if (object.ContentLength !== size) {
@@ -203,15 +205,6 @@ function setHeaders(command: UploadPartCommand, given: Record<string, string>): 
     },
     { step: 'build', priority: 'low', name: 'bodyHeaders' },
   );
-}
-
-/** Where an ETag is the MD5 of the content, or of the MD5s of the parts: under a key of KMS it is something else. */
-function isMd5(etag: string | undefined, encryption: string | undefined): boolean {
-  return /^[0-9a-f]{32}(-\d+)?$/.test(bare(etag)) && !encryption?.startsWith('aws:kms');
-}
-
-function bare(etag = ''): string {
-  return etag.replaceAll('"', '');
 }
 
 export function bytesOfPart(number: number, { size, partSize }: UploadOptions): number {

@@ -25,3 +25,18 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
     ...(sse_kms_key_id === null ? {} : { SSEKMSKeyId: sse_kms_key_id }),
   };
 }
+
+/**
+ * The error of a commit that is refused where an earlier try of it may have succeeded, and by nothing that the server shows
+ * could the object be told from another's: the mover connects anew and reads it back.
+ */
+export function unclearCommit(key: string, cause: unknown): FileError {
+  return new FileError(
+    'connection_failed',
+    'commit',
+    `${key}: the answer to the commit was lost, and what is there is yet to be read back`,
+    {
+      cause,
+    },
+  );
+}

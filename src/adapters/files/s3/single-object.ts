@@ -1,9 +1,10 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { singleRequest } from '../http/destination-file.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
+import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { refuseExisting, storageOf } from './new-object.ts';
+import { refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 
 /** An object that the commit puts in one request. */
@@ -13,23 +14,30 @@ export function openSingleObject(
   { size, overwrite }: OpenDestination,
   signal: AbortSignal,
 ): Omit<DestinationFile, 'close'> {
-  /** Whether the object is what was sent: the answer to a try before may have been lost. */
-  async function isOurs(md5: Buffer): Promise<boolean> {
-    const { ETag } = await store.head(key, signal);
-    return ETag === etagOf(md5);
+  /** Whether the object that stands there is what was sent; null where that can't be told. */
+  async function isOurs(md5: Buffer): Promise<boolean | null> {
+    const { ETag, ServerSideEncryption } = await store.head(key, signal);
+    const found = md5OfETag(ETag, ServerSideEncryption);
+    return found === null ? null : found === md5.toString('hex');
   }
 
   async function put(content: Buffer, md5: Buffer): Promise<string | undefined> {
     const { bucket: Bucket } = store.settings;
     const input = { Bucket, Key: key, Body: content, ContentMD5: md5.toString('base64'), ...storageOf(store.settings) };
-    try {
-      const condition = overwrite ? {} : { IfNoneMatch: '*' };
+    const send = async (condition: { IfNoneMatch?: '*' }) => {
       const { ETag } = await store.s3.send(new PutObjectCommand({ ...input, ...condition }), { abortSignal: signal });
       return ETag;
-    } catch (error) {
-      if (serverAnswer(error) === 'PreconditionFailed' && wasRepeated(error) && (await isOurs(md5))) return etagOf(md5);
-      throw error;
-    }
+    };
+    if (overwrite) return send({});
+    return send({ IfNoneMatch: '*' }).catch(async (error) => {
+      const answer = serverAnswer(error);
+      if (answer !== 'PreconditionFailed' || !wasRepeated(error)) throw error;
+      // An earlier try may have put it there, and only its answer was lost.
+      const ours = await isOurs(md5).catch(() => null);
+      if (ours === null) throw unclearCommit(key, error);
+      if (!ours) throw error;
+      return etagOf(md5);
+    });
   }
 
   return singleRequest(key, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {

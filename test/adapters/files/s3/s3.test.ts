@@ -304,6 +304,21 @@ describe('survives', () => {
     }
   });
 
+  test('the loss of the answer to a commit, where the server does not tell whose object it has: it is to be read back', async () => {
+    const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key' } });
+    const unclear = { name: 'FileError', code: 'connection_failed', step: 'commit' };
+    server.fault({ operation: 'PutObject', kind: 'lose-answer' });
+    await expect(upload(over, 'unclear-small', randomBytes(1000), { overwrite: false })).rejects.toMatchObject(unclear);
+    for (const operation of ['HeadObject', 'GetObject'] as const) {
+      // Before the commit nothing stands there, and that is told.
+      server.fault({ operation, kind: 'slow', delayMs: 0, times: 2 });
+      server.fault({ operation, kind: 'error', code: 'AccessDenied' });
+    }
+    server.fault({ operation: 'CompleteMultipartUpload', kind: 'lose-answer' });
+    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error', code: 'PreconditionFailed' });
+    await expect(upload(over, 'unclear-big', randomBytes(BIG), { overwrite: false })).rejects.toMatchObject(unclear);
+  });
+
   test('an error that comes as a success', async () => {
     const content = randomBytes(BIG);
     const over = endpoint();
