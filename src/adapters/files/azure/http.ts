@@ -25,7 +25,7 @@ export function createSdkClient(http: Http): SdkClient {
     const { response } = await http.handle(
       {
         method: request.method,
-        hostname: url.hostname.replace(/^\[|\]$/g, ''),
+        hostname: url.hostname,
         ...(url.port === '' ? {} : { port: Number(url.port) }),
         path: `${url.pathname}${url.search}`,
         headers: { ...request.headers.toJson({ preserveCase: true }), host: url.host },

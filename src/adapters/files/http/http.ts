@@ -102,7 +102,9 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
     }
   }
 
-  async function handle(request: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
+  async function handle(signed: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
+    // An IPv6 address has its brackets in a URL only.
+    const request = { ...signed, hostname: signed.hostname.replace(/^\[|\]$/g, '') };
     const { abortSignal, target } = options;
     if (abortSignal?.aborted) throw abortError(abortSignal, 'transfer');
     const leave = await turnstile.enter(abortSignal);

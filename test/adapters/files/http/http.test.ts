@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
@@ -15,15 +16,21 @@ afterEach(() => {
   server?.closeAllConnections();
 });
 
-/** Sends a request to a server that answers like this; all go over one connection, where it is kept. */
-async function connected(answer: RequestListener, timeouts: Partial<HttpTimeouts> = {}): Promise<(path: string) => Promise<string>> {
+/** A server that answers like this, and a client of one connection for it. */
+async function started(answer: RequestListener, timeouts: Partial<HttpTimeouts> = {}, host = '127.0.0.1') {
   server = createServer(answer);
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  await once(server.listen(0, host), 'listening');
   const { port } = server.address() as AddressInfo;
-  const made = createHttp({ secure: false, caPem: null, maxConnections: 1, timeouts: { ...TIMEOUTS, ...timeouts } });
-  http = made;
+  const client = createHttp({ secure: false, caPem: null, maxConnections: 1, timeouts: { ...TIMEOUTS, ...timeouts } });
+  http = client;
+  return { client, port };
+}
+
+/** Sends requests to a server that answers like this; all go over one connection, where it is kept. */
+async function connected(answer: RequestListener, timeouts?: Partial<HttpTimeouts>): Promise<(path: string) => Promise<string>> {
+  const { client, port } = await started(answer, timeouts);
   return async (path) => {
-    const { response } = await made.handle({ method: 'PUT', hostname: '127.0.0.1', port, path, headers: {}, body: 'content' });
+    const { response } = await client.handle({ method: 'PUT', hostname: '127.0.0.1', port, path, headers: {}, body: 'content' });
     return text(response.body);
   };
 }
@@ -43,4 +50,22 @@ test('a request without an answer is a stall, on a kept connection too', async (
   await expect(put('/never')).rejects.toMatchObject({ code: 'stalled' });
   expect(await put('/quick')).toBe('/quick');
   await expect(put('/never')).rejects.toMatchObject({ code: 'stalled' });
+});
+
+const HAS_IPV6 = Object.values(networkInterfaces()).some((known) => known?.some(({ address }) => address === '::1'));
+const BRACKETS = 'an IPv6 address in the brackets of a URL is connected to';
+
+test.skipIf(!HAS_IPV6)(HAS_IPV6 ? BRACKETS : `${BRACKETS} (skipped: this machine has no ::1)`, async () => {
+  const answer: RequestListener = ({ method }, response) => {
+    if (method === 'PUT') response.end('taken');
+    else response.writeHead(206, { 'content-length': 7 }).end('content');
+  };
+  const { client, port } = await started(answer, {}, '::1');
+  const request = { hostname: '[::1]', port, path: '/', headers: { host: `[::1]:${port}` } };
+  const { response } = await client.handle({ ...request, method: 'PUT', body: 'content' });
+  expect(await text(response.body)).toBe('taken');
+  // What is read goes another way, straight into memory.
+  const target = { bytes: Buffer.alloc(7), filled: null };
+  await client.handle({ ...request, method: 'GET' }, { target });
+  expect([target.filled, target.bytes.toString()]).toEqual([7, 'content']);
 });
