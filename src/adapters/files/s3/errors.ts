@@ -15,6 +15,8 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   NoSuchBucket: MISSING,
   NoSuchKey: MISSING,
   NotFound: MISSING,
+  KeyTooLong: MISSING,
+  KeyTooLongError: MISSING,
   // The bucket is where the settings don't say it is.
   PermanentRedirect: MISSING,
   TemporaryRedirect: MISSING,
@@ -57,6 +59,7 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
 const BY_STATUS: Record<number, keyof typeof BY_NAME> = {
   301: 'PermanentRedirect',
   307: 'TemporaryRedirect',
+  401: 'InvalidAccessKeyId',
   403: 'AccessDenied',
   404: 'NotFound',
   408: 'RequestTimeout',

@@ -11,6 +11,8 @@ test.each([
   [answer('NoSuchKey', 404), 'source', 'source_not_found'],
   [answer('NoSuchBucket', 404), 'source', 'source_not_found'],
   [answer('NoSuchBucket', 404), 'destination', 'destination_not_found'],
+  [answer('KeyTooLongError', 400), 'source', 'source_not_found'],
+  [answer('KeyTooLong', 400), 'destination', 'destination_not_found'],
   [answer('AccessDenied', 403), 'destination', 'permission_denied'],
   [answer('403', 403), 'source', 'permission_denied'],
   [answer('KMS.DisabledException', 400), 'destination', 'permission_denied'],
@@ -57,8 +59,14 @@ test('all addresses of a host that refuse are a connection that failed', () => {
   });
 });
 
-test.each(['InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken'])('%s has one message, without what was signed', (name) => {
-  const error = fileError(Object.assign(answer(name, 403), { StringToSign: 'canary' }), 'open', 'a/key', 'source');
+test.each([
+  ['InvalidAccessKeyId', 403],
+  ['SignatureDoesNotMatch', 403],
+  ['ExpiredToken', 400],
+  // Of Cloudflare R2, for a key that is wrong or revoked.
+  ['Unauthorized', 401],
+])('%s has one message, without what was signed', (name, status) => {
+  const error = fileError(Object.assign(answer(name, status), { StringToSign: 'canary' }), 'open', 'a/key', 'source');
   expect(error).toMatchObject({ code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
   expect(error.cause).toBeUndefined();
 });
