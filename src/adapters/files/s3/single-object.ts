@@ -31,6 +31,7 @@ export function openSingleObject(
     if (overwrite) return send({});
     return send({ IfNoneMatch: '*' }).catch(async (error) => {
       const answer = serverAnswer(error);
+      if (answer === 'NotImplemented') return send({});
       if (answer !== 'PreconditionFailed' || !wasRepeated(error)) throw error;
       // An earlier try may have put it there, and only its answer was lost.
       const ours = await isOurs(md5).catch(() => null);

@@ -331,6 +331,19 @@ describe('survives', () => {
   });
 });
 
+test('a server that knows no conditions of a write is only looked at before', async () => {
+  const over = endpoint();
+  for (const [operation, size] of [
+    ['CompleteMultipartUpload', BIG],
+    ['PutObject', 1000],
+  ] as const) {
+    const content = randomBytes(size);
+    server.fault({ operation, kind: 'error', code: 'NotImplemented' });
+    expect(await upload(over, `unconditional-${operation}`, content, { overwrite: false })).toMatchObject({ size });
+    expect(content.equals(await get(`unconditional-${operation}`))).toBe(true);
+  }
+});
+
 test('an object that appears between the look and the commit stays', async () => {
   const content = randomBytes(BIG);
   const over = endpoint();
