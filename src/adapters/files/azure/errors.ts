@@ -24,11 +24,14 @@ const BY_CODE: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   InvalidRange: 'source_changed',
   Md5Mismatch: 'checksum_mismatch',
   Crc64Mismatch: 'checksum_mismatch',
+  InvalidBlobOrBlock: 'permission_denied',
   RequestBodyTooLarge: 'file_too_large',
   BlockCountExceedsLimit: 'file_too_large',
   BlockListTooLong: 'file_too_large',
   // Another transfer has committed the name meanwhile and so discarded our blocks: sending them again is all that is needed.
   InvalidBlockList: 'connection_failed',
+  // Azurite has no more room in memory.
+  MemoryExtentStoreAtSizeLimit: 'disk_full',
   InternalError: 'connection_failed',
   OperationTimedOut: 'timeout',
   ServerBusy: 'timeout',
@@ -48,6 +51,12 @@ const BY_STATUS: Record<number, keyof typeof BY_CODE | TransferErrorCode> = {
   503: 'ServerBusy',
   504: 'OperationTimedOut',
   507: 'disk_full',
+};
+
+/** What the service says in words that help nobody. */
+const EXPLAINED: Record<string, string> = {
+  InvalidBlobOrBlock:
+    'another program has begun to write this blob, and its blocks do not go with others: finish or discard it there, choose another name, or wait a week until they vanish',
 };
 
 /** The code of the service's answer, empty where it gave none; null where it is not an answer. */
@@ -93,5 +102,7 @@ function wordsOf(error: RestError): string {
   if (!answer) return `HTTP status ${error.statusCode}`;
   const isDocument = error.response?.bodyAsText?.includes('<Error>') ?? false;
   const [words = ''] = isDocument ? error.message.split('\n') : [];
-  return words === '' ? answer : `${words} (${answer})`;
+  const said = words === '' ? answer : `${words} (${answer})`;
+  const explained = EXPLAINED[answer];
+  return explained === undefined ? said : `${explained}; ${said}`;
 }

@@ -6,7 +6,7 @@ import { createAzureEndpoint } from '../../../../src/adapters/files/azure/endpoi
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { options, upload } from '../contract.ts';
 
-/** What Azurite never answers, in the words of the service's documentation. */
+/** What Azurite never answers, in the words of the service's documentation, and what only a full Azurite does. */
 
 const never = new AbortController().signal;
 const servers: Server[] = [];
@@ -65,6 +65,7 @@ test.each([
     'The MD5 value specified in the request did not match with the MD5 value calculated by the server.',
     'checksum_mismatch',
   ],
+  [409, 'MemoryExtentStoreAtSizeLimit', 'Cannot add an extent chunk to the in-memory store.', 'disk_full'],
   [400, 'InvalidInput', 'One of the request inputs is not valid.', 'internal_error'],
 ])('%i %s is told in the words of the service', async (status, code, message, expected) => {
   const { endpoint, asked } = await answering(refusal(status, code, message));

@@ -294,6 +294,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       expect(contents[0].equals(await get('race'))).toBe(true);
     });
 
+    test('nothing beside blocks that another program has staged, and says what to do about them', async () => {
+      await container.getBlockBlobClient('begun').stageBlock(Buffer.from('short id').toString('base64'), 'another', 7);
+      const begun = { code: 'permission_denied', step: 'transfer', message: expect.stringMatching(/another program.*InvalidBlobOrBlock/) };
+      await expect(upload(endpoint(), 'begun', randomBytes(9 * MiB))).rejects.toMatchObject(begun);
+    });
+
     test('nothing over a blob that is leased', async () => {
       await put('leased', Buffer.from('before'));
       const lease = container.getBlobClient('leased').getBlobLeaseClient();
