@@ -1,9 +1,7 @@
 import { z } from 'zod';
-import { WEBHOOK_EVENT_TYPES } from '../domain/webhook.ts';
+import { STANDARD_SECRET_PREFIX, WEBHOOK_EVENT_TYPES } from '../domain/webhook.ts';
 
 const LONGEST_URL = 2_048;
-/** Such a secret says its key in base64, as Standard Webhooks has it. */
-export const STANDARD_SECRET_PREFIX = 'whsec_';
 
 const url = z
   .string()

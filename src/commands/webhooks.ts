@@ -8,7 +8,7 @@ import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '..
 import * as webhook from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
-import { type RotationRequest, STANDARD_SECRET_PREFIX, type WebhookChanges, type WebhookRequest } from './webhook-requests.ts';
+import type { RotationRequest, WebhookChanges, WebhookRequest } from './webhook-requests.ts';
 
 /** What the vault binds a webhook's secret to; the record is `{secret}`. */
 export const WEBHOOK_SECRET = 'webhook-secret';
@@ -112,7 +112,7 @@ function refuseUrl(deps: CommandDeps, url: string): void {
 }
 
 function seal({ vault }: CommandDeps, given: string | undefined): Promise<string> {
-  const secret = given ?? STANDARD_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
+  const secret = given ?? webhook.STANDARD_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
   return vault.seal(WEBHOOK_SECRET, { secret });
 }
 

@@ -13,6 +13,9 @@ export const WEBHOOK_EVENT_TYPES = [
 ] as const;
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
+/** Such a secret says its key in base64, as Standard Webhooks has it. */
+export const STANDARD_SECRET_PREFIX = 'whsec_';
+
 /** What the owner of a webhook may change. */
 export interface WebhookSettings {
   url: string;

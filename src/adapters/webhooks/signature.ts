@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-
-const STANDARD_PREFIX = 'whsec_';
+import { STANDARD_SECRET_PREFIX } from '../../domain/webhook.ts';
 
 /** The secrets that sign: the one of now and, until the grace time of a rotation ends, the one before it. */
 export interface SigningSecrets {
@@ -18,7 +17,7 @@ export function serviceSignature(secret: string, body: string | Buffer): string 
  * `whsec_` secret encodes in base64, else the bytes of the secret. `timestamp`: seconds since 1970.
  */
 export function standardSignature(secret: string, id: string, timestamp: number, body: string | Buffer): string {
-  const key = secret.startsWith(STANDARD_PREFIX) ? Buffer.from(secret.slice(STANDARD_PREFIX.length), 'base64') : secret;
+  const key = secret.startsWith(STANDARD_SECRET_PREFIX) ? Buffer.from(secret.slice(STANDARD_SECRET_PREFIX.length), 'base64') : secret;
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
 }
 
