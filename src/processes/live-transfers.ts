@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { type Bell, createBell } from '../bell.ts';
-import { findLiveTransfers, type LiveTransfer } from '../projections/live-transfers.ts';
+import { findLiveTransfers, type LiveTransfer } from '../projections/live-transfer-queries.ts';
 import type { FoundTransfer } from '../projections/transfer-queries.ts';
 
 /** Changes are looked for, and told, this often at most. */
