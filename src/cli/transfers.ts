@@ -3,6 +3,7 @@ import type { Handled } from '../commands/handle.ts';
 import { transferRequest } from '../commands/requests.ts';
 import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
 import { type AttemptFigures, PRIORITIES, TRANSFER_STATUSES, type Transfer } from '../domain/transfer.ts';
+import { toPagination } from '../http/pages.ts';
 import { notFound, readHistory } from '../http/transfers/history.ts';
 import { listQuery } from '../http/transfers/schemas.ts';
 import { toCreated, toDetail, toListItem } from '../http/transfers/views.ts';
@@ -131,8 +132,8 @@ async function list({ sql }: Installation, { account, json, from, to, ...options
   const query = parseRequest(listQuery, { ...options, from_date: from, to_date: to }, 'The filter');
   const { status, from_date, to_date, destination, limit, offset } = query;
   const { transfers, total } = await listTransfers(sql, account, { status, from: from_date, to: to_date, destination }, { limit, offset });
-  const has_more = offset + transfers.length < total;
-  if (json) return printJson({ data: transfers.map(toListItem), pagination: { total, limit, offset, has_more } });
+  const pagination = toPagination({ limit, offset }, transfers.length, total);
+  if (json) return printJson({ data: transfers.map(toListItem), pagination });
   const rows = transfers.map(({ status, facts }) => [
     facts.transfer_id,
     status,
@@ -142,7 +143,7 @@ async function list({ sql }: Installation, { account, json, from, to, ...options
     facts.destination,
   ]);
   await printTable(['ID', 'STATUS', 'CREATED', 'SIZE', 'SOURCE', 'DESTINATION'], rows, 'No transfers match');
-  if (has_more) note(`${offset + 1} to ${offset + transfers.length} of ${total}; --offset ${offset + limit} shows more`);
+  if (pagination.has_more) note(`${offset + 1} to ${offset + transfers.length} of ${total}; --offset ${offset + limit} shows more`);
 }
 
 export async function printTransfer(transfer: Transfer, moving: AttemptFigures | null): Promise<void> {

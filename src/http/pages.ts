@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Page } from '../projections/transfer-queries.ts';
 
 const DEFAULT_PAGE = 25;
 const LONGEST_PAGE = 100;
@@ -16,11 +17,6 @@ export const pagination = z.strictObject({
   offset: z.int(),
   has_more: z.boolean().describe('More results follow.'),
 });
-
-export interface Page {
-  limit: number;
-  offset: number;
-}
 
 export function toPagination({ limit, offset }: Page, shown: number, total: number): z.output<typeof pagination> {
   return { total, limit, offset, has_more: offset + shown < total };
