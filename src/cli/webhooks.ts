@@ -177,13 +177,13 @@ async function deliveries(
 
 async function retry(installation: Installation, account: string, id: string): Promise<number> {
   const { sql } = installation;
-  if (!isId('dlv', id)) return retryFailed(sql, (await find(installation, account, id)).webhook_id);
+  if (!isId('dlv', id)) return retryFailed(sql, await find(installation, account, id));
   const delivery = await getDelivery(sql, id, { accountId: account });
   if (!delivery)
     throw new DomainError('not_found', `There is no delivery ${id} in ${account}; \`waybill webhooks deliveries\` shows the ids`);
   // To one that was removed nothing is delivered any more.
-  await find(installation, account, delivery.webhook_id);
-  await redeliver(sql, { deliveryId: id });
+  const { enabled } = await find(installation, account, delivery.webhook_id);
+  await redeliver(sql, { deliveryId: id, enabled });
   return 1;
 }
 

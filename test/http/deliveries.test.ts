@@ -163,6 +163,27 @@ describeWithPostgres('deliveries over HTTP', () => {
     expect((await ask('POST', `/webhooks/${webhook.id}/retry-failed`)).body).toEqual({ retried: 0 });
   });
 
+  test('what has failed is refused, not retried in vain, while the webhook is disabled', async () => {
+    receiver.behave(500);
+    const id = await ping();
+    await untilStatus(id, 'failed');
+    await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: false });
+    for (const [path, whose] of [
+      [`${pathOf(id)}/redeliver`, key],
+      [`/webhooks/${webhook.id}/retry-failed`, key],
+      [`/deliveries/${id}/retry`, adminKey],
+    ] as const) {
+      const answer = await ask('POST', path, undefined, whose);
+      expect(answer).toMatchObject({ status: 409, body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') } });
+    }
+    expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({ status: 202 });
+    expect((await ask('GET', pathOf(id))).body.status).toBe('failed');
+    receiver.behave(200);
+    await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: true });
+    expect(await ask('POST', `${pathOf(id)}/redeliver`)).toMatchObject({ status: 202 });
+    await untilStatus(id, 'delivered');
+  });
+
   test('a webhook is told again from a time or an event on', async () => {
     const { eventIds: early } = await appendTransfer(api.installation.store, []);
     const { eventIds: late } = await appendTransfer(api.installation.store, []);

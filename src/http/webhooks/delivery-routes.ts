@@ -117,15 +117,15 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: schemas.webhookDeliveryParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST]),
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run() {
-            const { webhook_id: webhookId } = await ownWebhook(sql, request);
+            const { webhook_id: webhookId, enabled } = await ownWebhook(sql, request);
             const { id } = await findDelivery(sql, request.params.delivery_id, { webhookId });
-            await redeliver(sql, { deliveryId: id });
+            await redeliver(sql, { deliveryId: id, enabled });
             return accepted(sql, id);
           },
         }),
@@ -142,14 +142,13 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [...ON_POST]),
+        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [...ON_POST, 'webhook_disabled']),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(): Promise<Answer<schemas.Retried>> {
-            const { webhook_id } = await ownWebhook(sql, request);
-            return { status: 202, body: { retried: await retryFailed(sql, webhook_id) } };
+            return { status: 202, body: { retried: await retryFailed(sql, await ownWebhook(sql, request)) } };
           },
         }),
     });
@@ -208,7 +207,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'retryAllFailedDeliveries',
         summary: 'Deliver once more all that has failed, whatever the account',
-        description: 'What was for a webhook that is removed stays failed.',
+        description: 'What was for a webhook that is removed or disabled stays failed.',
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,
@@ -250,17 +249,18 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: schemas.deliveryParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST]),
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run() {
             const { id, account_id, webhook_id } = await findDelivery(sql, request.params.delivery_id);
-            if (!(await findWebhook(sql, account_id, webhook_id))) {
+            const webhook = await findWebhook(sql, account_id, webhook_id);
+            if (!webhook) {
               throw new DomainError('not_found', 'The webhook of this delivery was removed: there is nobody to deliver to');
             }
-            await redeliver(sql, { deliveryId: id });
+            await redeliver(sql, { deliveryId: id, enabled: webhook.enabled });
             return accepted(sql, id);
           },
         }),

@@ -1,6 +1,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Webhook } from '../../domain/webhook.ts';
 import type { Payload } from './payloads.ts';
 import { DELIVERIES_CHANNEL, enqueue, madePending } from './queue.ts';
 
@@ -79,8 +80,9 @@ export async function getDelivery(sql: Queryable, deliveryId: string, filter: De
   return { ...delivery, attempt_list: [...attempt_list] };
 }
 
-/** Sends a delivery again, at once and with the whole schedule before it, whatever its status. Throws `not_found`. */
-export async function redeliver(sql: Queryable, { deliveryId }: { deliveryId: string }): Promise<void> {
+/** Sends a delivery again, at once and with the whole schedule before it, whatever its status. Throws `not_found` and `webhook_disabled`. */
+export async function redeliver(sql: Queryable, { deliveryId, enabled }: { deliveryId: string; enabled: boolean }): Promise<void> {
+  refuseDisabled(enabled, 'retry');
   const [found] = await sql`
     with found as (select id from work.deliveries where id = ${deliveryId}),
     again as (
@@ -91,10 +93,15 @@ export async function redeliver(sql: Queryable, { deliveryId }: { deliveryId: st
   if (!found) throw new DomainError('not_found', 'There is no such delivery');
 }
 
-/** Sends the failed deliveries of a webhook again, or, for null, of all that are registered; gives their number. */
-export async function retryFailed(sql: Queryable, webhookId: string | null): Promise<number> {
-  const whose =
-    webhookId === null ? sql`webhook_id in (select webhook_id from read.webhooks where not removed)` : sql`webhook_id = ${webhookId}`;
+/**
+ * Sends the failed deliveries of a webhook again, or, for null, of all that are registered and enabled; gives
+ * their number. Throws `webhook_disabled`.
+ */
+export async function retryFailed(sql: Queryable, webhook: Pick<Webhook, 'webhook_id' | 'enabled'> | null): Promise<number> {
+  if (webhook) refuseDisabled(webhook.enabled, 'retry');
+  const whose = webhook
+    ? sql`webhook_id = ${webhook.webhook_id}`
+    : sql`webhook_id in (select webhook_id from read.webhooks where not removed and (state ->> 'enabled')::boolean)`;
   const { count } = await sql`update work.deliveries set ${madePending(sql)} where ${whose} and status = 'failed'`;
   if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
   return count;
@@ -113,8 +120,7 @@ export async function ping(
     eventId = newId('evt'),
   }: { webhookId: string; accountId: string; enabled?: boolean; eventId?: string },
 ): Promise<string> {
-  if (!enabled)
-    throw new DomainError('webhook_disabled', 'Nothing is delivered to a webhook that is disabled: enable it, then send the ping');
+  refuseDisabled(enabled, 'send the ping');
   const payload: Payload<'ping'> = {
     id: eventId,
     type: 'ping',
@@ -133,6 +139,12 @@ export async function ping(
   ]);
   const [row] = await sql<[{ id: string }]>`select id from work.deliveries where webhook_id = ${webhookId} and event_id = ${eventId}`;
   return row.id;
+}
+
+/** Throws `webhook_disabled`: what is made pending for such a one is not tried until it is enabled, and purged in the end. */
+function refuseDisabled(enabled: boolean, what: string): void {
+  if (enabled) return;
+  throw new DomainError('webhook_disabled', `Nothing is delivered to a webhook that is disabled: enable it, then ${what}`);
 }
 
 function columns(sql: Queryable) {

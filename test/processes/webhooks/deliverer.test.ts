@@ -167,10 +167,10 @@ describeWithPostgres('the deliverer', () => {
       now += 31 * MINUTE;
     }
     behave(200);
-    await redeliver(installation.sql, { deliveryId: ids[0] as string });
+    await redeliver(installation.sql, { deliveryId: ids[0] as string, enabled: true });
     expect(await attempted(ids[0] as string, 5)).toMatchObject({ status: 'delivered', attempts: 5 });
     expect(await detail(ids[1] as string)).toMatchObject({ status: 'failed' });
-    expect(await retryFailed(installation.sql, webhookId)).toBe(1);
+    expect(await retryFailed(installation.sql, { webhook_id: webhookId, enabled: true })).toBe(1);
     expect(await attempted(ids[1] as string, 5)).toMatchObject({ status: 'delivered' });
     for (const id of ids) {
       const { event_id, body } = await detail(id);

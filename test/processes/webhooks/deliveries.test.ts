@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
-import { removeWebhook } from '../../../src/commands/webhooks.ts';
+import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
 import { purgeDeliveries } from '../../../src/processes/webhooks/purge.ts';
@@ -96,18 +96,35 @@ describeWithPostgres('deliveries', () => {
     await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
     const other = await ping(sql, { webhookId: 'whk_b', accountId: 'acc' });
     for (const id of ['whk_a', 'whk_b']) await end(id, 'failed');
-    await redeliver(sql, { deliveryId: first });
+    await redeliver(sql, { deliveryId: first, enabled: true });
     expect(await getDelivery(sql, first)).toMatchObject({ status: 'pending', attempts: 4 });
-    expect(await retryFailed(sql, 'whk_a')).toBe(1);
+    expect(await retryFailed(sql, { webhook_id: 'whk_a', enabled: true })).toBe(1);
     expect(await getDelivery(sql, other)).toMatchObject({ status: 'failed' });
-    await expect(redeliver(sql, { deliveryId: newId('dlv') })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(redeliver(sql, { deliveryId: newId('dlv'), enabled: true })).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('are not made pending again where their webhook is disabled: nobody would try them', async () => {
+    const { sql, commands } = installation;
+    const add = async () => {
+      const webhookId = await addWebhook(installation, URL, ['transfer.failed']);
+      const deliveryId = await ping(sql, { webhookId, accountId: 'acc_default' });
+      await end(webhookId, 'failed');
+      return { webhookId, deliveryId };
+    };
+    const [live, idle] = [await add(), await add()];
+    const disabled = await updateWebhook(commands, idle.webhookId, { enabled: false }, CAUSE);
+    await expect(redeliver(sql, { deliveryId: idle.deliveryId, enabled: false })).rejects.toMatchObject({ code: 'webhook_disabled' });
+    await expect(retryFailed(sql, disabled)).rejects.toMatchObject({ code: 'webhook_disabled' });
+    expect(await retryFailed(sql, null)).toBe(1);
+    expect(await getDelivery(sql, idle.deliveryId)).toMatchObject({ status: 'failed' });
+    expect(await getDelivery(sql, live.deliveryId)).toMatchObject({ status: 'pending' });
   });
 
   it('are left to the attempt that is under way', async () => {
     const { sql } = installation;
     const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
     await sql`update work.deliveries set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
-    await redeliver(sql, { deliveryId: id });
+    await redeliver(sql, { deliveryId: id, enabled: true });
     const [row] = await sql`select claim_id from work.deliveries where id = ${id}`;
     expect(row).toEqual({ claim_id: 'clm_1' });
   });

@@ -101,7 +101,8 @@ export function FailedDeliveriesPage() {
                 onConfirm={retryAll}
               >
                 <p>
-                  Each is sent at once, with the whole schedule of retries before it. What was for a webhook that is removed stays failed.
+                  Each is sent at once, with the whole schedule of retries before it. What was for a webhook that is removed or disabled
+                  stays failed.
                 </p>
               </ConfirmButton>
             )}
