@@ -132,8 +132,9 @@ function endOf(placed: PlacedEvent): Ended[] {
   const event = placed as TransferEvent & PlacedEvent;
   switch (event.type) {
     case 'transfer.completed':
-      // The attempt that completed took over what the ones before it had, if it could.
-      return [{ transferId, untidy: event.revision > END_OF_FIRST_ATTEMPT }];
+      // The attempt that completed took over what the ones before it had, if it could. Where it found the file in place, that may
+      // be an older one that is the same, and what it had written itself is still beside it.
+      return [{ transferId, untidy: event.revision > END_OF_FIRST_ATTEMPT || event.data.verification.read_back }];
     case 'transfer.failed':
       return [{ transferId, untidy: event.revision > END_OF_FIRST_ATTEMPT || !endedBeforeWriting(event.data) }];
     case 'transfer.cancelled':

@@ -82,4 +82,19 @@ await describeTransfers('what a transfer that ends leaves', () => {
     await until('the clean-up', async () => (await pair.installation.sql`select from work.cleanups`).length === 0);
     expect(await files('shared')).toEqual(['file']);
   });
+
+  test('completed, for the same file was there already when its line broke at the commit: its part goes', async () => {
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    pair.create('same', MiB);
+    await untilStatus(pair.installation, await submit(pair.installation, 'sftp://alpha/same', 'sftp://beta/twice/'), 'completed');
+    const { sql } = pair.installation;
+    const committing = async () => (await sql`select from work.transfer_jobs where resume_record->>'committing' is not null`).length > 0;
+    const broken = pair.destination.cutWhen(committing, 'up');
+    const id = await submit(pair.installation, 'sftp://alpha/same', 'sftp://beta/twice/');
+    await broken;
+    expect(await untilStatus(pair.installation, id, 'completed')).toMatchObject({ verification: { read_back: true } });
+    expect(await storyOf(pair.installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', 'completed']);
+    await until('its part is gone', async () => (await files('twice')).length === 1);
+    expect(await files('twice')).toEqual(['same']);
+  });
 });
