@@ -72,20 +72,30 @@ function placed({ state, events, revision }: Handled<Transfer>): PlacedEvent[] {
   return events.map((event, i) => ({ ...event, stream, revision: revision - events.length + 1 + i }));
 }
 
-/** Brings the to-do rows up to these events, oldest first. The rows are locked in one order by all who write several. */
+/**
+ * Brings the to-do rows up to these events, oldest first. All who write several rows lock them in the order of their ids:
+ * here those that go are locked together with those that stay.
+ */
 async function recordInJobs(sql: Queryable, events: PlacedEvent[], begin: (work: (tx: Queryable) => Promise<void>) => Promise<unknown>) {
   const ended = events.flatMap(endOf);
-  if (ended.length > 0) await removeJobs(sql, ended);
   const removed = new Set(ended.map(({ transferId }) => transferId));
   const open = events.filter((event) => !removed.has(transferOf(event)));
-  if (open.length > 0) await begin((tx) => advanceJobs(tx, open));
+  if (open.length === 0) return removeJobs(sql, ended);
+  await begin(async (tx) => {
+    const jobs = await lockJobs(tx, events);
+    if (ended.length > 0) await removeJobs(tx, ended);
+    await advanceJobs(tx, jobs, open);
+  });
 }
 
-async function advanceJobs(tx: Queryable, events: PlacedEvent[]): Promise<void> {
+async function lockJobs(tx: Queryable, events: PlacedEvent[]): Promise<Map<string, Job>> {
   const rows = await tx<KnownJob[]>`
     select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
       from work.transfer_jobs where transfer_id = any(${[...new Set(events.map(transferOf))]}) order by transfer_id for update`;
-  const jobs = new Map<string, Job>(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
+  return new Map(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
+}
+
+async function advanceJobs(tx: Queryable, jobs: Map<string, Job>, events: PlacedEvent[]): Promise<void> {
   const changed = new Map<string, Job>();
   for (const event of events) {
     const id = transferOf(event);
