@@ -17,6 +17,16 @@ export function isPartOf(name: string, path: string, transferId: string): boolea
   return name.startsWith(prefix(path, transferId)) && name.endsWith('.part');
 }
 
+/** Where the older file waits while a part takes its name, on a server that does not rename over a file. */
+export function asidePath(part: string): string {
+  return part.replace(/part$/, 'old');
+}
+
+/** Whether a name in the destination's folder is an older file that a claim of the transfer has set aside. */
+export function isAsideOf(name: string, path: string, transferId: string): boolean {
+  return name.startsWith(prefix(path, transferId)) && name.endsWith('.old');
+}
+
 function prefix(path: string, transferId: string): string {
   return `.${cut(basename(path))}.${transferId}.`;
 }

@@ -129,7 +129,8 @@ export interface FileEndpoint {
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
   /**
    * Removes whatever any claim of a transfer has left unfinished at its destination: parts, uploads,
-   * blocks. Never touches the destination's own name. To be called when the transfer has ended.
+   * blocks. Never touches what stands under the destination's own name; where nothing does, an older file that a broken-off
+   * commit had set aside has it back. To be called when the transfer has ended.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
   /** Removes a file, such as the probe of an endpoint's test. Throws FileError `source_not_found` where there is none. */

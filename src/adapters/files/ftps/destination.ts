@@ -1,9 +1,11 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
-import { type PartState, partPath } from '../part-name.ts';
+import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type CommitProof, type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import { settle } from '../replace.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
+import { namesOn } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { publish } from './publish.ts';
 import { existing, isFolder, nullIfRefused, sizeOf } from './stat.ts';
@@ -33,7 +35,9 @@ async function openPart(lease: Lease, path: string, options: OpenDestination): P
     throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
   }
   if (resume) {
-    const held = await takeOver(connection, join(dirname(path), (resume.state as PartState).part), part);
+    const theirs = join(dirname(path), (resume.state as PartState).part);
+    await settle(namesOn(connection), asidePath(theirs), path);
+    const held = await takeOver(connection, theirs, part);
     const from = safelyHeld(held, resume.bytes, size);
     if (from === size && from > 0) return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
     const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;

@@ -1,11 +1,11 @@
-import { dirname, join } from 'node:path/posix';
-import { isPartOf, type PartState } from '../part-name.ts';
+import { dirname } from 'node:path/posix';
 import { FileError, type Leftovers } from '../port.ts';
-import type { Connection } from './connection.ts';
-import { fileError, isRefusal } from './errors.ts';
+import { removeParts } from '../replace.ts';
+import { fileError } from './errors.ts';
 import { entriesOf } from './listing.ts';
+import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';
-import { existing, nullIfRefused } from './stat.ts';
+import { nullIfRefused } from './stat.ts';
 
 /** Throws FileError `source_not_found` where there is no such file. */
 export async function remove(pool: Pool, path: string, signal: AbortSignal): Promise<void> {
@@ -17,30 +17,15 @@ export async function remove(pool: Pool, path: string, signal: AbortSignal): Pro
   }
 }
 
-/** Removes the parts of all claims of a transfer. Where the folder may not be listed, the one that was saved. */
-export async function removeLeftovers(pool: Pool, path: string, { transferId, resume, signal }: Leftovers): Promise<void> {
-  const folder = dirname(path);
+/** Removes what all claims of a transfer left. Where the folder may not be listed, what was saved of them. */
+export async function removeLeftovers(pool: Pool, path: string, leftovers: Leftovers): Promise<void> {
   try {
-    await pool.use(signal, 'commit', async (connection) => {
-      const listed = (await entriesOf(connection, folder).catch(nullIfRefused)) ?? [];
-      const names = new Set(listed.map(({ name }) => name));
-      if (resume) names.add((resume.state as PartState).part);
-      for (const name of names) {
-        if (isPartOf(name, path, transferId)) await removeFile(connection, join(folder, name));
-      }
+    await pool.use(leftovers.signal, 'commit', async (connection) => {
+      const listed = (await entriesOf(connection, dirname(path)).catch(nullIfRefused)) ?? [];
+      const names = listed.map(({ name }) => name);
+      await removeParts(namesOn(connection), names, path, leftovers);
     });
   } catch (error) {
     throw fileError(error, 'commit', path, 'destination');
-  }
-}
-
-/** False where there is none: the words of a refusal don't always tell. */
-async function removeFile(connection: Connection, path: string): Promise<boolean> {
-  try {
-    await connection.request(`DELE ${path}`);
-    return true;
-  } catch (error) {
-    if (!isRefusal(error) || (await existing(connection, path))) throw error;
-    return false;
   }
 }

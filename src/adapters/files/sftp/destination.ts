@@ -1,12 +1,14 @@
 import { basename, dirname, join } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { abortable, abortError } from '../abort.ts';
-import { type PartState, partPath } from '../part-name.ts';
+import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import { settle } from '../replace.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { createLanes } from './lanes.ts';
 import { CHUNK_SIZE } from './limits.ts';
+import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { publish } from './publish.ts';
 
@@ -35,7 +37,9 @@ async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDes
     if (signal.aborted) throw abortError(signal, 'open');
     return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
   };
-  const taken = resume && (await takeOver(connection, join(dirname(path), (resume.state as PartState).part), part));
+  const theirs = resume && join(dirname(path), (resume.state as PartState).part);
+  if (theirs) await settle(namesOn(connection), asidePath(theirs), path);
+  const taken = theirs && (await takeOver(connection, theirs, part));
   if (resume && taken && taken.size >= resume.bytes) {
     return opened(await open(connection, part, 'r+'), resume.bytes);
   }

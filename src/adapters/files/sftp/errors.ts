@@ -65,3 +65,8 @@ export function connectionError(error: SshError): SshError {
 export function hasStatus(error: unknown, status: number): boolean {
   return (error as SshError | null)?.code === status;
 }
+
+/** Whether the server answered, and refused: the connection is still of use. */
+export function isRefusal(error: unknown): boolean {
+  return typeof (error as SshError | null)?.code === 'number';
+}

@@ -138,24 +138,100 @@ test('a listing that breaks off is not taken for whole', async () => {
   await expect(over.list('/', never)).rejects.toMatchObject({ code: 'connection_failed' });
 });
 
-test('replaces by removing and renaming where the server does not rename over a file, and says that this is not atomic', async () => {
-  let removed = false;
-  const over = await endpointOn({
-    SIZE,
-    STOR: taking('226 Done'),
-    RNTO: () => (removed ? '250 Renamed' : '553 File exists'),
-    DELE: () => {
-      removed = true;
-      return '250 Gone';
-    },
+describe('on a server that does not rename over a file', () => {
+  /** A folder with an older file on such a server, which says `reply` in place of doing what `refused` matches, so many times. */
+  function folder(refused = /^$/, reply = '550 No', times = Number.POSITIVE_INFINITY): { files: Map<string, string>; script: Script } {
+    const files = new Map([['/file', 'old']]);
+    const missing = '550 No such file';
+    let from = '';
+    const refusal = (what: string) => (refused.test(what) && times-- > 0 ? reply : null);
+    const script: Script = {
+      SIZE: (path) => (files.has(path) ? SIZE() : missing),
+      CWD: () => missing,
+      STOR(path, session) {
+        files.set(path, 'new');
+        return taking('226 Done')(path, session);
+      },
+      RNFR(path) {
+        from = path;
+        return files.has(path) ? '350 To what?' : missing;
+      },
+      RNTO(to) {
+        const no = files.has(to) ? '553 It exists' : refusal(`RNTO ${from} ${to}`);
+        if (no) return no;
+        files.set(to, files.get(from) as string);
+        files.delete(from);
+        return '250 Renamed';
+      },
+      DELE: (path) => refusal(`DELE ${path}`) ?? (files.delete(path) ? '250 Gone' : missing),
+    };
+    return { files, script };
+  }
+
+  test('replaces by setting the older one aside, and says that this is not atomic', async () => {
+    const { files, script } = folder();
+    expect(await upload(await endpointOn(script), '/file', content)).toMatchObject({ size: content.length, atomicReplace: false });
+    expect(Object.fromEntries(files)).toEqual({ '/file': 'new' });
   });
-  expect(await upload(over, '/file', content)).toMatchObject({ size: content.length, atomicReplace: false });
+
+  async function written(script: Script) {
+    const over = await endpointOn(script);
+    const opening = options(content.length);
+    const file = await over.openDestination('/file', opening);
+    await file.write(0, content);
+    const resume = await file.resumePoint(content.length);
+    const { transferId } = opening;
+    const cleanUp = () => over.removeLeftovers('/file', { transferId, resume, signal: never });
+    return { over, file, transferId, resume, cleanUp };
+  }
+
+  test.each([
+    ['it may not be renamed', /^RNTO \/file /],
+    ['the newer one does not get its name', /part \/file$/],
+    ['it may not be removed', /^DELE .*old$/],
+  ])('the older one stays where %s', async (_name, refused) => {
+    const { files, script } = folder(refused);
+    const { file, cleanUp } = await written(script);
+    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'permission_denied', step: 'commit' });
+    await file.close();
+    expect([...files.values()].sort()).toEqual(['new', 'old']);
+    await cleanUp();
+    expect(Object.fromEntries(files)).toEqual({ '/file': 'old' });
+  });
+
+  test.each([
+    ['goes back where the commit broke off before the newer had its name', /part \/file$/, 'old'],
+    ['goes where it broke off after that', /^DELE .*old$/, 'new'],
+  ])('the clean-up knows the one that was set aside: it %s', async (_name, refused, left) => {
+    const { files, script } = folder(refused, '421 Going down', 1);
+    const { file, cleanUp } = await written(script);
+    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    await file.close();
+    expect([...files.values()]).toContain('old');
+    await cleanUp();
+    expect(Object.fromEntries(files)).toEqual({ '/file': left });
+  });
+
+  test('a successor finds the older one where it was', async () => {
+    const { files, script } = folder(/part \/file$/, '421 Going down', 1);
+    const { over, file, transferId, resume } = await written(script);
+    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed' });
+    await file.close();
+    expect(files.has('/file')).toBe(false);
+    const second = await over.openDestination('/file', options(content.length, { transferId, resume }));
+    expect(files.get('/file')).toBe('old');
+    expect(second.resumedFrom).toBe(content.length);
+    expect(await second.commit(whole(content))).toMatchObject({ atomicReplace: false });
+    await second.close();
+    expect(Object.fromEntries(files)).toEqual({ '/file': 'new' });
+  });
 });
 
 test('appends where the server can do no more', async () => {
   const over = await endpointOn({
     FEAT: () => '211-Features:\r\n SIZE\r\n211 End',
-    SIZE: () => `213 ${4 << 20}`,
+    SIZE: (path) => (path.endsWith('.part') ? `213 ${4 << 20}` : '550 No such file'),
+    CWD: () => '550 No such folder',
     APPE: taking('226 Done'),
   });
   const resume = { bytes: 4 << 20, state: { part: '.file.part' } };

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -221,7 +221,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
   });
 
   describe('on a server with little of its own', () => {
-    test('replaces by removing and renaming, and says that this is not atomic', async () => {
+    test('replaces by setting the older one aside, and says that this is not atomic', async () => {
       const plain = await otherServer({ denied: ['posix-rename', 'fsync', 'hardlink', 'limits', 'statvfs'] });
       const path = join(plain.root, 'file');
       const content = randomBytes(MiB);
@@ -229,6 +229,61 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await upload(endpoint({}, plain), path, content)).toMatchObject({ atomicReplace: false });
       expect(content.equals(await download(endpoint({}, plain), path))).toBe(true);
       expect(await readdir(plain.root)).toEqual(['file']);
+    });
+
+    test('the older one stays where it can not be set aside', async (ctx) => {
+      if (!asRoot) return ctx.skip('only root can make a file that nobody may rename');
+      const guest = { username: 'guest', password: 'of no rights' };
+      const plain = await otherServer({ denied: ['posix-rename'], users: [guest] });
+      const folder = join(plain.root, 'of-all');
+      await mkdir(folder);
+      await writeFile(join(folder, 'file'), 'old', { mode: 0o600 });
+      await chmod(folder, 0o1777);
+      const over = endpoint({ username: guest.username, credentials: { password: guest.password } }, plain);
+      await expect(upload(over, join(folder, 'file'), Buffer.from('new'))).rejects.toMatchObject({
+        code: 'permission_denied',
+        step: 'commit',
+      });
+      expect(await readFile(join(folder, 'file'), 'utf8')).toBe('old');
+      expect(await readdir(folder)).toEqual(['file']);
+    });
+
+    describe('a commit that broke off when the older one was set aside', () => {
+      async function brokenOff(name: string, renamed: boolean) {
+        const content = randomBytes(1000);
+        const opening = options(content.length);
+        const path = at(`broken-off/${name}/file`);
+        const over = endpoint();
+        const file = await over.openDestination(path, opening);
+        await file.write(0, content);
+        const resume = await file.resumePoint(content.length);
+        await file.close();
+        const part = join(dirname(path), (resume.state as { part: string }).part);
+        await writeFile(part.replace(/part$/, 'old'), 'old');
+        if (renamed) await rename(part, path);
+        const { transferId } = opening;
+        return { content, path, over, transferId, resume };
+      }
+
+      test.each([
+        ['before the newer one had its name: the clean-up gives the older one its name back', false],
+        ['after that: the clean-up removes the older one', true],
+      ])('%s', async (_name, renamed) => {
+        const { content, path, over, transferId, resume } = await brokenOff(`cleaned-up-${renamed}`, renamed);
+        await over.removeLeftovers(path, { transferId, resume, signal: never });
+        expect(await readFile(path)).toEqual(renamed ? content : Buffer.from('old'));
+        expect(await readdir(dirname(path))).toEqual(['file']);
+      });
+
+      test('a successor finds the older one where it was, and replaces it', async () => {
+        const { content, path, over, transferId, resume } = await brokenOff('gone-on', false);
+        const second = await over.openDestination(path, options(content.length, { transferId, resume }));
+        expect(await readFile(path, 'utf8')).toBe('old');
+        await second.commit(whole(content));
+        await second.close();
+        expect(await readFile(path)).toEqual(content);
+        expect(await readdir(dirname(path))).toEqual(['file']);
+      });
     });
 
     test('where it can rename over a file, that is atomic', async () => {
