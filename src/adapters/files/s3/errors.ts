@@ -15,6 +15,7 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   NoSuchBucket: MISSING,
   NoSuchKey: MISSING,
   NotFound: MISSING,
+  InvalidObjectName: MISSING,
   KeyTooLong: MISSING,
   KeyTooLongError: MISSING,
   // The bucket is where the settings don't say it is.

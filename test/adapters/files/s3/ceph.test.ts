@@ -8,6 +8,7 @@ import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 
 const whyNot = await whyNoRadosgw();
+const never = new AbortController().signal;
 const MiB = 1 << 20;
 const content = randomBytes(20 * MiB + 5);
 
@@ -59,6 +60,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     const refused = endpointOn(server, { credentials });
     await expect(upload(refused, 'x', content)).rejects.toMatchObject({ code: 'auth_failed', message: 'Authentication failed' });
     await refused.close();
+  });
+
+  test('a name that is too long is refused for good', async () => {
+    const tooLong = 'x'.repeat(1_025);
+    await expect(endpoint.openSource(tooLong, never)).rejects.toMatchObject({ code: 'source_not_found' });
+    await expect(upload(endpoint, tooLong, Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_not_found' });
   });
 
   test('an upload that somebody has aborted is begun anew', async () => {
