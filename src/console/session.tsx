@@ -1,5 +1,5 @@
 import { type ComponentChildren, createContext } from 'preact';
-import { useCallback, useContext, useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
 import type { Session } from './api/operations.ts';
@@ -19,25 +19,48 @@ interface Standing {
 }
 
 export const SIGN_IN = '/console/sign-in';
-/** Kept by the browser while somebody is signed in, in any tab: without it there is no need to ask. */
+/** Kept by the browser while somebody is signed in: key and account. All tabs have one session, and hear here that another has changed it. */
 const SIGNED_IN = 'waybill-signed-in';
 const Context = createContext<Standing>({ session: undefined, setSession: () => {}, error: null });
 
 export function SessionProvider({ children }: { children: ComponentChildren }) {
   const [session, keepSession] = useState<Session | null>();
   const [error, setError] = useState<RequestFailed | null>(null);
+  // An answer is dropped that was asked for before something newer was.
+  const turn = useRef(0);
   const setSession = useCallback((now: Session | null) => {
-    if (now) localStorage.setItem(SIGNED_IN, now.key_id);
+    turn.current++;
+    if (now) localStorage.setItem(SIGNED_IN, `${now.key_id} ${now.account}`);
     else localStorage.removeItem(SIGNED_IN);
     keepSession(now);
   }, []);
   useEffect(() => {
+    function look(): void {
+      if (localStorage.getItem(SIGNED_IN) === null) {
+        setSession(null);
+        return;
+      }
+      const asked = ++turn.current;
+      call('GET /v1/session').then(
+        (now) => {
+          if (asked === turn.current) setSession(now);
+        },
+        (reason: RequestFailed) => {
+          if (reason.problem.status !== 401) setError(reason);
+        },
+      );
+    }
+    const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && look();
+    // A page that was frozen, or put away behind another address, was told nothing.
+    const onVisibility = () => document.visibilityState === 'visible' && look();
     whenSessionEnds(() => setSession(null));
-    if (localStorage.getItem(SIGNED_IN) === null) setSession(null);
-    else
-      call('GET /v1/session').then(setSession, (reason: RequestFailed) => {
-        if (reason.problem.status !== 401) setError(reason);
-      });
+    look();
+    window.addEventListener('storage', onStorage);
+    document.addEventListener('visibilitychange', onVisibility);
+    return () => {
+      window.removeEventListener('storage', onStorage);
+      document.removeEventListener('visibilitychange', onVisibility);
+    };
   }, [setSession]);
   const standing = useMemo(() => ({ session, setSession, error }), [session, setSession, error]);
   return <Context.Provider value={standing}>{children}</Context.Provider>;

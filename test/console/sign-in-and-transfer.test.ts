@@ -24,6 +24,10 @@ await describeConsole('the Admin Console', () => {
   const console = useConsole();
   const { visit, visitSignedIn, pardon } = console;
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
+  /** As if a tab were looked at, or put behind others. */
+  const turn = (state: 'visible' | 'hidden') => `
+    Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));`;
 
   describe('sign-in', () => {
     test('asks for a key, says what is wrong with one, and goes where one wanted to', async () => {
@@ -64,6 +68,35 @@ await describeConsole('the Admin Console', () => {
       await signIn(page, console.key);
       expect(page.url()).toBe(`${console.url}/console/transfers?status=queued`);
       pardon(401);
+    });
+
+    test('is one for all tabs: each hears of another account, another key and the end', async () => {
+      const request = keyRequest.parse({ name: 'finance', scopes: ['admin'], account: 'acc_finance', expires_in: '1h' });
+      const { key } = await createKey(console.installation.commands, request, CAUSE, { allowNever: false });
+      const page = await visitSignedIn('/console/webhooks');
+      const other = await page.context().newPage();
+      await other.goto('/console/webhooks');
+      const account = other.getByLabel('Account');
+      await eventually(() => account.inputValue()).toBe('acc_default');
+      await page.getByLabel('Account').selectOption('acc_finance');
+      await eventually(() => account.inputValue()).toBe('acc_finance');
+
+      // Of what another tab has done without a word, one learns by looking at it.
+      const turned = await page.evaluate(`fetch('/v1/session/account', {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: '{"account":"acc_default"}',
+      }).then(({ status }) => status)`);
+      expect(turned).toBe(200);
+      await other.evaluate(turn('visible'));
+      await eventually(() => account.inputValue()).toBe('acc_default');
+
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await eventually(() => heading(other)).toBe('Sign in');
+      await signIn(page, key);
+      await other.getByText('Signed in with finance').waitFor();
+      expect(await account.inputValue()).toBe('acc_finance');
+      expect(other.url()).toBe(`${console.url}/console/webhooks`);
     });
   });
 
@@ -225,15 +258,12 @@ await describeConsole('the Admin Console', () => {
       const id = await submit(console.installation, 'sftp://slow/unseen.bin', 'sftp://beta/unseen.bin');
       const row = page.getByRole('row').filter({ hasText: 'unseen.bin' });
       await eventually(() => row.innerText()).toContain('In progress');
-      const look = (state: string) => `
-        Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
-        document.dispatchEvent(new Event('visibilitychange'));`;
-      await page.evaluate(look('hidden'));
+      await page.evaluate(turn('hidden'));
       await page.getByText('Connecting').waitFor();
       await abortTransfer(console.installation.commands, id, CAUSE);
       await untilStatus(console.installation, id, 'failed');
       expect(await row.innerText()).toContain('In progress');
-      await page.evaluate(look('visible'));
+      await page.evaluate(turn('visible'));
       await eventually(() => row.innerText()).toContain('Failed');
     });
 
