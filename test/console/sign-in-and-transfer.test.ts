@@ -140,7 +140,14 @@ await describeConsole('the Admin Console', () => {
     await createTransfer(commands, 'acc_other', body, CAUSE);
     const page = await visitSignedIn('/console/transfers');
     await page.getByRole('heading', { name: 'Nothing has been transferred yet' }).waitFor();
-    await page.getByLabel('Account').selectOption('acc_other');
+    const account = page.getByLabel('Account');
+    const refusal = { status: 503, json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' } };
+    await page.route('**/v1/session/account', (route) => route.fulfill(refusal), { times: 1 });
+    await account.selectOption('acc_other');
+    await page.getByText('Postgres is away').waitFor();
+    expect(await account.inputValue()).toBe('acc_default');
+    pardon(503);
+    await account.selectOption('acc_other');
     await page.getByRole('link', { name: 'theirs.csv' }).waitFor();
     await page.getByLabel('Theme').selectOption('Dark');
     await page.reload();

@@ -93,12 +93,16 @@ function SessionBox() {
   const { session, signOut, switchAccount } = useSession();
   const { account, accounts, key_name } = session;
   const say = useToast();
-  const turnTo = (chosen: string) => switchAccount(chosen).catch((error: Error) => say(error.message));
+  const turnTo = (select: HTMLSelectElement) =>
+    switchAccount(select.value).catch((error: Error) => {
+      select.value = account;
+      say(error.message);
+    });
   return (
     <div class="session-box">
       <label>
         <span>Account</span>
-        <select value={account} onChange={(event) => void turnTo(event.currentTarget.value)}>
+        <select value={account} onChange={({ currentTarget }) => void turnTo(currentTarget)}>
           {accounts.map((id) => (
             <option key={id}>{id}</option>
           ))}
