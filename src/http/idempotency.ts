@@ -9,7 +9,6 @@ import { IDEMPOTENCY_KEYS_KEPT } from '../processes/housekeeping.ts';
 import { clientOf } from './auth.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
 
-const KEPT_FOR = '24 hours';
 /** Below 500, what a later request may well be answered otherwise: these answers are not kept. */
 const NOT_KEPT = [400, 401, 403, 409, 429];
 
