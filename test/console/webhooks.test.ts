@@ -88,6 +88,20 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
   });
 
+  test('what is typed into the search field stays until it is looked for', async () => {
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+    const field = page.getByRole('searchbox', { name: 'Webhook id' });
+    await field.pressSequentially('whk_none');
+    // The second one is asked for when the first one has been drawn.
+    for (let looks = 0; looks < 2; looks++) await page.waitForResponse((answer) => answer.url().includes('/v1/deliveries?'));
+    expect(await field.inputValue()).toBe('whk_none');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Nothing of this webhook has failed' }).waitFor();
+    expect(page.url()).toContain('webhook_id=whk_none');
+    await page.getByRole('link', { name: 'Show those of all webhooks' }).click();
+    await eventually(() => field.inputValue()).toBe('');
+  });
+
   test('one is changed, told again from a time, given another secret, and removed', async () => {
     receiver.behave(200);
     await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);

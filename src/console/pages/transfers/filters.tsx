@@ -1,5 +1,6 @@
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
+import { SearchField } from '../../components/search-field.tsx';
 import { labelOf, STATUSES, type TransferStatus } from './states.tsx';
 
 const ADDRESS = '/console/transfers';
@@ -33,10 +34,12 @@ export function Filters({ filter }: { filter: Filter }) {
   return (
     <search>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <label class="wide">
-          <span>Destination starts with, or transfer id</span>
-          <input type="search" name="destination" value={filter.destination ?? ''} placeholder="sftp://bank/inbox/" onChange={onChange} />
-        </label>
+        <SearchField
+          label="Destination starts with, or transfer id"
+          value={filter.destination ?? ''}
+          placeholder="sftp://bank/inbox/"
+          onSearch={(destination) => narrow({ destination })}
+        />
         <label>
           <span>State</span>
           <select name="status" value={filter.status ?? ''} onChange={onChange}>

@@ -9,6 +9,7 @@ import { Empty } from '../../components/empty.tsx';
 import { Page } from '../../components/page.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
+import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { COUNTED_TO, EVENT, LATEST } from './delivery-columns.tsx';
@@ -112,16 +113,12 @@ export function FailedDeliveriesPage() {
     >
       <search>
         <form class="filters" onSubmit={(event) => event.preventDefault()}>
-          <label class="wide">
-            <span>Webhook id</span>
-            <input
-              type="search"
-              value={webhook_id}
-              placeholder="whk_…"
-              spellcheck={false}
-              onChange={({ currentTarget }) => route(urlOf(ADDRESS, { query: { webhook_id: currentTarget.value.trim() } }))}
-            />
-          </label>
+          <SearchField
+            label="Webhook id"
+            value={webhook_id}
+            placeholder="whk_…"
+            onSearch={(text) => route(urlOf(ADDRESS, { query: { webhook_id: text.trim() } }))}
+          />
         </form>
       </search>
       {error && <ProblemNotice error={error} retry={reload} />}
