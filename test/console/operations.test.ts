@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { holdRows } from '../support/row-locks.ts';
@@ -52,5 +53,22 @@ await describeConsole('operations in the console', () => {
     await page.getByLabel('Show the last').selectOption('7 days');
     await page.getByRole('heading', { name: 'The last 7 days' }).waitFor();
     expect(page.url()).toContain('hours=168');
+  });
+
+  test('what takes longer than the time between two looks is shown all the same, and so is why it failed', async () => {
+    const page = await console.visitSignedIn('/console/settings/api-keys');
+    let answering = true;
+    await page.route('**/v1/movers', async (route) => {
+      await sleep(3_000);
+      if (answering) await route.continue();
+      else await route.fulfill({ status: 503, json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' } });
+    });
+    await page.goto('/console/operations');
+    await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();
+    answering = false;
+    await page.getByRole('alert').getByText('Postgres is away').waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    console.pardon(503);
   });
 });

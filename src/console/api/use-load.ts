@@ -13,8 +13,8 @@ export interface Loaded<T> {
 }
 
 /**
- * Loads, again whenever one of `dependencies` changes, and every `everyMs` milliseconds while the page is
- * looked at. What comes after its time is dropped.
+ * Loads, again whenever one of `dependencies` changes, and while the page is looked at `everyMs` milliseconds
+ * after the last time, however long that took. What comes after its time is dropped.
  */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], everyMs?: number): Loaded<T> {
   const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({ data: null, error: null, loading: true });
@@ -37,11 +37,12 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependenci
   }, [...dependencies, round]);
 
   const reload = useCallback(() => setRound((before) => before + 1), []);
+  const { loading } = state;
   useEffect(() => {
-    if (everyMs === undefined) return;
+    if (everyMs === undefined || loading) return;
     const timer = setInterval(() => document.visibilityState === 'visible' && reload(), everyMs);
     return () => clearInterval(timer);
-  }, [everyMs, reload]);
+  }, [everyMs, loading, reload]);
 
   return { ...state, reload, set: (data) => setState({ data, error: null, loading: false }) };
 }
