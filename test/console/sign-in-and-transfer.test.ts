@@ -274,6 +274,34 @@ await describeConsole('the Admin Console', () => {
       await eventually(() => row.innerText()).toContain('Failed');
     });
 
+    test('a folder that is double-clicked is entered once, and shows nothing of the one before it', async () => {
+      mkdirSync(join(alpha.root, 'shelf', 'out'), { recursive: true });
+      writeFileSync(join(alpha.root, 'shelf', 'out', 'a.csv'), 'x');
+      const page = await visitSignedIn('/console/transfers/new');
+      const source = page.getByRole('group', { name: 'Source' });
+      const dialog = page.getByRole('dialog');
+      await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+      await source.getByRole('button', { name: 'Browse alpha' }).click();
+      await dialog.getByRole('button', { name: 'shelf/' }).click();
+      const out = dialog.getByRole('button', { name: 'out/' });
+      await out.waitFor();
+      const listing = Promise.withResolvers<void>();
+      await page.route('**/files?*', async (route) => {
+        await listing.promise;
+        await route.continue();
+      });
+      await out.dblclick();
+      await dialog.getByText('/shelf/out/', { exact: true }).waitFor();
+      expect(await out.count()).toBe(0);
+      listing.resolve();
+      const file = dialog.getByRole('button', { name: 'a.csv' });
+      await file.waitFor();
+      // Where the listing is quick, the second click finds what has come in its place.
+      await file.dispatchEvent('click', { detail: 2 });
+      await file.click();
+      expect(await source.getByLabel('Path').inputValue()).toBe('/shelf/out/a.csv');
+    });
+
     test('what went wrong is told, with what to do about it', async () => {
       const id = await submit(console.installation, 'sftp://alpha/nothing-there', 'sftp://beta/');
       await untilStatus(console.installation, id, 'failed');

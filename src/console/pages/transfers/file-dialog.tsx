@@ -23,6 +23,8 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
     (signal) => call('GET /v1/endpoints/{endpoint_id}/files', { path: { endpoint_id: endpoint.id }, query: { path: folder }, signal }),
     [folder],
   );
+  // While a folder is on its way, what was loaded last is another one's.
+  const list = data?.path === folder ? data : null;
   return (
     <Dialog title={pick === 'file' ? `Choose a file on ${endpoint.name}` : `Choose a folder on ${endpoint.name}`} onClose={onClose}>
       <p class="mono" aria-live="polite">
@@ -32,13 +34,13 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
       <ul class="files" aria-busy={loading} aria-label={`Contents of ${folder}`}>
         {folder !== '/' && (
           <li>
-            <button type="button" onClick={() => setFolder(folder.replace(/[^/]+\/$/, ''))}>
+            <button type="button" onClick={once(() => setFolder(folder.replace(/[^/]+\/$/, '')))}>
               <Icon name="up" /> The folder above
             </button>
           </li>
         )}
         {!error &&
-          data?.data.map((entry) => (
+          list?.data.map((entry) => (
             <Entry
               key={entry.name}
               entry={entry}
@@ -47,8 +49,8 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
             />
           ))}
       </ul>
-      {data?.data.length === 0 && <p class="muted">This folder is empty.</p>}
-      {data?.truncated && <p class="muted">There are more names than are shown.</p>}
+      {list?.data.length === 0 && <p class="muted">This folder is empty.</p>}
+      {list?.truncated && <p class="muted">There are more names than are shown.</p>}
       <div class="actions">
         {pick === 'folder' && (
           <button type="button" class="primary" onClick={() => onPick(folder)}>
@@ -73,7 +75,7 @@ interface EntryProps {
 function Entry({ entry: { name, type, size }, choosable, onChoose }: EntryProps) {
   return (
     <li>
-      <button type="button" disabled={type !== 'directory' && !choosable} onClick={onChoose}>
+      <button type="button" disabled={type !== 'directory' && !choosable} onClick={once(onChoose)}>
         <Icon name={type === 'directory' ? 'folder' : 'file'} />
         <span>
           {name}
@@ -83,4 +85,9 @@ function Entry({ entry: { name, type, size }, choosable, onChoose }: EntryProps)
       </button>
     </li>
   );
+}
+
+/** Of a double click only the first one counts: under the second one stands something else by then. */
+function once(act: () => void) {
+  return ({ detail }: MouseEvent) => detail < 2 && act();
 }
