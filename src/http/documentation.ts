@@ -59,6 +59,9 @@ export const WITH_BODY: ProblemCode[] = [
 /** What any route may answer that reads an Idempotency-Key. */
 export const WITH_IDEMPOTENCY_KEY: ProblemCode[] = ['invalid_parameter', 'idempotency_in_progress', 'idempotency_key_reused'];
 
+/** The query of a request that has none. */
+export const noQuery = z.strictObject({});
+
 /** The body of an answer that has none. */
 export const nothing = z.null();
 

@@ -9,9 +9,8 @@ import { type Access, acceptShownHostKey, accessOf, accessTo, listFolder } from 
 import { endpointHealth } from '../../processes/reachability.ts';
 import { type ConfiguredEndpoint, findEndpoint, listEndpoints } from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
-import { idempotencyHeaders, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import type { AdministrationDeps } from './deps.ts';
 import * as schemas from './endpoint-schemas.ts';
 import { testLines } from './endpoint-test.ts';

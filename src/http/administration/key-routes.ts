@@ -5,9 +5,8 @@ import { isId, newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
 import { findKeyById, type Key, listKeys } from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
-import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import type { AdministrationDeps } from './deps.ts';
 import * as schemas from './key-schemas.ts';
 

@@ -3,9 +3,8 @@ import { z } from 'zod';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { liveMovers, operationsSeries, queueDepth } from '../../processes/operations.ts';
 import { timestamp } from '../../processes/webhooks/payloads.ts';
-import { responses } from '../documentation.ts';
+import { noQuery, responses } from '../documentation.ts';
 import { wholeNumber } from '../pages.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import type { AdministrationDeps } from './deps.ts';
 
 /** Spans of a graph at most. */

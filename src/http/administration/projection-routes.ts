@@ -7,9 +7,8 @@ import { requestProjectionTask, type TaskKind, type TaskSubject } from '../../pr
 import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
-import { idempotencyHeaders, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
 

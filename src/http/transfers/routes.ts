@@ -12,7 +12,7 @@ import { upcast } from '../../domain/upcast.ts';
 import { currentTransfer } from '../../projections/current-transfer.ts';
 import { listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { toPagination } from '../pages.ts';
 import { notFound, readHistory, stateAsOf } from './history.ts';
@@ -78,7 +78,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         summary: 'Create a transfer',
         tags: ['Transfers'],
         headers: idempotencyHeaders,
-        querystring: schemas.noQuery,
+        querystring: noQuery,
         body: schemas.transferBody,
         response: responses({ 201: ['The transfer is created', schemas.createdTransfer] }, [
           ...WITH_BODY,
@@ -132,7 +132,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         summary: 'Cancel a pending or queued transfer',
         tags: ['Transfers'],
         params: schemas.transferParams,
-        querystring: schemas.noQuery,
+        querystring: noQuery,
         response: responses({ 200: ['The transfer is cancelled', schemas.cancelledTransfer] }, [
           'unknown_field',
           'not_found',
@@ -158,7 +158,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         summary: 'Read the history of a transfer',
         tags: ['Transfers'],
         params: schemas.transferParams,
-        querystring: schemas.noQuery,
+        querystring: noQuery,
         response: responses({ 200: ['Every event of the transfer', schemas.history] }, ['unknown_field', 'not_found']),
       },
       async handler(request): Promise<schemas.History> {

@@ -60,8 +60,6 @@ export const detailQuery = z.strictObject({
     .describe('The state at an RFC 3339 time, or at a revision of the history, instead of now.'),
 });
 
-export const noQuery = z.strictObject({});
-
 export const transferBody = transferRequest.meta({
   id: 'TransferRequest',
   examples: [

@@ -14,9 +14,8 @@ import {
 } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
 import { findWebhook } from '../../projections/catalog-queries.ts';
-import { idempotencyHeaders, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import * as schemas from './delivery-schemas.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 import { webhookParams } from './schemas.ts';

@@ -9,9 +9,8 @@ import { isId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { idempotencyHeaders, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import { idempotencyHeaders, noQuery, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { noQuery } from '../transfers/schemas.ts';
 import * as schemas from './schemas.ts';
 import { toAnswer, toWebhook } from './views.ts';
 
