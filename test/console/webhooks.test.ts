@@ -102,6 +102,24 @@ await describeConsole('webhooks in the console', () => {
     await eventually(() => field.inputValue()).toBe('');
   });
 
+  test('a delivery leads to its webhook and its transfer, but to none of another account', async () => {
+    receiver.behave(200);
+    const { installation } = console;
+    for (const [accountId, links] of [
+      ['acc_default', 2],
+      ['acc_other', 0],
+    ] as const) {
+      const webhookId = await addWebhook(installation, receiver.url, ['transfer.cancelled'], { accountId });
+      const { transferId } = await appendTransfer(installation.store, ['cancelled'], { account_id: accountId });
+      const find = () => installation.sql<{ id: string }[]>`select id from work.deliveries where webhook_id = ${webhookId}`;
+      await eventually(async () => (await find()).length).toBe(1);
+      const page = await console.visitSignedIn(`/console/webhooks/${webhookId}/deliveries/${(await find())[0]?.id}`);
+      const facts = page.locator('.facts');
+      await facts.getByText(transferId).waitFor();
+      expect(await facts.getByRole('link').count()).toBe(links);
+    }
+  });
+
   test('one is changed, told again from a time, given another secret, and removed', async () => {
     receiver.behave(200);
     await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);

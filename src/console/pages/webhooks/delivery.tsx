@@ -27,6 +27,8 @@ export function DeliveryPage() {
   if (!delivery) return <Page title="Delivery">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
 
   const { status, event_type, event_id, webhook_id, transfer_id, account_id, next_attempt_at, delivered_at, attempt_list } = delivery;
+  // What another account has cannot be looked at from this one.
+  const own = account_id === session.account;
   return (
     <Page
       title={`Delivery of ${event_type}`}
@@ -51,21 +53,10 @@ export function DeliveryPage() {
         <h2>Now</h2>
         <Facts
           of={{
-            Webhook:
-              account_id === session.account ? (
-                <a href={`/console/webhooks/${webhook_id}`}>
-                  <code>{webhook_id}</code>
-                </a>
-              ) : (
-                <code>{webhook_id}</code>
-              ),
+            Webhook: <Id id={webhook_id} href={own ? `/console/webhooks/${webhook_id}` : null} />,
             Account: account_id,
             Event: <code>{event_id}</code>,
-            Transfer: transfer_id ? (
-              <a href={`/console/transfers/${transfer_id}`}>
-                <code>{transfer_id}</code>
-              </a>
-            ) : undefined,
+            Transfer: transfer_id ? <Id id={transfer_id} href={own ? `/console/transfers/${transfer_id}` : null} /> : undefined,
             Created: <Time at={delivery.created_at} />,
             'Next attempt': next_attempt_at ? <Time at={next_attempt_at} /> : undefined,
             Delivered: delivered_at ? <Time at={delivered_at} /> : undefined,
@@ -89,6 +80,12 @@ export function DeliveryPage() {
       </section>
     </Page>
   );
+}
+
+/** Leads to what it names, where there is an address. */
+function Id({ id, href }: { id: string; href: string | null }) {
+  const code = <code>{id}</code>;
+  return href === null ? code : <a href={href}>{code}</a>;
 }
 
 function Attempt({ attempt: { number, at, duration_ms, status_code, error, response_body } }: { attempt: DeliveryAttempt }) {
