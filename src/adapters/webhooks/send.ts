@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { Agent, buildConnector } from 'undici';
+import { Agent, buildConnector, errors } from 'undici';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { inWords, RefusedAddress } from './failures.ts';
 import { createHostResolver, type ResolveHost } from './resolve.ts';
@@ -55,6 +55,7 @@ export function createWebhookSender({
     const durationMs = () => Math.round(performance.now() - began);
     const { origin, pathname, search } = new URL(url);
     let answer: Answer | null = null;
+    let connected = false;
     let settled = false;
     let cut = (): void => {};
 
@@ -66,7 +67,11 @@ export function createWebhookSender({
       resolve(outcome);
     }
     const fail = (error: string) => end({ type: 'error', durationMs: durationMs(), error });
-    let timer = setTimeout(() => fail(`no answer within ${withinMs / 1_000} s: answer first, then work`), withinMs);
+    function timeOut(): void {
+      if (connected) fail(`no answer within ${withinMs / 1_000} s: answer first, then work`);
+      else fail(inWords(new errors.ConnectTimeoutError(), url));
+    }
+    let timer = setTimeout(timeOut, withinMs);
 
     // What `request` puts around this, streams and signals for each, costs as much again.
     agent.dispatch(
@@ -82,6 +87,7 @@ export function createWebhookSender({
       },
       {
         onRequestStart(controller) {
+          connected = true;
           cut = () => controller.abort(new Error('nobody waits for it any more'));
           if (settled) cut();
         },
