@@ -13,6 +13,7 @@ import { CAUSE, configureEndpoint, configureSftp, submit, untilStatus } from '..
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { tabTo, useConsole } from '../support/use-console.ts';
+import { appendTransfer } from '../support/webhooks.ts';
 
 // A browser, a service and two servers share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -300,6 +301,33 @@ await describeConsole('the Admin Console', () => {
       await file.dispatchEvent('click', { detail: 2 });
       await file.click();
       expect(await source.getByLabel('Path').inputValue()).toBe('/shelf/out/a.csv');
+    });
+
+    test('a list that shows none of what moves is not loaded for it, until something comes to belong there', async () => {
+      for (let count = 0; count < 51; count++) await appendTransfer(console.installation.store, ['cancelled']);
+      writeFileSync(join(alpha.root, 'unlisted.bin'), '');
+      truncateSync(join(alpha.root, 'unlisted.bin'), 512 * MiB);
+      slow.throttle(16 * MiB);
+      const id = await submit(console.installation, 'sftp://slow/unlisted.bin', 'sftp://beta/unlisted.bin');
+      const page = await visitSignedIn(`/console/transfers/${id}`);
+      const lists: Page[] = [];
+      const loads = [0, 0];
+      for (const [k, query] of ['?status=failed', '?offset=50'].entries()) {
+        const list = await page.context().newPage();
+        list.on('request', (request) => {
+          if (new URL(request.url()).pathname === '/v1/transfers') loads[k]!++;
+        });
+        await list.goto(`/console/transfers${query}`);
+        await list.locator('.subtitle').getByText('Live').waitFor();
+        await eventually(() => loads[k]).toBe(1);
+        lists.push(list);
+      }
+      const told = new Set<string | null>();
+      const progress = page.getByRole('progressbar');
+      await eventually(async () => told.add(await progress.getAttribute('value')).size).toBeGreaterThan(4);
+      expect(loads).toEqual([1, 1]);
+      await abortTransfer(console.installation.commands, id, CAUSE);
+      await lists[0]!.getByRole('link', { name: 'unlisted.bin' }).waitFor();
     });
 
     test('what went wrong is told, with what to do about it', async () => {

@@ -1,9 +1,11 @@
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
+import type { TransferListItem } from '../../api/operations.ts';
 import { SearchField } from '../../components/search-field.tsx';
 import { labelOf, STATUSES, type TransferStatus } from './states.tsx';
 
 const ADDRESS = '/console/transfers';
+const DAY_MS = 86_400_000;
 
 /** As `GET /v1/transfers` takes it. */
 export interface Filter {
@@ -17,6 +19,22 @@ export function readFilter(query: Record<string, string>): Filter {
   const { destination, from_date, to_date } = query;
   const status = STATUSES.find((known) => known === query.status);
   return { ...(status && { status }), ...(destination && { destination }), ...(from_date && { from_date }), ...(to_date && { to_date }) };
+}
+
+/** Whether the list that is narrowed so would show a transfer. */
+export function matches(
+  { status, destination, created_at }: Pick<TransferListItem, 'status' | 'destination' | 'created_at'>,
+  filter: Filter,
+): boolean {
+  const { from_date = '', to_date = '' } = filter;
+  const created = Date.parse(created_at);
+  // A date is a whole day, in UTC. What is no time narrows nothing: the service says so.
+  const end = Date.parse(to_date) + (to_date.includes(':') ? 0 : DAY_MS - 1);
+  return (
+    (filter.status === undefined || status === filter.status) &&
+    destination.startsWith(filter.destination ?? '') &&
+    !(created < Date.parse(from_date) || created > end)
+  );
 }
 
 /** What narrows the list; each change goes into the address. The id of a transfer leads to it. */

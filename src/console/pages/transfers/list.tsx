@@ -1,8 +1,8 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { LiveTransfer, TransferList, TransferListItem } from '../../api/operations.ts';
-import { useLoad } from '../../api/use-load.ts';
+import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
@@ -13,7 +13,7 @@ import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
-import { type Filter, Filters, readFilter } from './filters.tsx';
+import { type Filter, Filters, matches, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { hasEnded, TransferState } from './states.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
@@ -64,7 +64,7 @@ export function TransferListPage() {
     (signal) => call('GET /v1/transfers', { query: { ...filter, limit: PAGE, offset }, signal }),
     [JSON.stringify(filter), offset],
   );
-  const { rows, live } = useMovingRows(list.data, filter, list.reload);
+  const { rows, live } = useMovingRows(list, filter, offset);
   const filtered = Object.values(filter).some(Boolean);
   const total = list.data?.pagination.total ?? 0;
 
@@ -100,9 +100,13 @@ export function TransferListPage() {
 }
 
 /** The rows of the page with what is told of them since; when others belong there, the page is loaded again. */
-function useMovingRows(list: TransferList | null, filter: Filter, reload: () => void): { rows: Row[]; live: boolean } {
+function useMovingRows(
+  { data: list, loading, reload }: Loaded<TransferList>,
+  filter: Filter,
+  offset: number,
+): { rows: Row[]; live: boolean } {
   const [moves, setMoves] = useState<ReadonlyMap<string, LiveTransfer>>(new Map());
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const [outdated, setOutdated] = useState(false);
   const rows: Row[] = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
 
   // What was loaded last has the last word on states; figures are told sooner.
@@ -110,14 +114,14 @@ function useMovingRows(list: TransferList | null, filter: Filter, reload: () => 
     const states = new Map(list?.data.map(({ id, status }) => [id, status]));
     setMoves((before) => new Map([...before].filter(([id, { status }]) => states.get(id) === status)));
   }, [list]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-
-  function reloadSoon(): void {
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined;
+  useEffect(() => {
+    if (!outdated || loading) return;
+    const timer = setTimeout(() => {
+      setOutdated(false);
       reload();
     }, RELOAD_MS);
-  }
+    return () => clearTimeout(timer);
+  }, [outdated, loading, reload]);
 
   const live = useLiveTransfers((transfers, isSnapshot) => {
     const told = new Map(transfers.map((transfer) => [transfer.id, transfer]));
@@ -125,11 +129,13 @@ function useMovingRows(list: TransferList | null, filter: Filter, reload: () => 
     const ids = new Set(rows.map(({ id }) => id));
     setMoves((before) => new Map([...before, ...[...told].filter(([id]) => ids.has(id))]));
 
-    const newest = rows[0]?.created_at ?? '';
-    const hasNew = transfers.some(({ id, created_at }) => !ids.has(id) && created_at >= newest);
+    // Of what is new, the first page alone is of interest to anybody.
+    const last = list?.pagination.has_more ? list.data.at(-1) : undefined;
+    const belongs = (transfer: LiveTransfer) => matches(transfer, filter) && (!last || transfer.created_at > last.created_at);
+    const hasNew = offset === 0 && transfers.some((transfer) => !ids.has(transfer.id) && belongs(transfer));
     const hasOthers = filter.status !== undefined && here.some(({ id }) => told.get(id)?.status !== filter.status);
     const hasMissed = isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !told.has(id));
-    if (hasNew || hasOthers || hasMissed) reloadSoon();
+    if (hasNew || hasOthers || hasMissed) setOutdated(true);
   });
 
   return { rows, live };
