@@ -40,11 +40,14 @@ interface Job {
   source_endpoint_id: string | null;
   destination_endpoint_id: string;
   claim_id: string | null;
+  /** By the clock of whoever wrote the event. */
   due_at: string;
+  /** Milliseconds: by Postgres's clock it is due no later than so long after it is saved. */
+  delay: number;
   figures: AttemptFigures | null;
 }
 
-type KnownJob = Omit<Job, 'figures'>;
+type KnownJob = Omit<Job, 'delay' | 'figures'>;
 
 /** An event with its place; one that was stored is such. */
 type PlacedEvent = NewEvent & { stream: string; revision: number };
@@ -92,7 +95,7 @@ async function lockJobs(tx: Queryable, events: PlacedEvent[]): Promise<Map<strin
   const rows = await tx<KnownJob[]>`
     select transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id, claim_id, due_at
       from work.transfer_jobs where transfer_id = any(${[...new Set(events.map(transferOf))]}) order by transfer_id for update`;
-  return new Map(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
+  return new Map(rows.map((row) => [row.transfer_id, { ...row, delay: 0, figures: null }]));
 }
 
 async function advanceJobs(tx: Queryable, jobs: Map<string, Job>, events: PlacedEvent[]): Promise<void> {
@@ -116,15 +119,17 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
   if (event.type === 'transfer.created') {
     const { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id, created_at } = event.data;
     const facts = { transfer_id, account_id, priority, source, destination, source_endpoint_id, destination_endpoint_id };
-    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, figures: null };
+    return { ...facts, status: 'pending', revision, claim_id: null, due_at: created_at, delay: 0, figures: null };
   }
   if (job === null) return null;
   if (event.type === 'transfer.in_progress') return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id };
   if (event.type !== 'transfer.queued') return job;
   // A mover may have claimed it while it was pending; the other reasons end a claim.
   if (event.data.reason === 'admitted') return { ...job, status: 'queued', revision };
-  const due_at = event.data.reason === 'retry' ? event.data.not_before : job.due_at;
-  return { ...job, status: 'queued', revision, claim_id: null, due_at, figures: event.data };
+  const again: Job = { ...job, status: 'queued', revision, claim_id: null, figures: event.data };
+  if (event.data.reason === 'mover_lost') return again;
+  const { not_before, error } = event.data;
+  return { ...again, due_at: not_before, delay: Date.parse(not_before) - Date.parse(error.occurred_at) };
 }
 
 interface Ended {
@@ -203,7 +208,7 @@ async function save(sql: Queryable, jobs: Job[]): Promise<void> {
         transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
         claim_id, due_at, rank, size_bytes, transferred_bytes)
       select n.transfer_id, n.account_id, n.status, n.revision, n.priority, n.source, n.destination, n.source_endpoint_id, n.destination_endpoint_id,
-             n.claim_id, n.due_at::timestamptz, n.rank::timestamptz, n.size_bytes, coalesce(n.transferred_bytes, 0)
+             n.claim_id, due_at, due_at + n.priority_offset * interval '1 millisecond', n.size_bytes, coalesce(n.transferred_bytes, 0)
         from unnest(
           ${jobs.map((job) => job.transfer_id)}::text[],
           ${jobs.map((job) => job.account_id)}::text[],
@@ -215,12 +220,14 @@ async function save(sql: Queryable, jobs: Job[]): Promise<void> {
           ${jobs.map((job) => job.source_endpoint_id)}::text[],
           ${jobs.map((job) => job.destination_endpoint_id)}::text[],
           ${jobs.map((job) => job.claim_id)}::text[],
-          ${jobs.map((job) => job.due_at)}::text[],
-          ${jobs.map(rankOf)}::text[],
+          ${jobs.map((job) => job.due_at)}::timestamptz[],
+          ${jobs.map((job) => job.delay)}::bigint[],
+          ${jobs.map((job) => PRIORITY_OFFSET_MS[job.priority])}::integer[],
           ${jobs.map((job) => job.figures?.size_bytes ?? null)}::bigint[],
           ${jobs.map((job) => job.figures?.transferred_bytes ?? null)}::bigint[])
         as n(transfer_id, account_id, status, revision, priority, source, destination, source_endpoint_id, destination_endpoint_id,
-             claim_id, due_at, rank, size_bytes, transferred_bytes)
+             claim_id, not_before, delay, priority_offset, size_bytes, transferred_bytes)
+       cross join lateral (select least(n.not_before, now() + n.delay * interval '1 millisecond') as due_at) d
       on conflict (transfer_id) do update set
         status = excluded.status, revision = excluded.revision, due_at = excluded.due_at, rank = excluded.rank,
         claim_id = excluded.claim_id,
@@ -234,10 +241,6 @@ async function save(sql: Queryable, jobs: Job[]): Promise<void> {
       where j.revision < excluded.revision
     )
     select pg_notify(${JOBS_CHANNEL}, '') where ${claimable}`;
-}
-
-function rankOf({ due_at, priority }: Job): string {
-  return new Date(Date.parse(due_at) + PRIORITY_OFFSET_MS[priority]).toISOString();
 }
 
 /** Ids of the open transfers that use an endpoint, oldest first, ten at most. */

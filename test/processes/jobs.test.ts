@@ -5,8 +5,10 @@ import type { TransferEvent } from '../../src/domain/transfer.ts';
 import { dispatchConsumer } from '../../src/processes/jobs.ts';
 import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
 import { holdRows } from '../support/row-locks.ts';
-import { T1, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { T1, T2, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { until } from '../support/transfers.ts';
+
+const HOUR_MS = 3_600_000;
 
 describeWithPostgres('the to-do rows of transfers', () => {
   let database: TestDatabase;
@@ -16,7 +18,7 @@ describeWithPostgres('the to-do rows of transfers', () => {
   afterAll(() => database?.drop());
 
   const created = (id: string): TransferEvent => ({ type: 'transfer.created', data: transferCreated({ transfer_id: id }) });
-  const { admitted, cancelled } = TRANSFER_EVENTS;
+  const { admitted, started, retry, cancelled } = TRANSFER_EVENTS;
 
   function placed(id: string, events: TransferEvent[], first = 0): StoredEvent[] {
     const metadata = {
@@ -33,6 +35,24 @@ describeWithPostgres('the to-do rows of transfers', () => {
   }
 
   const apply = (events: StoredEvent[]) => database.sql.begin((tx) => dispatchConsumer.apply(tx, events));
+
+  test('that wait for a retry are due when the log says', async () => {
+    const id = newId('txr');
+    await apply(placed(id, [created(id), admitted, started, retry]));
+    expect(await database.sql`select due_at, rank from work.transfer_jobs where transfer_id = ${id}`).toEqual([{ due_at: T2, rank: T2 }]);
+  });
+
+  test('wait no longer for a retry than they were to, by a clock that is ahead', async () => {
+    const id = newId('txr');
+    const now = Date.now() + 24 * HOUR_MS;
+    const error = { ...retry.data.error, occurred_at: new Date(now).toISOString() };
+    const ahead = { ...retry, data: { ...retry.data, error, not_before: new Date(now + HOUR_MS).toISOString() } };
+    await apply(placed(id, [created(id), admitted, started, ahead]));
+    const [row] = await database.sql`
+      select due_at > now() as waits, due_at <= now() + interval '1 hour' as not_longer, rank = due_at as in_turn
+        from work.transfer_jobs where transfer_id = ${id}`;
+    expect(row).toEqual({ waits: true, not_longer: true, in_turn: true });
+  });
 
   test('are locked in one order, those that go with those that stay', async () => {
     const [first, second] = [newId('txr'), newId('txr')].sort() as [string, string];

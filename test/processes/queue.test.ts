@@ -5,7 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest, transferRequest } from '../../src/commands/requests.ts';
-import { createTransfer } from '../../src/commands/transfers.ts';
+import { createTransfer, type ReservedTransfer } from '../../src/commands/transfers.ts';
+import { newId } from '../../src/domain/ids.ts';
 import type { Transfer } from '../../src/domain/transfer.ts';
 import { type Service, startService } from '../../src/main.ts';
 import { CAUSE, configureSftp, openTestInstallation, type TestInstallation, untilStatus } from '../support/installation.ts';
@@ -34,13 +35,13 @@ await describeTransfers('a queue', () => {
     await Promise.all([installation?.close(), server?.stop()]);
   });
 
-  async function create(account = 'acc_default', priority = 'normal'): Promise<Transfer> {
+  async function create(account = 'acc_default', priority = 'normal', reserved?: ReservedTransfer): Promise<Transfer> {
     const request = transferRequest.parse({
       source_uri: 'sftp://server/file',
       destination_uri: `sftp://server/copies/${moved++}`,
       priority,
     });
-    return (await createTransfer(installation.commands, account, request, CAUSE)).state;
+    return (await createTransfer(installation.commands, account, request, CAUSE, reserved)).state;
   }
 
   const many = (count: number, account: string) => Promise.all(Array.from({ length: count }, () => create(account)));
@@ -50,6 +51,14 @@ await describeTransfers('a queue', () => {
     const transfer = await create();
     expect(waitsMs(transfer)).toBe(0);
     await untilStatus(installation, transfer.facts.transfer_id, 'completed');
+  });
+
+  test('of which nothing waits, by a clock that is an hour ahead: it starts at once all the same', async () => {
+    const ahead = Date.now() + 3_600_000;
+    const reserved = { transferId: newId('txr', ahead), eventId: newId('evt', ahead), now: new Date(ahead).toISOString() };
+    const transfer = await create('acc_default', 'normal', reserved);
+    expect(waitsMs(transfer)).toBe(0);
+    await untilStatus(installation, reserved.transferId, 'completed');
   });
 
   test('in which one account has 200 does not hold up the 5 of another, and estimates tell the way', async () => {
