@@ -8,7 +8,7 @@ export type TransferStatus = (typeof TRANSFER_STATUSES)[number];
 export const PRIORITIES = ['low', 'normal', 'high'] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
-/** As often as this a mover may vanish in a row, with no byte moved between, before the transfer fails. */
+/** As often as this a mover may vanish in a row, none having come further than the one before, until the transfer fails. */
 const MOVERS_LOST_AT_MOST = 5;
 
 /** An endpoint as it was configured when an attempt began. */
@@ -96,7 +96,7 @@ export type TransferEvent =
 /** What is known of a transfer in every state. */
 export interface TransferFacts extends TransferCreated, AttemptFigures {
   retry_count: number;
-  /** Movers that vanished in a row with no byte moved between. */
+  /** Movers that vanished in a row, none having come further than the one before. */
   lost_in_a_row: number;
   first_started_at: string | null;
   /** Why the last attempt ended, until the next one begins. */
@@ -201,7 +201,7 @@ function moverLost(command: Extract<TransferCommand, { type: 'lose_mover' }>, st
   const moved = figures.transferred_bytes > state.facts.transferred_bytes;
   const lostInARow = moved ? 1 : state.facts.lost_in_a_row + 1;
   if (lostInARow < MOVERS_LOST_AT_MOST) return queuedAgain(command, lostInARow);
-  const message = `${MOVERS_LOST_AT_MOST} movers in a row vanished while they worked on this transfer, and no byte was moved`;
+  const message = `${MOVERS_LOST_AT_MOST} movers in a row vanished while they worked on this transfer, and none came further than the one before`;
   const error = {
     ...transferError({ code: 'internal_error', message, phase: 'prepare' }, state.facts.retry_count + 1, now),
     retryable: false,
