@@ -2,6 +2,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import type { ProjectionName } from '../commands/deps.ts';
+import { listCheckpoints } from '../projections/checkpoint.ts';
 import { lockOf } from '../projections/consumer.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
 import { dispatchConsumer } from './jobs.ts';
@@ -51,9 +52,7 @@ interface Deps {
 /** Every projection and process manager that follows the log, by name. */
 export async function projectionStatus({ sql, store, locks }: Deps): Promise<ProjectionStatus[]> {
   const [checkpoints, tasks, head, worked] = await Promise.all([
-    sql<{ name: string; version: number; position: bigint; moved_at: string }[]>`
-      select name, version, position, updated_at as moved_at from read.checkpoints where name not like '%:%'
-      union all select name, version, position, updated_at from work.checkpoints order by name`,
+    listCheckpoints(sql),
     sql<TaskRow[]>`select * from work.projection_tasks`,
     store.head(),
     locks.isHeld(TASKS_LOCK),
@@ -63,8 +62,9 @@ export async function projectionStatus({ sql, store, locks }: Deps): Promise<Pro
     return row ? toTask(row, worked) : null;
   };
   return Promise.all(
-    checkpoints.map(async (checkpoint) => ({
+    checkpoints.map(async ({ updated_at, ...checkpoint }) => ({
       ...checkpoint,
+      moved_at: updated_at,
       log_position: head ?? 0n,
       ...(await lagOf(store, checkpoint.name, checkpoint.position, head ?? 0n)),
       running: await locks.isHeld(lockOf(checkpoint.name)),

@@ -90,9 +90,9 @@ export async function verifyCheckpoint(store: EventStore, name: string, checkpoi
   }
 }
 
-/** Every checkpoint of the installation, oldest name first. */
-export async function listCheckpoints(sql: Sql): Promise<{ name: string; position: bigint; updated_at: string }[]> {
+/** How far each consumer of the installation has come, by name. Those of a rebuild that is under way are left out. */
+export async function listCheckpoints(sql: Sql): Promise<{ name: string; version: number; position: bigint; updated_at: string }[]> {
   return sql`
-    select name, position, updated_at from read.checkpoints
-    union all select name, position, updated_at from work.checkpoints order by name`;
+    select name, version, position, updated_at from read.checkpoints where name not like '%:%'
+    union all select name, version, position, updated_at from work.checkpoints order by name`;
 }
