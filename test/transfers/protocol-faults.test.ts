@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { utimes } from 'node:fs/promises';
+import { stat, truncate, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Side } from '../../src/adapters/files/port.ts';
@@ -54,6 +54,7 @@ const NO_LIMIT: Partial<Record<EndpointName, string>> = {
 
 const BOTH = ['source', 'destination'] as const;
 const NO_SIGN_IN = 'each request is signed for itself';
+const NO_PART_FILES = 'it keeps no part under a name';
 
 const CUTS: Record<string, Cut> = {
   'before it stands': {
@@ -130,6 +131,24 @@ const CUTS: Record<string, Cut> = {
     async strike({ proxy, begin, isCommitting }) {
       const id = await begin();
       await proxy.cutWhen(() => isCommitting(id), 'up');
+      return id;
+    },
+  },
+  'before the commit, and the end of what it had got lost': {
+    sides: ['destination'],
+    sizes: [BIG],
+    failsAt: null,
+    never: { s3: NO_PART_FILES, azure: NO_PART_FILES },
+    async strike({ proxy, faulty, file, begin, isCommitting }) {
+      const id = await begin();
+      await proxy.cutWhen(async () => {
+        const [part] = await faulty.names(file);
+        if (!part || !(await isCommitting(id))) return false;
+        const path = join(faulty.root as string, part);
+        if ((await stat(path)).size < BIG) return false;
+        await truncate(path, 4 * MiB + 1);
+        return true;
+      }, 'up');
       return id;
     },
   },

@@ -111,7 +111,7 @@ async function openDestination(move: Move, progress: Progress, source: SourceFil
   const destination = await onSide('destination', () =>
     move.destination.endpoint.openDestination(move.destination.path, { transferId, claimId, size, overwrite, resume, signal }),
   );
-  if (!goesOn(progress, destination)) {
+  if (!goesOn(move, progress, destination)) {
     progress.state?.hasher.close();
     const { chunkSize } = destination;
     progress.state = { source: source.identity, chunkSize, crcs: [], delivered: 0, hashed: 0, hasher: move.createHasher(size) };
@@ -121,15 +121,24 @@ async function openDestination(move: Move, progress: Progress, source: SourceFil
 }
 
 /** Fits the state to what the destination really has; false where it is of no use any more. */
-function goesOn({ state, committing }: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
+function goesOn(move: Move, progress: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
+  const { state } = progress;
   if (!state || state.chunkSize !== chunkSize) return false;
   const chunks = chunkCount(state);
   const there = resumedFrom >= state.source.size ? chunks : Math.floor(resumedFrom / chunkSize);
   state.delivered = Math.min(state.delivered, there);
-  if (!committing) return true;
-  // All was read and hashed before; only the commit is left.
-  state.hashed = chunks;
-  return state.delivered === chunks;
+  if (!progress.committing) return true;
+  if (state.delivered === chunks) {
+    // All was read and hashed before; only the commit is left.
+    state.hashed = chunks;
+    return true;
+  }
+  // The destination lost the end of what was sent. The hash ended with its digest, so all is read for it once more.
+  progress.committing = null;
+  state.hasher.close();
+  state.hasher = move.createHasher(state.source.size);
+  state.hashed = 0;
+  return true;
 }
 
 async function moveOpened(
