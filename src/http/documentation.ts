@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import { TRANSFER_ERRORS, type TransferErrorCode } from '../domain/transfer-errors.ts';
+import { transferErrorCode } from '../commands/answers.ts';
 import { IDEMPOTENCY_KEYS_KEPT } from '../processes/housekeeping.ts';
 import { PROBLEMS, type Problem, type ProblemCode, problem } from './problems.ts';
 
 const fieldError = z.strictObject({ field: z.string(), code: z.string(), message: z.string() });
-
-export const transferErrorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);
 
 export const problemSchema = z
   .strictObject({

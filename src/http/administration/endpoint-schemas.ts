@@ -1,8 +1,7 @@
 import { z } from 'zod';
+import { timestamp, transferErrorCode } from '../../commands/answers.ts';
 import { ENDPOINT_FIELDS, endpointRequest, endpointUpdate } from '../../commands/requests.ts';
 import { SIGN_INS } from '../../domain/endpoint.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
-import { transferErrorCode } from '../documentation.ts';
 
 const { sftp, ftps, s3, azure } = ENDPOINT_FIELDS;
 export const fingerprint = z.string().meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });

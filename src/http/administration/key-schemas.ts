@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { keyRequest } from '../../commands/requests.ts';
 import { SCOPES } from '../../domain/key.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const keyParams = z.object({ key_id: z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }) });
 

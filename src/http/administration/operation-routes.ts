@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { liveMovers, operationsSeries, queueDepth } from '../../processes/operations.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { noQuery, responses } from '../documentation.ts';
 import { wholeNumber } from '../pages.ts';
 import type { AdministrationDeps } from './deps.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { type ProjectionStatus, projectionStatus } from '../../processes/projection-status.ts';
 import { requestProjectionTask, type TaskKind, type TaskSubject } from '../../processes/projection-tasks.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { text } from '../../commands/requests.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const signIn = z
   .strictObject({ api_key: z.string().min(1, 'is required').describe('A key with the scope `admin`.') })

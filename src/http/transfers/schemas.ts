@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { timestamp, transferError } from '../../commands/answers.ts';
 import { text, transferRequest } from '../../commands/requests.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
-import { timestamp, transferError } from '../../processes/webhooks/payloads.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';
 

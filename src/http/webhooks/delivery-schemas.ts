@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { text } from '../../commands/requests.ts';
 import { isId } from '../../domain/ids.ts';
 import { COUNTED_TO, DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 import type { ReplayFrom } from '../../processes/webhooks/replays.ts';
 import { parseTime } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { timestamp } from '../../commands/answers.ts';
 import { rotationRequest, webhookChanges, webhookRequest } from '../../commands/webhook-requests.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
-import { timestamp } from '../../processes/webhooks/payloads.ts';
 
 export const webhookId = z.string().meta({ examples: ['whk_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 

@@ -1,27 +1,11 @@
 import { z } from 'zod';
+import { timestamp, transferError, transferErrorCode } from '../../commands/answers.ts';
 import { PROTOCOLS } from '../../domain/endpoint.ts';
 import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
-import { TRANSFER_ERRORS, type TransferErrorCode, type TransferPhase } from '../../domain/transfer-errors.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 
-/** A time (ISO 8601, UTC), as the API shows it and webhooks tell it. */
-export const timestamp = z.string().meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 const uri = z.string().meta({ format: 'uri' });
 const size = z.int().describe('File size in bytes.');
-const errorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);
-
-/** The error of a transfer, as the API shows it and webhooks tell it. */
-export const transferError = z
-  .strictObject({
-    code: errorCode,
-    message: z.string(),
-    retryable: z.boolean(),
-    phase: z.string() as z.ZodType<TransferPhase>,
-    attempts: z.int().describe('Attempts made so far.'),
-    occurred_at: timestamp,
-    advice: z.string().describe('What to do about it.'),
-  })
-  .meta({ id: 'TransferError' });
 
 function transfer<Status extends TransferStatus>(status: Status) {
   return {
@@ -57,7 +41,7 @@ export const PAYLOADS = {
     host: z.string(),
     last_success_at: timestamp.nullable(),
     detected_at: timestamp,
-    error: z.strictObject({ code: errorCode, message: z.string() }),
+    error: z.strictObject({ code: transferErrorCode, message: z.string() }),
   }),
   'key.expiring_soon': z.strictObject({
     key_id: z.string(),
