@@ -39,6 +39,7 @@ export function createLanes(
   const window = createWindow(IN_FLIGHT_PER_LANE);
   const enough = new AbortController();
   let closed = false;
+  let released = false;
   const slow = size >= WORTH_IT.bytes && first.connection.roundTripMs >= WORTH_IT.roundTripMs;
   const widened = Promise.all(Array.from({ length: slow ? MAX_LANES - 1 : 0 }, () => widen().catch(() => {})));
 
@@ -52,6 +53,8 @@ export function createLanes(
       lease.release();
       throw error;
     }
+    // The file was closed while this one was opened.
+    if (released) lease.release();
   }
 
   async function send(offset: number, data: Buffer): Promise<void> {
@@ -76,6 +79,7 @@ export function createLanes(
       await Promise.all(lanes.map((lane) => lane.lease.connection.request((sftp, done) => sftp.close(lane.handle, done))));
     },
     release() {
+      released = true;
       for (const { lease } of lanes) lease.release();
     },
     abandon() {

@@ -370,6 +370,16 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(content.equals(await download(over, at('far-away')))).toBe(true);
     });
 
+    test('a file that is closed while a further connection is made for it gives that back too', async () => {
+      const { proxy, over } = await proxied({ maxConnections: 2, timeouts: { idleMs: 100 } });
+      proxy.delay(100);
+      const file = await over.openDestination(at('closed-early'), options(64 * MiB));
+      // The file is opened over it next, which takes a round trip.
+      await vi.waitFor(async () => expect(await over.connections()).toBe(2), { timeout: 20_000, interval: 5 });
+      await file.close();
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 10_000);
+    });
+
     test('a stall is an error', async () => {
       await writeFile(at('stalling'), randomBytes(MiB));
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
