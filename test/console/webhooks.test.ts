@@ -1,6 +1,8 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { removeWebhook } from '../../src/commands/webhooks.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { CAUSE } from '../support/installation.ts';
 import { useConsole } from '../support/use-console.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks.ts';
@@ -88,6 +90,36 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
   });
 
+  test('of those that are selected each that is refused is told of, and stays selected', async () => {
+    receiver.behave(500);
+    const { installation } = console;
+    const accountId = 'acc_partly';
+    const gone = await addWebhook(installation, receiver.url, ['transfer.completed'], { accountId });
+    await addWebhook(installation, receiver.url, ['transfer.failed'], { accountId });
+    for (const end of ['completed', 'failed', 'failed'] as const) {
+      await appendTransfer(installation.store, ['admitted', 'started', end], { account_id: accountId });
+    }
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+    const rows = page.locator('tbody tr');
+    await eventually(() => rows.count()).toBe(3);
+    await removeWebhook(installation.commands, gone, CAUSE);
+    receiver.behave(200);
+    await page.getByLabel('Select this page').check();
+    await page.getByRole('button', { name: 'Retry selected (3)' }).click();
+    await page
+      .getByRole('alert')
+      .filter({ hasText: '2 are tried again, 1 was refused: The webhook of this delivery was removed' })
+      .waitFor();
+    console.pardon(404);
+    await eventually(() => rows.count()).toBe(1);
+    expect(await rows.getByRole('checkbox').isChecked()).toBe(true);
+    expect(await rows.innerText()).toContain(gone);
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Retry selected (1)' }).click();
+    await page.getByRole('dialog').getByRole('heading', { name: 'It was not done' }).waitFor();
+    console.pardon(404);
+  });
+
   test('what is typed into the search field stays until it is looked for', async () => {
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
     const field = page.getByRole('searchbox', { name: 'Webhook id' });
@@ -156,6 +188,7 @@ await describeConsole('webhooks in the console', () => {
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Rotate' }).click();
     await dialog.getByText('it is shown this once').waitFor();
+    for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Escape');
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.getByText('The old secret signs as well').waitFor();
 

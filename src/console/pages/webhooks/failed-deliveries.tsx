@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, urlOf } from '../../api/client.ts';
+import { call, RequestFailed, urlOf } from '../../api/client.ts';
 import type { Delivery } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
@@ -23,6 +23,8 @@ export function FailedDeliveriesPage() {
   const { query, route } = useLocation();
   const say = useToast();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  // Of a retry of which a part was refused.
+  const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const { data, error, reload } = useLoad(
@@ -35,21 +37,30 @@ export function FailedDeliveriesPage() {
   const marked = rows.filter(({ id }) => chosen.has(id));
 
   async function retry(ids: string[]): Promise<void> {
-    let failure: unknown = null;
+    setOutcome(null);
+    const retried: string[] = [];
+    const refusals: RequestFailed[] = [];
     for (const delivery_id of ids) {
-      await call('POST /v1/deliveries/{delivery_id}/retry', { path: { delivery_id } }).catch((error: unknown) => {
-        failure = error;
-      });
+      try {
+        await call('POST /v1/deliveries/{delivery_id}/retry', { path: { delivery_id } });
+        retried.push(delivery_id);
+      } catch (error) {
+        if (!(error instanceof RequestFailed)) throw error;
+        refusals.push(error);
+      }
     }
-    mark(ids, false);
+    mark(retried, false);
     reload();
-    if (failure) throw failure;
-    say(ids.length === 1 ? 'It is tried again' : `${ids.length} are tried again`);
+    const [refusal] = refusals;
+    if (refusal && retried.length === 0) throw refusal;
+    if (refusal) setOutcome(`${triedAgain(retried.length)}, ${refused(refusals)}`);
+    else say(ids.length === 1 ? 'It is tried again' : triedAgain(retried.length));
   }
 
   async function retryAll(): Promise<void> {
+    setOutcome(null);
     const { retried } = await call('POST /v1/deliveries/retry-failed');
-    say(`${retried.toLocaleString()} are tried again`);
+    say(triedAgain(retried));
     reload();
   }
 
@@ -121,6 +132,11 @@ export function FailedDeliveriesPage() {
           />
         </form>
       </search>
+      {outcome && (
+        <p class="notice warning" role="alert">
+          {outcome}
+        </p>
+      )}
       {error && <ProblemNotice error={error} retry={reload} />}
       {data && total === 0 && (
         <Empty title={webhook_id ? 'Nothing of this webhook has failed' : 'Nothing has failed'}>
@@ -173,3 +189,13 @@ const COLUMNS: Column<Delivery>[] = [
   },
   ...LATEST,
 ];
+
+function triedAgain(count: number): string {
+  return `${count.toLocaleString()} ${count === 1 ? 'is' : 'are'} tried again`;
+}
+
+/** How many, and each reason once. */
+function refused(refusals: RequestFailed[]): string {
+  const reasons = new Set(refusals.map(({ message }) => message));
+  return `${refusals.length} ${refusals.length === 1 ? 'was' : 'were'} refused: ${[...reasons].join('. ')}`;
+}
