@@ -34,6 +34,7 @@ await describeConsole('API keys in the console', () => {
     expect(key).toMatch(/^wb_[A-Za-z0-9]{38}$/);
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Copy API key' }).click();
+    await dialog.getByText('Copied').waitFor();
     await eventually(() => page.evaluate('navigator.clipboard.readText()')).toBe(key);
     expect(await statusWith(key)).toBe(200);
     await dialog.getByRole('button', { name: 'Done' }).click();
@@ -55,6 +56,35 @@ await describeConsole('API keys in the console', () => {
     expect(await row.getByRole('button').count()).toBe(0);
     expect(await statusWith(key)).toBe(401);
     await expectAccessible(page);
+  });
+
+  test('stay in sight until one is done with them, also where they cannot be copied', async () => {
+    const page = await console.visitSignedIn(LIST);
+    const making = Promise.withResolvers<void>();
+    await page.route('**/v1/keys', async (route) => {
+      if (route.request().method() === 'POST') await making.promise;
+      await route.continue();
+    });
+    // The browser lets a page refuse the first one by itself.
+    const pressEscape = async () => {
+      for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Escape');
+    };
+    const dialog = await openForm(page);
+    await dialog.getByLabel('Name').fill('kept in sight');
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await eventually(() => dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
+    await pressEscape();
+    making.resolve();
+    await dialog.getByText('it is shown this once').waitFor();
+    await pressEscape();
+    // As where the console is not served over TLS.
+    await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`);
+    await dialog.getByRole('button', { name: 'Copy API key' }).click();
+    await dialog.getByRole('status').filter({ hasText: 'copy it yourself' }).waitFor();
+    await expectAccessible(page);
+    expect(await dialog.getByLabel('API key', { exact: true }).inputValue()).toMatch(/^wb_/);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await eventually(() => dialog.count()).toBe(0);
   });
 
   test('that are refused say why at the field, and that expire soon are marked, whatever their name', async () => {
