@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isId } from '../domain/ids.ts';
-import type { TransferStatus } from '../domain/transfer.ts';
-import { notFound } from '../http/transfers/history.ts';
+import { notFound, type TransferStatus } from '../domain/transfer.ts';
 import type { TransferDetail } from '../http/transfers/schemas.ts';
 import { toDetail } from '../http/transfers/views.ts';
 import type { Installation } from '../installation.ts';

@@ -171,7 +171,7 @@ async function command(
 }
 
 function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {
-  if (state.status === 'none') throw new DomainError('not_found', 'There is no such transfer');
+  if (state.status === 'none') throw transfer.notFound();
   return { state, ...handled };
 }
 

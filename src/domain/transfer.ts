@@ -248,7 +248,8 @@ function inWords(status: TransferStatus): string {
   return status === 'in_progress' ? 'in progress' : status;
 }
 
-function notFound(): DomainError {
+/** What is answered where a transfer is not there, or not for who asks. */
+export function notFound(): DomainError {
   return new DomainError('not_found', 'There is no such transfer');
 }
 

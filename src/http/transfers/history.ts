@@ -1,9 +1,8 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { streamOf } from '../../commands/transfers.ts';
-import { DomainError } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { isId } from '../../domain/ids.ts';
-import { evolve, initialState, type Transfer, type TransferCreated } from '../../domain/transfer.ts';
+import { evolve, initialState, notFound, type Transfer, type TransferCreated } from '../../domain/transfer.ts';
 import { upcast } from '../../domain/upcast.ts';
 import type { AsOf } from './schemas.ts';
 
@@ -25,8 +24,4 @@ export function stateAsOf(events: StoredEvent[], asOf: AsOf): Transfer {
   const state = events.filter(until).reduce(evolve, initialState());
   if (state.status === 'none') throw notFound();
   return state;
-}
-
-export function notFound(): DomainError {
-  return new DomainError('not_found', 'There is no such transfer');
 }

@@ -7,7 +7,7 @@ import type { Cause } from '../../commands/handle.ts';
 import type { TransferRequest } from '../../commands/requests.ts';
 import { cancelTransfer, createTransfer, type ReservedTransfer, reserveTransfer, streamOf } from '../../commands/transfers.ts';
 import { isId } from '../../domain/ids.ts';
-import type { Transfer } from '../../domain/transfer.ts';
+import { notFound, type Transfer } from '../../domain/transfer.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { currentTransfer } from '../../projections/current-transfer.ts';
 import { listTransfers } from '../../projections/transfer-queries.ts';
@@ -15,7 +15,7 @@ import { causeOf, clientOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import { toPagination } from '../pages.ts';
-import { notFound, readHistory, stateAsOf } from './history.ts';
+import { readHistory, stateAsOf } from './history.ts';
 import * as schemas from './schemas.ts';
 import { toCreated, toDetail, toHistoryItem, toListItem } from './views.ts';
 
