@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { CloseButton } from './dialog.tsx';
 import { DialogButton } from './dialog-button.tsx';
 import { Form } from './form.tsx';
 
@@ -27,15 +28,7 @@ export function ConfirmButton({ label, of, kind = 'danger', title, children, onC
   return (
     <DialogButton label={name} kind={kind === 'danger' ? kind : undefined} title={title}>
       {(close) => (
-        <Form
-          submit={label}
-          onSubmit={() => onConfirm().then(close)}
-          beside={
-            <button type="button" onClick={close}>
-              Keep
-            </button>
-          }
-        >
+        <Form submit={label} onSubmit={() => onConfirm().then(close)} beside={<CloseButton>Keep</CloseButton>}>
           {() => <div class="prose">{children}</div>}
         </Form>
       )}

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { RequestFailed } from '../api/client.ts';
+import { useKeptOpen } from './dialog.tsx';
 import { ProblemNotice } from './problem.tsx';
 
 interface FormProps {
@@ -16,11 +17,12 @@ interface FormProps {
   children: (errors: Record<string, string>) => ComponentChildren;
 }
 
-/** A form that says at each field what the service finds wrong with it, and moves there. */
+/** A form that says at each field what the service finds wrong with it, and moves there. A dialog around stays open until the answer is there. */
 export function Form({ submit, onSubmit, beside, fields = [], children }: FormProps) {
   const form = useRef<HTMLFormElement>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
+  useKeptOpen(busy);
   const errors = failure?.fields ?? {};
   const elsewhere = failure && !Object.keys(errors).some((name) => fields.includes(name));
 

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { CopyButton } from './copy-button.tsx';
+import { useKeptOpen } from './dialog.tsx';
 import { Field } from './field.tsx';
 
 interface ShownOnceProps {
@@ -11,9 +12,10 @@ interface ShownOnceProps {
   onClose: () => void;
 }
 
-/** A secret that nobody can look at again, for its owner to copy. */
+/** A secret that nobody can look at again, for its owner to copy. The dialog around is closed by its button alone. */
 export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) {
   const input = useRef<HTMLInputElement>(null);
+  useKeptOpen(true);
   // The button that had the focus is gone.
   useEffect(() => input.current?.focus(), []);
   return (

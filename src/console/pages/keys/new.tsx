@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { KeyRequestInput } from '../../api/operations.ts';
 import { Choices } from '../../components/choices.tsx';
+import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { ShownOnce } from '../../components/shown-once.tsx';
@@ -59,11 +60,7 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
       submit="Create key"
       onSubmit={create}
       fields={['name', 'scopes', 'account', 'expires_in']}
-      beside={
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-      }
+      beside={<CloseButton>Cancel</CloseButton>}
     >
       {(errors) => (
         <>

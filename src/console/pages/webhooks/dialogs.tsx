@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { Webhook } from '../../api/operations.ts';
 import { Choices } from '../../components/choices.tsx';
+import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { ShownOnce } from '../../components/shown-once.tsx';
@@ -11,14 +12,6 @@ import { EVENT_TYPES } from './event-types.ts';
 interface DialogProps {
   webhook: Webhook;
   onClose: () => void;
-}
-
-function CancelButton({ onClose }: { onClose: () => void }) {
-  return (
-    <button type="button" onClick={onClose}>
-      Cancel
-    </button>
-  );
 }
 
 export function ChangeWebhook({ webhook, onChanged, onClose }: DialogProps & { onChanged: (webhook: Webhook) => void }) {
@@ -32,7 +25,7 @@ export function ChangeWebhook({ webhook, onChanged, onClose }: DialogProps & { o
   }
 
   return (
-    <Form submit="Save" onSubmit={save} fields={['url', 'events']} beside={<CancelButton onClose={onClose} />}>
+    <Form submit="Save" onSubmit={save} fields={['url', 'events']} beside={<CloseButton>Cancel</CloseButton>}>
       {(errors) => (
         <>
           <Field label="URL" error={errors.url}>
@@ -80,7 +73,7 @@ export function RotateSecret({ webhook, onRotated, onClose }: DialogProps & { on
     );
   }
   return (
-    <Form submit="Rotate" onSubmit={rotate} fields={['grace']} beside={<CancelButton onClose={onClose} />}>
+    <Form submit="Rotate" onSubmit={rotate} fields={['grace']} beside={<CloseButton>Cancel</CloseButton>}>
       {(errors) => (
         <>
           <p>
@@ -117,7 +110,7 @@ export function ReplayWebhook({ webhook, onClose }: DialogProps) {
   }
 
   return (
-    <Form submit="Replay" onSubmit={replay} fields={['from']} beside={<CancelButton onClose={onClose} />}>
+    <Form submit="Replay" onSubmit={replay} fields={['from']} beside={<CloseButton>Cancel</CloseButton>}>
       {(errors) => (
         <>
           <p>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import { Choices } from '../../components/choices.tsx';
+import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { ShownOnce } from '../../components/shown-once.tsx';
@@ -33,16 +34,7 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
     );
   }
   return (
-    <Form
-      submit="Register"
-      onSubmit={register}
-      fields={['url', 'events', 'secret']}
-      beside={
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-      }
-    >
+    <Form submit="Register" onSubmit={register} fields={['url', 'events', 'secret']} beside={<CloseButton>Cancel</CloseButton>}>
       {(errors) => (
         <>
           <Field label="URL" hint="Where deliveries go, by POST" error={errors.url}>
