@@ -2,6 +2,7 @@ import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { CREDENTIALS } from '../../commands/endpoints.ts';
 import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
+import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import { HOLD_SECONDS } from './sign-in-holds.ts';
 
@@ -27,7 +28,7 @@ interface Entry {
 }
 
 export interface EndpointPoolDeps {
-  vault: Vault;
+  vault: Pick<Vault, 'open'>;
   open(definition: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint | Promise<FileEndpoint>;
 }
 
@@ -87,25 +88,34 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
 }
 
 /**
- * Until one file could be opened only one is tried at a time, and a refused sign-in is the answer to all
- * who come while it is held: wrong credentials count once at the server, however many transfers are due.
+ * Until one file could be opened only one is tried at a time. A refused sign-in is the answer to all who come while it is
+ * held: wrong credentials count once at the server, however many transfers are due. That there was no answer is that to
+ * all who wait for one: else each would wait as long, one after the other, in a mover's slot.
  */
 function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
   let proven = false;
-  let proving: Promise<void> | null = null;
+  /** Resolves with why there was no answer; null where there was one, or it is no longer wanted. */
+  let proving: Promise<FileError | null> | null = null;
   let refused: { error: FileError; until: number } | null = null;
 
-  async function guarded<T>(work: () => Promise<T>): Promise<T> {
-    while (!proven && proving) await proving;
+  async function guarded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    while (!proven && proving) {
+      const unanswered = await proving;
+      if (unanswered) throw unanswered;
+    }
     if (refused && performance.now() < refused.until) throw refused.error;
     if (proven) return attempt(work);
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise, resolve } = Promise.withResolvers<FileError | null>();
     proving = promise;
+    let unanswered: FileError | null = null;
     try {
       return await attempt(work);
+    } catch (error) {
+      if (!signal.aborted && isUnanswered(error)) unanswered = error;
+      throw error;
     } finally {
       proving = null;
-      resolve();
+      resolve(unanswered);
     }
   }
 
@@ -125,8 +135,13 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
 
   return {
     ...endpoint,
-    openSource: (path, signal) => guarded(() => endpoint.openSource(path, signal)),
-    openDestination: (path, options) => guarded(() => endpoint.openDestination(path, options)),
-    removeLeftovers: (path, leftovers) => guarded(() => endpoint.removeLeftovers(path, leftovers)),
+    openSource: (path, signal) => guarded(signal, () => endpoint.openSource(path, signal)),
+    openDestination: (path, options) => guarded(options.signal, () => endpoint.openDestination(path, options)),
+    removeLeftovers: (path, leftovers) => guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers)),
   };
+}
+
+/** Whether nobody answered at the server, be it to the connection or to the sign-in. */
+function isUnanswered(error: unknown): error is FileError {
+  return error instanceof FileError && (error.step === 'connect' || error.step === 'sign_in') && isNetworkFailure(error.code);
 }

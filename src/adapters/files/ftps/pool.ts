@@ -30,10 +30,8 @@ interface Idle {
 export function createPool(open: () => Promise<Connection>, max: number, timeouts: FtpsTimeouts): Pool {
   const idle: Idle[] = [];
   const used = new Set<Connection>();
-  const waiting = new Map<() => void, (error: unknown) => void>();
+  const waiting = new Set<() => void>();
   let places = max;
-  let firstSignIn: Promise<Connection> | null = null;
-  let signedIn = false;
   let closed = false;
 
   async function takePlace(signal: AbortSignal): Promise<void> {
@@ -49,7 +47,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
         ),
       timeouts.queueMs,
     );
-    waiting.set(resolve, reject);
+    waiting.add(resolve);
     try {
       await abortable(promise, signal, 'connect');
     } catch (error) {
@@ -63,7 +61,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
   }
 
   function leavePlace(): void {
-    const [next] = waiting.keys();
+    const [next] = waiting;
     if (!next) {
       places++;
       return;
@@ -78,7 +76,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
       if (await isAlive(next)) return next.connection;
     }
     if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
-    const connection = await openNext();
+    const connection = await open();
     if (closed) connection.close();
     return connection;
   }
@@ -88,34 +86,6 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
       await connection.inTime(connection.request('NOOP'), timeouts.connectMs).catch((error) => connection.lose(error));
     }
     return connection.usable;
-  }
-
-  /**
-   * Until a sign-in has succeeded there is one at a time, and what it fails with all who wait fail with too:
-   * a wrong password counts once towards a lock-out.
-   */
-  async function openNext(): Promise<Connection> {
-    while (!signedIn) {
-      if (firstSignIn !== null) {
-        await firstSignIn;
-        continue;
-      }
-      firstSignIn = open();
-      try {
-        const connection = await firstSignIn;
-        signedIn = true;
-        return connection;
-      } catch (error) {
-        for (const fail of waiting.values()) fail(error);
-        throw error;
-      } finally {
-        firstSignIn = null;
-      }
-    }
-    return open().catch((error) => {
-      signedIn = false;
-      throw error;
-    });
   }
 
   function rest(connection: Connection): void {
