@@ -65,7 +65,7 @@ await describeConsole('API keys in the console', () => {
       if (route.request().method() === 'POST') await making.promise;
       await route.continue();
     });
-    // The browser lets a page refuse the first one by itself.
+    // Chromium lets a page prevent the first ones.
     const pressEscape = async () => {
       for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Escape');
     };

@@ -30,7 +30,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       <dialog
         ref={dialog}
         aria-labelledby={id}
-        // Chromium lets a page refuse Escape once only; browsers that do not know the attribute, whenever it wants to.
+        // Chromium closes at a further Escape whatever a page prevents. Browsers that do not know the attribute leave it to the page.
         closedby={closable ? 'closerequest' : 'none'}
         onCancel={(event) => closable || event.preventDefault()}
         onClose={onClose}
