@@ -30,6 +30,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/failure writing to local file/i, 'disk_full'],
   [/file too (large|big)/i, 'file_too_large'],
   [/too many|maximum (number|clients|connections)/i, 'connection_failed'],
+  // What others say with 450: on Windows whoever reads or writes a file may have it for himself.
+  [/used by another process|sharing violation/i, 'connection_failed'],
 ];
 const NO_FILE = /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
 const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
@@ -42,7 +44,7 @@ const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side = 'source'): FileError {
   if (error instanceof FileError) return error;
-  const code = codeOf(error as Error, step, side);
+  const code = codeOf(error as Error, step, subject, side);
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   const words = (error as Error).message.replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
@@ -55,11 +57,11 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
  */
 export function statError(error: unknown, step: FileStep, path: string): FileError {
   const failure = fileError(error, step, path);
-  const missing = isRefusal(error) && error.code === 550 && failure.code === 'permission_denied' && !NOT_ALLOWED.test(error.message);
+  const missing = isRefusal(error) && error.code === 550 && failure.code === 'permission_denied' && !NOT_ALLOWED.test(spoken(error, path));
   return missing ? new FileError('source_not_found', step, failure.message, { cause: error }) : failure;
 }
 
-function codeOf(error: Error, step: FileStep, side: Side): TransferErrorCode {
+function codeOf(error: Error, step: FileStep, subject: string, side: Side): TransferErrorCode {
   if (!(error instanceof FTPError)) {
     const { code = '' } = error as NodeJS.ErrnoException;
     if (BY_SYSTEM_ERROR[code]) return BY_SYSTEM_ERROR[code];
@@ -67,11 +69,20 @@ function codeOf(error: Error, step: FileStep, side: Side): TransferErrorCode {
     const ofTls = code === 'EPROTO' || /^ERR_(SSL|TLS)_/.test(code);
     return ofTls && step !== 'transfer' ? 'tls_error' : 'connection_failed';
   }
-  const { code, message } = error;
-  const byWords = BY_WORDS.find(([words]) => words.test(message))?.[1];
+  const { code } = error;
+  const words = spoken(error, subject);
+  const byWords = BY_WORDS.find(([pattern]) => pattern.test(words))?.[1];
   if (byWords) return byWords;
-  if (side === 'source' && NO_FILE.test(message)) return 'source_not_found';
+  if (side === 'source' && NO_FILE.test(words)) return 'source_not_found';
   return BY_REPLY[code] ?? (code < 500 ? 'connection_failed' : 'internal_error');
+}
+
+/**
+ * What a server says, without the path that many repeat, which may hold any word: as it was sent, or as the server spells
+ * it, with the name of a part or from its own root.
+ */
+function spoken({ message }: FTPError, subject: string): string {
+  return message.replaceAll(subject, '').replace(/(?<=[\s'"])(?:[a-z]:)?[\\/].*?(?=: |['"]|$)/gim, '');
 }
 
 /** Whether the server understood a command and refused it, so that the connection is still of use. */

@@ -17,6 +17,8 @@ test.each([
   [reply('426 Failure writing to local file.'), 'destination', 'disk_full'],
   [reply('552 File too large'), 'destination', 'file_too_large'],
   [reply('426 Transfer aborted'), 'source', 'connection_failed'],
+  [reply('550 The process cannot access the file because it is being used by another process.'), 'source', 'connection_failed'],
+  [reply('550 Sharing violation'), 'destination', 'connection_failed'],
   [reply('421 Timeout'), 'source', 'connection_failed'],
   [reply('421 There are too many connected users'), 'source', 'connection_failed'],
   [reply('522 Session reuse required'), 'source', 'tls_error'],
@@ -61,4 +63,22 @@ test.each([
   ['451 Try later', 'connection_failed'],
 ])('what answers every question about a path with %s is %s', (words, code) => {
   expect(statError(reply(words), 'open', '/a')).toMatchObject({ code, step: 'open', message: `/a: ${words.replace('\n', ' ')}` });
+});
+
+test.each([
+  ['550 /out/sales-quota.csv: No such file or directory', '/out/sales-quota.csv', 'source', 'source_not_found'],
+  ['550 /srv/ftp/out/sales quota.csv: No such file or directory', '/out/sales quota.csv', 'source', 'source_not_found'],
+  ["550 Can't open '/quota/a.csv': Permission denied", '/base/quota/a.csv', 'source', 'permission_denied'],
+  ['550 C:\\ftp\\quota\\a.csv not accessible', '/quota/a.csv', 'source', 'permission_denied'],
+  ['553 /quota/.a.csv.txr_1.clm_1.part: Permission denied', '/quota/a.csv', 'destination', 'permission_denied'],
+  ['550 Permission denied on /too many/a.csv', '/too many/a.csv', 'destination', 'permission_denied'],
+  ['550 /out/a.csv: Disk quota exceeded', '/out/a.csv', 'destination', 'disk_full'],
+  ['550 Disk quota exceeded: /out/a.csv', '/out/a.csv', 'destination', 'disk_full'],
+] as const)('the path in %s tells nothing', (words, subject, side, code) => {
+  expect(fileError(reply(words), 'transfer', subject, side)).toMatchObject({ code, message: `${subject}: ${words}` });
+});
+
+test('a path that speaks of rights is not one that may not be looked at', () => {
+  const given = reply("550 Can't check for file existence\n550 Can't change directory to /no permission: what it is");
+  expect(statError(given, 'open', '/no permission')).toMatchObject({ code: 'source_not_found' });
 });
