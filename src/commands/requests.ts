@@ -102,7 +102,12 @@ const SECRETS = {
 
 const common = {
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen'),
-  max_connections: z.int().min(1).max(256).default(MAX_CONNECTIONS),
+  max_connections: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(MAX_CONNECTIONS)
+    .describe('Transfers that use it at once. Each mover has as many connections at most for reading, and as many for writing.'),
   accounts: z.array(text.min(1).max(64)).min(1).nullable().default(null).describe('Accounts that may use it; all of them by default.'),
   overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
 };

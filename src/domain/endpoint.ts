@@ -67,7 +67,7 @@ export type EndpointCredentials =
   | { sas_token: string };
 
 export interface EndpointOptions {
-  /** Connections to it at once, over all movers. */
+  /** Transfers that use it at once, over all movers; and connections of each mover for each direction. */
   max_connections: number;
   /** Accounts that may use it; null for all. */
   accounts: string[] | null;
