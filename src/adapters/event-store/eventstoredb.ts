@@ -9,12 +9,12 @@ import {
 } from '@eventstore/db-client';
 import pRetry from 'p-retry';
 import type { NewEvent, StoredEvent } from '../../domain/event.ts';
+import { within } from '../../within.ts';
 import { shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient } from './eventstoredb/errors.ts';
 import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
 import { subscribe } from './eventstoredb/subscription.ts';
 import { type AppendResult, type EventStore, EventStoreUnavailable, type ExpectedRevision, RevisionConflict } from './port.ts';
-import { within } from './within.ts';
 
 export interface EventStoreDbOptions {
   /** `esdb://...` or `esdb+discover://...`; it may carry the user name and password. */
@@ -45,7 +45,7 @@ export function createEventStoreDb({ url, prefix, timeouts = { attempt: 3_000, t
       shouldRetry: ({ error }) => isTransient(error),
       signal: closing.signal,
     });
-    return within(timeouts.total, tries).catch((error: unknown) => giveUp(error, what));
+    return within(timeouts.total, tries, EventStoreUnavailable).catch((error: unknown) => giveUp(error, what));
   }
 
   async function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
@@ -109,7 +109,7 @@ async function collect<T>(stream: StreamingRead<T>, timeoutMs: number): Promise<
     return items;
   };
   try {
-    return await within(timeoutMs, drain());
+    return await within(timeoutMs, drain(), EventStoreUnavailable);
   } finally {
     // It rejects where the call never came about.
     stream.cancel().catch(() => undefined);

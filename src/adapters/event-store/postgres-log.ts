@@ -1,6 +1,7 @@
 import canonicalize from 'canonicalize';
 import { createBatcher } from '../../batcher.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
+import { within } from '../../within.ts';
 import type { Sql } from '../postgres/connect.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
 import {
@@ -13,7 +14,6 @@ import {
   type SubscribeOptions,
 } from './port.ts';
 import { createTail, type Tail } from './tail.ts';
-import { within } from './within.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
@@ -74,7 +74,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
 
   /** One call at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
-  const appendOne = createBatcher(appendAll, APPENDS_PER_CALL);
+  const appendOne = createBatcher(appendAll, { limit: APPENDS_PER_CALL, answerWithinMs: null });
 
   async function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
@@ -149,7 +149,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     if (first && last) for (const tail of tails) tail.hand(first.position, last.position, events);
   }
 
-  const readOne = createBatcher(readStreams);
+  const readOne = createBatcher(readStreams, { answerWithinMs: null });
 
   async function readStreams(reads: { stream: string; from: number }[]): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
@@ -282,7 +282,7 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
     try {
       const attempt = call();
       attempt.then(answer, () => undefined);
-      return await within(ANSWER_WITHIN_MS, Promise.race([answered, attempt]));
+      return await within(ANSWER_WITHIN_MS, Promise.race([answered, attempt]), EventStoreUnavailable);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       if (Date.now() + pause > deadline)

@@ -77,8 +77,9 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const hashThread = createHashThread();
   const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
   const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
-  const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
-  const saveDurably = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.durable, saves));
+  // Without a limit: a save that comes late must not land over the next one.
+  const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves), { answerWithinMs: null });
+  const saveDurably = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.durable, saves), { answerWithinMs: null });
   const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
   const slots = createSlotPool(SLOTS, SLOT_BYTES);
   const attempts = new Map<string, { attempt: Attempt; startedAt: number; renewedAt: number }>();

@@ -5,7 +5,8 @@ import {
   isCommandError,
   type JSONEventData,
 } from '@eventstore/db-client';
-import { within } from '../within.ts';
+import { within } from '../../../within.ts';
+import { EventStoreUnavailable } from '../port.ts';
 import { isTransient } from './errors.ts';
 
 /**
@@ -73,7 +74,11 @@ function connect(url: string) {
     await predecessorEnded;
     const client = writer;
     try {
-      return await within(timeoutMs, client.appendToStream(stream, records, { expectedRevision, deadline: timeoutMs }));
+      return await within(
+        timeoutMs,
+        client.appendToStream(stream, records, { expectedRevision, deadline: timeoutMs }),
+        EventStoreUnavailable,
+      );
     } catch (error) {
       if (needsRenewal(error)) renew(client);
       throw error;
