@@ -30,6 +30,7 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   transfer_not_cancellable: EXIT.refused,
   endpoint_in_use: EXIT.refused,
   limit_reached: EXIT.refused,
+  webhook_disabled: EXIT.refused,
   unavailable: EXIT.unavailable,
 };
 
