@@ -20,7 +20,7 @@ import { createInlineHasher } from './hasher.ts';
 import { heldSignIns } from './sign-in-holds.ts';
 import { createSlotPool } from './slots.ts';
 
-/** Memory for bytes under way: 8 slots of 8 MiB in a process, whatever moves. A lone file takes 6, and more made nothing faster. */
+/** Memory for the chunks of large files: 8 slots of 8 MiB in a process, whatever moves. A lone file takes 6, and more made nothing faster. */
 const SLOTS = 8;
 const SLOT_BYTES = 8 * 1024 * 1024;
 /** Up to here sending it to another thread costs more than the hash. */
