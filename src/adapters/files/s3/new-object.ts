@@ -31,12 +31,6 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
  * could the object be told from another's: the mover connects anew and reads it back.
  */
 export function unclearCommit(key: string, cause: unknown): FileError {
-  return new FileError(
-    'connection_failed',
-    'commit',
-    `${key}: the answer to the commit was lost, and what is there is yet to be read back`,
-    {
-      cause,
-    },
-  );
+  const message = `${key}: the answer to the commit was lost, and what is there is yet to be read back`;
+  return new FileError('connection_failed', 'commit', message, { cause });
 }
