@@ -2,6 +2,7 @@ import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
 import type { ConsumerStatus } from './projections/consumer.ts';
 import type { ProjectionWaiter } from './projections/wait-for.ts';
+import { within } from './within.ts';
 
 const ANSWER_WITHIN_MS = 2_000;
 /** A read model that kept a caller waiting in vain is held against us for so long, or until it has caught up. */
@@ -57,14 +58,10 @@ function readModels(lateSince: number | null): Check {
 }
 
 async function answers(question: PromiseLike<unknown>): Promise<Check> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(reject, ANSWER_WITHIN_MS, new Error('late'));
   try {
-    await Promise.race([question, late]);
+    await within(ANSWER_WITHIN_MS, question, Error);
     return { ok: true, detail: 'answers' };
   } catch {
     return { ok: false, detail: 'does not answer' };
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -2,12 +2,11 @@ import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type CommitProof, type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { settle } from '../replace.ts';
+import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
-import { publish } from './publish.ts';
 import { existing, isFolder, nullIfRefused, sizeOf } from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
@@ -136,7 +135,7 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
       if (held !== sent || size !== sent) {
         throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${held} bytes, sent were ${sent}`);
       }
-      const { atomicReplace } = await publish(connection, part, path, overwrite);
+      const { atomicReplace } = await publish(namesOn(connection), part, path, overwrite);
       return { size: held, destinationChecksum: 'none', atomicReplace };
     } catch (error) {
       throw fail(error, 'commit');

@@ -1,18 +1,20 @@
-import type { Names } from '../replace.ts';
+import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
 import { existing } from './stat.ts';
 
 export function namesOn(connection: Connection): Names {
   return {
-    exists: async (path) => (await existing(connection, path)) !== null,
+    typeOf: async (path) => (await existing(connection, path))?.type ?? null,
     async rename(from, to) {
       await connection.request(`RNFR ${from}`);
       await connection.request(`RNTO ${to}`);
     },
+    renameOver: null,
     async remove(path) {
       await removeFile(connection, path);
     },
+    isRefusal,
   };
 }
 

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path/posix';
 import { FileError, type Leftovers } from '../port.ts';
-import { removeParts } from '../replace.ts';
+import { removeParts } from '../publish.ts';
 import { fileError } from './errors.ts';
 import { entriesOf } from './listing.ts';
 import { namesOn, removeFile } from './names.ts';

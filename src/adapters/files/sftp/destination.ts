@@ -3,14 +3,13 @@ import type { Stats } from 'ssh2';
 import { abortable, abortError } from '../abort.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { settle } from '../replace.ts';
+import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { createLanes } from './lanes.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
-import { publish } from './publish.ts';
 
 /** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
 export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
@@ -165,7 +164,7 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
         if (stats.size !== whole.size || size !== whole.size) {
           throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${stats.size} bytes, sent were ${whole.size}`);
         }
-        const { atomicReplace } = await abortable(publish(connection, part, path, overwrite), signal, 'commit');
+        const { atomicReplace } = await abortable(publish(namesOn(connection), part, path, overwrite), signal, 'commit');
         return { size: stats.size, destinationChecksum: 'none', atomicReplace };
       } catch (error) {
         throw await fail(error, 'commit');

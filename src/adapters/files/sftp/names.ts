@@ -1,12 +1,24 @@
 import type { Stats } from 'ssh2';
-import type { Names } from '../replace.ts';
+import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 
 export function namesOn(connection: Connection): Names {
   return {
-    exists: async (path) => (await existing(connection, path)) !== null,
+    /** Of a link for itself. */
+    async typeOf(path) {
+      try {
+        const stats = await connection.request<Stats>((sftp, done) => sftp.lstat(path, done));
+        return stats.isDirectory() ? 'directory' : 'file';
+      } catch (error) {
+        if (isRefusal(error)) return null;
+        throw error;
+      }
+    },
     rename: (from, to) => connection.request((sftp, done) => sftp.rename(from, to, done)),
+    renameOver: connection.extensions.has('posix-rename@openssh.com')
+      ? (from, to) => connection.request((sftp, done) => sftp.ext_openssh_rename(from, to, done))
+      : null,
     async remove(path) {
       try {
         await connection.request((sftp, done) => sftp.unlink(path, done));
@@ -14,15 +26,6 @@ export function namesOn(connection: Connection): Names {
         if (!hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw error;
       }
     },
+    isRefusal,
   };
-}
-
-/** What stands under a path, a link for itself; null where the server shows nothing. */
-export async function existing(connection: Connection, path: string): Promise<Stats | null> {
-  try {
-    return await connection.request<Stats>((sftp, done) => sftp.lstat(path, done));
-  } catch (error) {
-    if (isRefusal(error)) return null;
-    throw error;
-  }
 }

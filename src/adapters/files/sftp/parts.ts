@@ -1,6 +1,6 @@
 import { dirname } from 'node:path/posix';
 import type { Leftovers } from '../port.ts';
-import { removeParts } from '../replace.ts';
+import { removeParts } from '../publish.ts';
 import { fileError } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Pool } from './pool.ts';

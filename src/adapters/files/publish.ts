@@ -1,13 +1,42 @@
 import { dirname, join } from 'node:path/posix';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
-import type { Leftovers } from './port.ts';
+import { FileError, type Leftovers } from './port.ts';
 
 /** What a server does with names. Each fails with what it answered. */
 export interface Names {
-  exists(path: string): Promise<boolean>;
+  /** null where there is nothing, or the server says nothing of it. */
+  typeOf(path: string): Promise<'file' | 'directory' | null>;
+  /** May replace a file, and may refuse to: servers differ. */
   rename(from: string, to: string): Promise<void>;
+  /** Replaces a file for sure; null where the server knows no such thing. */
+  renameOver: ((from: string, to: string) => Promise<void>) | null;
   /** Resolves also where there is none. */
   remove(path: string): Promise<void>;
+  /** Whether an error is the server's answer, so that the connection is still of use. */
+  isRefusal(error: unknown): boolean;
+}
+
+/**
+ * Gives a finished part its name. `atomicReplace` is false where an older file had to be set aside first, so
+ * that for a moment there was none. Throws FileError `destination_exists`, or what the server answered.
+ */
+export async function publish(names: Names, part: string, path: string, overwrite: boolean): Promise<{ atomicReplace: boolean }> {
+  const exists = (why: string) => new FileError('destination_exists', 'commit', `${path} exists ${why}`);
+  const renameOver = overwrite ? names.renameOver : null;
+  // Most servers replace an existing file, also those that must not: so look first.
+  if (!overwrite && (await names.typeOf(path))) throw exists('and the endpoint does not overwrite');
+  try {
+    await (renameOver ?? names.rename)(part, path);
+    return { atomicReplace: true };
+  } catch (error) {
+    const there = names.isRefusal(error) ? await names.typeOf(path) : null;
+    if (!there) throw error;
+    if (!overwrite) throw exists('and the endpoint does not overwrite');
+    if (there === 'directory') throw exists('and is a directory');
+    if (renameOver) throw error;
+    await replace(names, part, path);
+    return { atomicReplace: false };
+  }
 }
 
 /**
@@ -15,7 +44,7 @@ export interface Names {
  * part has its name, and goes back where it does not get it: one of the two is whole at any moment. Whoever is
  * ended in between leaves the rest to `settle`. Fails with what the server refused; all is then as before.
  */
-export async function replace(names: Names, part: string, path: string): Promise<void> {
+async function replace(names: Names, part: string, path: string): Promise<void> {
   const aside = asidePath(part);
   await names.rename(path, aside);
   try {
@@ -33,8 +62,8 @@ export async function replace(names: Names, part: string, path: string): Promise
 
 /** Ends what broke off in `replace`: the older file gets its name back where nothing has it, and is removed where something has. */
 export async function settle(names: Names, aside: string, path: string): Promise<void> {
-  if (!(await names.exists(aside))) return;
-  if (await names.exists(path)) await names.remove(aside);
+  if (!(await names.typeOf(aside))) return;
+  if (await names.typeOf(path)) await names.remove(aside);
   else await names.rename(aside, path);
 }
 
