@@ -6,18 +6,24 @@ const RANDOM_CHARACTERS = 32;
 const CHECK_CHARACTERS = 6;
 const API_KEY = new RegExp(`^wb_[0-9A-Za-z]{${RANDOM_CHARACTERS + CHECK_CHARACTERS}}$`);
 
-/** A new key: `wb_`, 190 random bits, and a check that finds a mistyped key without a look-up. */
+/**
+ * Creates a key: `wb_`, 190 random bits, and check characters that reveal a mistyped key without a
+ * look-up.
+ */
 export function newApiKey(): string {
-  const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)]).join('');
+  const random = Array.from(
+    { length: RANDOM_CHARACTERS },
+    () => BASE62[randomInt(BASE62.length)],
+  ).join('');
   return `wb_${random}${check(random)}`;
 }
 
-/** True if this can be a key at all: its form and its check characters are right. */
+/** Returns true if the text has the form of a key and its check characters are correct. */
 export function isApiKey(text: string): boolean {
   return API_KEY.test(text) && text.endsWith(check(text.slice(3, 3 + RANDOM_CHARACTERS)));
 }
 
-/** Lowercase hex SHA-256: all that is kept of a key. Its randomness is full, so it needs no salt. */
+/** Returns the lowercase hex SHA-256 of a key: only this is stored. A random key needs no salt. */
 export function hashApiKey(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }

@@ -1,35 +1,47 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
-import type { Priority } from '../domain/transfer.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
+import type { AttemptFigures, Priority } from '../domain/transfer.ts';
 
-export type ProjectionName = 'transfers' | 'catalog';
-
-/** What lies before a new transfer. */
-export interface Outlook {
-  /** Every endpoint that is configured now. */
+/** The queue that a new transfer would join. */
+export interface QueueEstimate {
+  /** All endpoints that are currently configured. */
   endpoints: readonly Endpoint[];
-  /** Transfers of the account that have not ended. */
+  /** Number of the account's transfers that have not ended. */
   openTransfers: number;
-  /** Milliseconds until a mover is likely to take it up; 0 where one is free. */
+  /** Milliseconds until a mover is likely to start it; 0 if a mover is free. */
   startsInMs: number;
 }
 
-/** What commands need of the world. The composition root puts it together. */
+/** The dependencies of the commands. The composition root creates them. */
 export interface CommandDeps {
   store: EventStore;
   vault: Vault;
-  /** Every endpoint that is configured now. */
+  /** Returns all endpoints that are currently configured. */
   endpoints(): Promise<Endpoint[]>;
-  /** Ids of the open transfers that read from or write to an endpoint, oldest first, ten at most. */
+  /** Returns ids of open transfers that use an endpoint, oldest first, at most ten. */
   openTransfersOf(endpointId: string): Promise<string[]>;
-  outlook(accountId: string, priority: Priority): Promise<Outlook>;
+  /** Returns the last figures that the mover noted; null if no mover works on the transfer. */
+  progressOf(transferId: string): Promise<AttemptFigures | null>;
+  queueEstimate(accountId: string, priority: Priority): Promise<QueueEstimate>;
   countWebhooks(accountId: string): Promise<number>;
-  /** What speaks against delivering webhooks to a URL, in words that follow its name; null where nothing does. Asks no name server. */
+  /**
+   * Returns why webhooks must not be delivered to a URL, as text that follows the field name; null
+   * if they may. Does not resolve the name.
+   */
   objectionToWebhookUrl(url: string): string | null;
-  /** True when a projection shows the event at `position`; false when it did not within five seconds. */
+  /** Resolves with true once a projection shows the event at `position`; with false after 5 s. */
   waitFor(projection: ProjectionName, position: bigint | null): Promise<boolean>;
-  /** Runs `work` while nobody else, in any process, runs work of that name. */
-  exclusively<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /**
+   * Resolves with true once a projection shows every event that the log holds now; with false
+   * after 5 s.
+   */
+  catchUp(projection: ProjectionName): Promise<boolean>;
+  /**
+   * Runs `work` under an advisory lock. The lock can be lost meanwhile, so it only saves work and
+   * decides nothing. `assertHeld` throws `unavailable` after the loss; call it before each append.
+   */
+  exclusively<T>(name: string, work: (assertHeld: () => void) => Promise<T>): Promise<T>;
   maxOpenTransfers: number;
 }

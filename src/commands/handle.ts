@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
+import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
 import { nextEventId } from '../domain/ids.ts';
@@ -8,7 +9,7 @@ import { eventHash } from './event-hash.ts';
 
 const ATTEMPTS = 10;
 
-/** Who asks, and why: goes into the metadata of every event that follows. */
+/** Who issued the command, and why. It goes into the metadata of every resulting event. */
 export interface Cause {
   actor: string;
   /** The request id, or the id of the job. */
@@ -16,37 +17,28 @@ export interface Cause {
   causationId?: string | null;
 }
 
-/** The plain functions of an aggregate. */
-export interface Decider<State, Command, E extends Event> {
-  initialState(): State;
-  decide(command: Command, state: State): E[];
-  evolve(state: State, event: Event): State;
-  /** Whose it is; null where it belongs to the whole installation, or there is none. */
-  accountOf(state: State): string | null;
-}
-
 export interface Handled<State> {
   state: State;
-  /** What was appended; empty where the work was done already. */
+  /** The appended events; empty if the work was already done. */
   events: NewEvent[];
-  /** Revision of the stream now; -1 where there is none. */
+  /** Current revision of the stream; -1 if the stream does not exist. */
   revision: number;
-  /** Position of the stream's last event: wait for it to read one's own write. null where there is none. */
+  /** Position of the last event; null if there is none. Wait for it to read your own write. */
   position: bigint | null;
-  /** The stream's last event; null where there is none. */
+  /** The stream's last event; null if there is none. */
   last: NewEvent | null;
 }
 
 export interface HandleOptions<State> {
-  /** Ids and time reserved for the events beforehand, so that a repeated append is recognised as the same. */
+  /** Id and time reserved for the events, so that a repeated append is recognised as the same. */
   reserved?: { eventId: string; now: string };
-  /** How the stream was when the caller last wrote to it: append without looking. */
+  /** The stream as the caller last wrote it. The first try decides on this and does not load it. */
   known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
 }
 
 /**
- * Loads a stream, decides, appends at the revision that was seen; when another writer was first, all
- * over again, ten times at most. Throws the decider's DomainError, `unavailable` when it always lost,
+ * Loads a stream, decides, and appends at the revision it read. If another writer was first, it
+ * starts over, up to ten times. Throws the decider's DomainError, `unavailable` if every try lost,
  * or EventStoreUnavailable.
  */
 export async function handle<State, Command, E extends Event>(
@@ -58,36 +50,49 @@ export async function handle<State, Command, E extends Event>(
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
   for (let attempt = 1; ; attempt++) {
-    const before = options.known && attempt === 1 ? options.known : await load(store, decider, stream);
+    const before =
+      options.known && attempt === 1 ? options.known : await load(store, decider, stream);
     const decided = decider.decide(command, before.state);
     if (decided.length === 0) return { ...before, events: [] };
     const state = decided.reduce(decider.evolve, before.state);
-    // Whoever acts: an administrator does so on what is another account's.
+    // The owner's account, not the actor's: an administrator may act for another account.
     const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);
     try {
-      const { revision, position } = await store.append(stream, before.revision < 0 ? 'no_stream' : before.revision, events);
+      const { revision, position } = await store.append(
+        stream,
+        before.revision < 0 ? 'no_stream' : before.revision,
+        events,
+      );
       return { state, events, revision, position, last: events.at(-1) ?? null };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
-      if (attempt === ATTEMPTS) throw new DomainError('unavailable', 'Others keep changing the same thing; try again in a moment');
+      if (attempt === ATTEMPTS)
+        throw new DomainError(
+          'unavailable',
+          'Others keep changing the same thing; try again in a moment',
+        );
       await sleep(Math.random() * 5 * attempt);
     }
   }
 }
 
-async function load<State>(
+/** Loads a stream: its state and its first and last event. Throws EventStoreUnavailable. */
+export async function load<State>(
   store: EventStore,
-  { initialState, evolve }: Pick<Decider<State, never, never>, 'initialState' | 'evolve'>,
+  { initialState, evolve }: Fold<State>,
   stream: string,
 ) {
   const stored = await store.read(stream);
   const last = stored.at(-1) ?? null;
   const state = stored.map(upcast).reduce(evolve, initialState());
-  return { state, revision: last?.revision ?? -1, position: last?.position ?? null, last };
+  const first = stored[0] ?? null;
+  return { state, revision: last?.revision ?? -1, position: last?.position ?? null, first, last };
 }
 
-/** What there is to know of a stream that nobody has written to. */
-export function untouched<State>(initialState: () => State): NonNullable<HandleOptions<State>['known']> {
+/** Returns the state of a stream without events, for the option `known`. */
+export function untouched<State>(
+  initialState: () => State,
+): NonNullable<HandleOptions<State>['known']> {
   return { state: initialState(), revision: -1, position: null, last: null };
 }
 
@@ -104,7 +109,10 @@ function chain(
   for (const { type, data } of decided) {
     const now = reserved?.now ?? new Date().toISOString();
     const event: NewEvent = {
-      id: previous === null && reserved ? reserved.eventId : nextEventId(previous?.id ?? null, Date.parse(now)),
+      id:
+        previous === null && reserved
+          ? reserved.eventId
+          : nextEventId(previous?.id ?? null, Date.parse(now)),
       type,
       schema_version: schemaVersion(type),
       data,
@@ -116,13 +124,19 @@ function chain(
   return events;
 }
 
-function metadata(cause: Cause, accountId: string | null, now: string, previous: NewEvent | null): EventMetadata {
+function metadata(
+  cause: Cause,
+  accountId: string | null,
+  now: string,
+  previous: NewEvent | null,
+): EventMetadata {
   return {
     actor: cause.actor,
     account_id: accountId,
     correlation_id: cause.correlationId,
     causation_id: cause.causationId ?? null,
-    occurred_at: previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,
+    occurred_at:
+      previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,
     prev_hash: previous && eventHash(previous),
   };
 }

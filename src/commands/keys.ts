@@ -1,23 +1,28 @@
+import type { KeyRequest } from '../contract/keys.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import * as key from '../domain/key.ts';
+import type * as key from '../domain/key.ts';
+import { keyDecider } from '../domain/key.ts';
+import { streamName } from '../domain/streams.ts';
 import { upcast } from '../domain/upcast.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
-import type { KeyRequest } from './requests.ts';
 
 const LONGEST_MS = 365 * 24 * 3_600_000;
 
 export interface CreatedKey {
   id: string;
-  /** Shown this once. */
+  /** Shown once; not stored. */
   key: string;
   state: key.Key;
 }
 
-/** Creates a key, under the id where one is given, which nobody has used before. Throws `validation_failed` for a life of more than 365 days, or `never` where that is not allowed. */
+/**
+ * Creates a key. `options.id`, if given, must be unused. Throws `validation_failed` for a lifetime
+ * of more than 365 days, and for `never` if the installation does not allow it.
+ */
 export async function createKey(
   deps: CommandDeps,
   request: KeyRequest,
@@ -38,19 +43,26 @@ export async function createKey(
     expires_at,
     created_at: new Date(now).toISOString(),
   };
-  const { state, position } = await handle(deps.store, key, streamOf(id), { type: 'create', data }, cause, {
-    known: untouched(key.initialState),
-  });
+  const { state, position } = await handle(
+    deps.store,
+    keyDecider,
+    streamName('key', id),
+    { type: 'create', data },
+    cause,
+    {
+      known: untouched(keyDecider.initialState),
+    },
+  );
   await deps.waitFor('catalog', position);
   return { id, key: secret, state: existing(state) };
 }
 
-/** The key of an id that was reserved for it, as the log has it; null where it was not created yet. */
+/** Returns the key with a reserved id, as the log has it; null if it was not created yet. */
 export async function findCreatedKey(deps: CommandDeps, keyId: string): Promise<key.Key | null> {
-  const events = (await deps.store.read(streamOf(keyId))).map(upcast);
+  const events = (await deps.store.read(streamName('key', keyId))).map(upcast);
   if (events.length === 0) return null;
   await deps.waitFor('catalog', events.at(-1)?.position ?? null);
-  return existing(events.reduce(key.evolve, key.initialState()));
+  return existing(events.reduce(keyDecider.evolve, keyDecider.initialState()));
 }
 
 function existing(state: key.KeyState): key.Key {
@@ -61,29 +73,49 @@ function existing(state: key.KeyState): key.Key {
 function expiry(expiresIn: string, now: number, allowNever: boolean): string | null {
   if (expiresIn === 'never') {
     if (allowNever) return null;
-    throw fieldError('expires_in', 'must be a duration: this installation does not allow keys that never expire');
+    throw fieldError(
+      'expires_in',
+      'must be a duration: this installation does not allow keys that never expire',
+    );
   }
   const life = parseDuration(expiresIn);
-  if (life < 1 || life > LONGEST_MS) throw fieldError('expires_in', 'must be more than nothing and at most 365d');
+  if (life < 1 || life > LONGEST_MS)
+    throw fieldError('expires_in', 'must be above 0 and at most 365d');
   return new Date(now + life).toISOString();
 }
 
-/** When this returns, no process accepts the key any more. Throws `not_found`, or `unavailable` where that can't be told. */
+/**
+ * Revokes a key. After this resolves, no process accepts the key. Throws `not_found`, or
+ * `unavailable` if it can't confirm that.
+ */
 export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause): Promise<void> {
-  const { position } = await handle(deps.store, key, streamOf(keyId), { type: 'revoke', now: new Date().toISOString() }, cause);
+  const { position } = await handle(
+    deps.store,
+    keyDecider,
+    streamName('key', keyId),
+    { type: 'revoke', now: new Date().toISOString() },
+    cause,
+  );
   if (!(await deps.waitFor('catalog', position))) {
     throw new DomainError(
       'unavailable',
-      'The revocation is in the log, but the catalog projection does not keep up: the key is refused as soon as it does',
+      'The revocation is in the log, but the catalog projection is behind: the key is ' +
+        'rejected once it catches up',
     );
   }
 }
 
-/** Says once, in the log, that a key expires within seven days. */
-export async function announceKeyExpiry(deps: Pick<CommandDeps, 'store'>, keyId: string, cause: Cause): Promise<void> {
-  await handle(deps.store, key, streamOf(keyId), { type: 'announce_expiry', now: new Date().toISOString() }, cause);
-}
-
-export function streamOf(keyId: string): string {
-  return `key-${keyId}`;
+/** Records, once, that a key expires within seven days. */
+export async function announceKeyExpiry(
+  deps: Pick<CommandDeps, 'store'>,
+  keyId: string,
+  cause: Cause,
+): Promise<void> {
+  await handle(
+    deps.store,
+    keyDecider,
+    streamName('key', keyId),
+    { type: 'announce_expiry', now: new Date().toISOString() },
+    cause,
+  );
 }

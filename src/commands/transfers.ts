@@ -1,15 +1,26 @@
+import type { TransferRequest } from '../contract/transfers/requests.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import type { AttemptFigures, EndpointVersion, Transfer, TransferCreated, TransferState } from '../domain/transfer.ts';
-import * as transfer from '../domain/transfer.ts';
+import { streamName } from '../domain/streams.ts';
+import type {
+  AttemptFigures,
+  EndpointVersion,
+  Transfer,
+  TransferCreated,
+  TransferState,
+  Verification,
+} from '../domain/transfer.ts';
+import { notFound } from '../domain/transfer.ts';
+import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, untouched } from './handle.ts';
-import type { TransferRequest } from './requests.ts';
 
-/** Identities that a creation settles on before it appends, so that it can be repeated after a crash. */
+/**
+ * Ids and time that a creation fixes before it appends. A retry after a crash uses the same ones.
+ */
 export interface ReservedTransfer {
   transferId: string;
   eventId: string;
@@ -18,13 +29,19 @@ export interface ReservedTransfer {
 
 export function reserveTransfer(): ReservedTransfer {
   const now = Date.now();
-  return { transferId: newId('txr', now), eventId: newId('evt', now), now: new Date(now).toISOString() };
+  return {
+    transferId: newId('txr', now),
+    eventId: newId('evt', now),
+    now: new Date(now).toISOString(),
+  };
 }
 
 /**
- * Creates a transfer. Throws `endpoint_not_configured` where no endpoint that the account may use
- * matches the destination, `validation_failed` where source and destination are one file, and
- * `limit_reached` where the account has too many open transfers.
+ * Creates a transfer. Throws:
+ *
+ * - `endpoint_not_configured` if no endpoint that the account may use matches the destination
+ * - `validation_failed` if a URI is invalid, or source and destination are the same file
+ * - `limit_reached` if the account has too many open transfers
  */
 export async function createTransfer(
   deps: CommandDeps,
@@ -33,46 +50,75 @@ export async function createTransfer(
   cause: Cause,
   reserved: ReservedTransfer = reserveTransfer(),
 ): Promise<Handled<Transfer>> {
-  const outlook = await deps.outlook(accountId, request.priority);
-  if (outlook.openTransfers >= deps.maxOpenTransfers) {
+  const queueEstimate = await deps.queueEstimate(accountId, request.priority);
+  if (queueEstimate.openTransfers >= deps.maxOpenTransfers) {
     throw new DomainError(
       'limit_reached',
-      `The account has ${outlook.openTransfers} open transfers, and ${deps.maxOpenTransfers} are allowed: wait until some have ended`,
+      `The account has ${queueEstimate.openTransfers} open transfers, and ` +
+        `${deps.maxOpenTransfers} are allowed: wait until some have ended`,
     );
   }
-  const estimatedStart = new Date(Date.parse(reserved.now) + outlook.startsInMs).toISOString();
+  const estimatedStart = new Date(
+    Date.parse(reserved.now) + queueEstimate.startsInMs,
+  ).toISOString();
   const data: TransferCreated = {
     transfer_id: reserved.transferId,
     account_id: accountId,
-    ...route(request, outlook.endpoints, accountId),
+    ...route(request, queueEstimate.endpoints, accountId),
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
     created_at: reserved.now,
     estimated_start: estimatedStart,
   };
-  const options = { reserved: { eventId: reserved.eventId, now: reserved.now }, known: untouched(transfer.initialState) };
-  return exists(await handle(deps.store, transfer, streamOf(reserved.transferId), { type: 'create', data }, cause, options));
+  const options = {
+    reserved: { eventId: reserved.eventId, now: reserved.now },
+    known: untouched(transferDecider.initialState),
+  };
+  return exists(
+    await handle(
+      deps.store,
+      transferDecider,
+      streamName('transfer', reserved.transferId),
+      { type: 'create', data },
+      cause,
+      options,
+    ),
+  );
 }
 
 type Route = Pick<
   TransferCreated,
-  'file_name' | 'source' | 'destination' | 'source_uri' | 'destination_uri' | 'source_endpoint_id' | 'destination_endpoint_id'
+  | 'file_name'
+  | 'source'
+  | 'destination'
+  | 'source_uri'
+  | 'destination_uri'
+  | 'source_endpoint_id'
+  | 'destination_endpoint_id'
 >;
 
 function route(request: TransferRequest, endpoints: readonly Endpoint[], accountId: string): Route {
   const { source_uri, destination_uri } = request;
   const sourceUri = parseTransferUri(source_uri, 'source_uri');
-  const destination = destination_uri.endsWith('/') ? destination_uri + source_uri.slice(source_uri.lastIndexOf('/') + 1) : destination_uri;
+  const destination = destination_uri.endsWith('/')
+    ? destination_uri + source_uri.slice(source_uri.lastIndexOf('/') + 1)
+    : destination_uri;
   const destinationUri = parseTransferUri(destination, 'destination_uri');
-  if (fileName(destinationUri) === '') throw fieldError('destination_uri', 'must name a path on the endpoint');
+  if (fileName(destinationUri) === '')
+    throw fieldError('destination_uri', 'must name a path on the endpoint');
   const source = matchEndpoint(sourceUri, endpoints, accountId);
   const target = matchEndpoint(destinationUri, endpoints, accountId);
   if (!target) {
-    const message = 'must be on a configured endpoint: none that this account may use has this protocol, host and base path';
+    const message =
+      'must be on a configured endpoint: no endpoint that this account may use has this ' +
+      'protocol, host and base path';
     throw fieldError('destination_uri', message, 'endpoint_not_configured');
   }
-  if (source_uri === destination || (source?.endpoint === target.endpoint && source.path === target.path)) {
+  if (
+    source_uri === destination ||
+    (source?.endpoint === target.endpoint && source.path === target.path)
+  ) {
     throw fieldError('destination_uri', 'must not be the source itself');
   }
   return {
@@ -86,17 +132,37 @@ function route(request: TransferRequest, endpoints: readonly Endpoint[], account
   };
 }
 
-/** Throws `not_found`, or `transfer_not_cancellable` for one that is in progress or has ended. */
-export function cancelTransfer(deps: CommandDeps, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
+/**
+ * Cancels a transfer. Throws `not_found`, or `transfer_not_cancellable` if it is in progress or has
+ * ended.
+ */
+export function cancelTransfer(
+  deps: CommandDeps,
+  transferId: string,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
   return command(deps, transferId, { type: 'cancel', now: now() }, cause);
 }
 
-/** Ends a transfer in progress as failed. Throws `not_found`, or `transfer_not_cancellable` for any other state. */
-export function abortTransfer(deps: CommandDeps, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'abort', now: now() }, cause);
+/**
+ * Ends a transfer in progress as failed, with the last figures that its mover noted. Does nothing
+ * if an operator already aborted it. Throws `not_found`, or `transfer_not_cancellable` in any other
+ * state.
+ */
+export async function abortTransfer(
+  deps: CommandDeps,
+  transferId: string,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
+  const figures = await deps.progressOf(transferId);
+  return command(deps, transferId, { type: 'abort', now: now(), figures }, cause);
 }
 
-export function admitTransfer(deps: Pick<CommandDeps, 'store'>, transferId: string, cause: Cause): Promise<Handled<Transfer>> {
+export function admitTransfer(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  cause: Cause,
+): Promise<Handled<Transfer>> {
   return command(deps, transferId, { type: 'admit' }, cause);
 }
 
@@ -106,26 +172,43 @@ export interface StartAttempt {
   destination: EndpointVersion | null;
 }
 
-/** Begins an attempt under a claim. The claim holds if the state that comes back is in progress and names it. */
+/**
+ * Starts an attempt under a claim. The claim holds if the returned state is in progress and names
+ * that claim.
+ */
 export function startTransfer(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
   start: StartAttempt,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  const data = { claim_id: start.claimId, started_at: now(), source_endpoint: start.source, destination_endpoint: start.destination };
+  const data = {
+    claim_id: start.claimId,
+    started_at: now(),
+    source_endpoint: start.source,
+    destination_endpoint: start.destination,
+  };
   return command(deps, transferId, { type: 'start', data }, cause);
 }
 
 export type Outcome =
-  | { type: 'completed'; sizeBytes: number; speedBps: number | null; checksumSha256: string; verification: transfer.Verification }
+  | {
+      type: 'completed';
+      sizeBytes: number;
+      speedBps: number | null;
+      checksumSha256: string;
+      verification: Verification;
+    }
   | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
-  /** The mover stops in good order and gives the claim back. */
+  /** The mover shuts down in order and releases the claim. */
   | { type: 'released'; figures: AttemptFigures }
-  /** The claim's lease ran out. */
+  /** The lease of the claim expired. */
   | { type: 'mover_lost'; figures: AttemptFigures };
 
-/** Ends an attempt. Changes nothing where the claim no longer holds. `started`: as the stream was when the attempt began. */
+/**
+ * Ends an attempt. Changes nothing if the claim no longer holds. `started` is the stream as it was
+ * when the attempt began.
+ */
 export function endAttempt(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
@@ -134,14 +217,26 @@ export function endAttempt(
   cause: Cause,
   started?: Handled<Transfer>,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, toCommand(claimId, outcome), cause, started && { known: started });
+  return command(
+    deps,
+    transferId,
+    toCommand(claimId, outcome),
+    cause,
+    started && { known: started },
+  );
 }
 
-function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand {
+function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
       const { sizeBytes, speedBps, checksumSha256, verification } = outcome;
-      const data = { completed_at: now(), size_bytes: sizeBytes, speed_bps: speedBps, checksum_sha256: checksumSha256, verification };
+      const data = {
+        completed_at: now(),
+        size_bytes: sizeBytes,
+        speed_bps: speedBps,
+        checksum_sha256: checksumSha256,
+        verification,
+      };
       return { type: 'complete', claim_id, data };
     }
     case 'failed':
@@ -163,20 +258,25 @@ function toCommand(claim_id: string, outcome: Outcome): transfer.TransferCommand
 async function command(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
-  request: transfer.TransferCommand,
+  request: TransferCommand,
   cause: Cause,
   options: HandleOptions<TransferState> = {},
 ): Promise<Handled<Transfer>> {
-  return exists(await handle(deps.store, transfer, streamOf(transferId), request, cause, options));
+  return exists(
+    await handle(
+      deps.store,
+      transferDecider,
+      streamName('transfer', transferId),
+      request,
+      cause,
+      options,
+    ),
+  );
 }
 
 function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {
-  if (state.status === 'none') throw transfer.notFound();
+  if (state.status === 'none') throw notFound();
   return { state, ...handled };
-}
-
-export function streamOf(transferId: string): string {
-  return `transfer-${transferId}`;
 }
 
 function now(): string {

@@ -1,24 +1,30 @@
 import { randomBytes } from 'node:crypto';
+import { WEBHOOK_SECRET } from '../adapters/vault.ts';
+import type {
+  RotationRequest,
+  WebhookChanges,
+  WebhookRequest,
+} from '../contract/webhooks/requests.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { newId } from '../domain/ids.ts';
+import { streamName } from '../domain/streams.ts';
 import { upcast } from '../domain/upcast.ts';
 import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
-import * as webhook from '../domain/webhook.ts';
+import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
-import type { RotationRequest, WebhookChanges, WebhookRequest } from './webhook-requests.ts';
 
-/** What the vault binds a webhook's secret to; the record is `{secret}`. */
-export const WEBHOOK_SECRET = 'webhook-secret';
-/** Webhooks of one account. */
+/** Maximum number of webhooks of one account. */
 export const MAX_WEBHOOKS = 50;
 
 const SECRET_BYTES = 32;
 const LONGEST_GRACE = '7d';
 
-/** Identities that a registration settles on before it appends, so that it can be repeated after a crash. */
+/**
+ * Ids and time that a registration fixes before it appends. A retry after a crash uses the same.
+ */
 export interface ReservedWebhook {
   webhookId: string;
   eventId: string;
@@ -27,18 +33,23 @@ export interface ReservedWebhook {
 
 export function reserveWebhook(): ReservedWebhook {
   const now = Date.now();
-  return { webhookId: newId('whk', now), eventId: newId('evt', now), now: new Date(now).toISOString() };
+  return {
+    webhookId: newId('whk', now),
+    eventId: newId('evt', now),
+    now: new Date(now).toISOString(),
+  };
 }
 
-/** A webhook, and its new secret where it was generated: it is shown this once. */
+/** A webhook, and its secret if Waybill generated a new one. The secret is shown only this once. */
 export interface WithSecret {
   webhook: Webhook;
   secret: string | null;
 }
 
 /**
- * Registers a webhook; what was registered under the reserved id before is given as it is. Throws
- * `validation_failed` for a URL that may not be delivered to, and `limit_reached` where the account has 50.
+ * Registers a webhook. If the reserved id is already registered, it returns that webhook unchanged.
+ * Throws `validation_failed` for a URL that must not receive deliveries, and `limit_reached` if the
+ * account has 50 webhooks.
  */
 export async function registerWebhook(
   deps: CommandDeps,
@@ -47,37 +58,64 @@ export async function registerWebhook(
   cause: Cause,
   { webhookId, eventId, now }: ReservedWebhook = reserveWebhook(),
 ): Promise<WithSecret> {
-  const stream = streamOf(webhookId);
+  const stream = streamName('webhook', webhookId);
   if ((await deps.store.read(stream)).length === 0) {
     refuseUrl(deps, request.url);
     if ((await deps.countWebhooks(accountId)) >= MAX_WEBHOOKS) {
       throw new DomainError(
         'limit_reached',
-        `The account has ${MAX_WEBHOOKS} webhooks, and no more are allowed: remove one that it does not need`,
+        `The account has ${MAX_WEBHOOKS} webhooks, which is the limit: remove one that it ` +
+          'does not need',
       );
     }
     const { url, events } = request;
     const secret_record = await seal(deps, request.secret);
-    const data = { webhook_id: webhookId, account_id: accountId, url, events, secret_record, created_at: now };
-    const options = { reserved: { eventId, now }, known: untouched(webhook.initialState) };
-    await handle(deps.store, webhook, stream, { type: 'register', data }, cause, options);
+    const data = {
+      webhook_id: webhookId,
+      account_id: accountId,
+      url,
+      events,
+      secret_record,
+      created_at: now,
+    };
+    const options = { reserved: { eventId, now }, known: untouched(webhookDecider.initialState) };
+    await handle(deps.store, webhookDecider, stream, { type: 'register', data }, cause, options);
   }
   return answer(deps, stream, request.secret, ({ type }) => type === 'webhook.registered');
 }
 
-/** Changes what is given. Throws `not_found`, or `validation_failed` for a URL that may not be delivered to. */
-export async function updateWebhook(deps: CommandDeps, webhookId: string, changes: WebhookChanges, cause: Cause): Promise<Webhook> {
+/**
+ * Changes the given settings. Throws `not_found`, or `validation_failed` for a URL that must not
+ * receive deliveries.
+ */
+export async function updateWebhook(
+  deps: CommandDeps,
+  webhookId: string,
+  changes: WebhookChanges,
+  cause: Cause,
+): Promise<Webhook> {
   if (changes.url !== undefined) refuseUrl(deps, changes.url);
   const { url, events, enabled } = changes;
-  const given = { ...(url !== undefined && { url }), ...(events && { events }), ...(enabled !== undefined && { enabled }) };
-  const handled = await handle(deps.store, webhook, streamOf(webhookId), { type: 'update', changes: given, now: now() }, cause);
+  const given = {
+    ...(url !== undefined && { url }),
+    ...(events && { events }),
+    ...(enabled !== undefined && { enabled }),
+  };
+  const handled = await handle(
+    deps.store,
+    webhookDecider,
+    streamName('webhook', webhookId),
+    { type: 'update', changes: given, now: now() },
+    cause,
+  );
   await deps.waitFor('catalog', handled.position);
   return existing(handled.state);
 }
 
 /**
- * Gives a webhook another secret; the one of now signs as well until its grace time ends. Done once for a
- * request, which the correlation id tells. Throws `not_found`, or `validation_failed` for a grace of more than 7d.
+ * Replaces the secret of a webhook. The current secret also signs until the grace time ends. A
+ * repeated request, recognised by its correlation id, rotates only once. Throws `not_found`, or
+ * `validation_failed` for a grace time of more than 7d.
  */
 export async function rotateWebhookSecret(
   deps: CommandDeps,
@@ -86,23 +124,39 @@ export async function rotateWebhookSecret(
   cause: Cause,
 ): Promise<WithSecret> {
   const grace = parseDuration(request.grace);
-  if (grace > parseDuration(LONGEST_GRACE)) throw fieldError('grace', `must be at most ${LONGEST_GRACE}`);
-  const stream = streamOf(webhookId);
+  if (grace > parseDuration(LONGEST_GRACE))
+    throw fieldError('grace', `must be at most ${LONGEST_GRACE}`);
+  const stream = streamName('webhook', webhookId);
   const isThisRotation = ({ type, metadata }: StoredEvent) =>
     type === 'webhook.secret_rotated' && metadata.correlation_id === cause.correlationId;
   if (!(await deps.store.read(stream)).some(isThisRotation)) {
     const secret_record = await seal(deps, request.secret);
     const at = Date.now();
     const previous_until = grace === 0 ? null : new Date(at + grace).toISOString();
-    const command = { type: 'rotate_secret', secret_record, previous_until, now: new Date(at).toISOString() } as const;
-    await handle(deps.store, webhook, stream, command, cause);
+    const command = {
+      type: 'rotate_secret',
+      secret_record,
+      previous_until,
+      now: new Date(at).toISOString(),
+    } as const;
+    await handle(deps.store, webhookDecider, stream, command, cause);
   }
   return answer(deps, stream, request.secret, isThisRotation);
 }
 
-/** Nothing is delivered to it any more. Does nothing where it was removed before; throws `not_found`. */
-export async function removeWebhook(deps: CommandDeps, webhookId: string, cause: Cause): Promise<void> {
-  const { position } = await handle(deps.store, webhook, streamOf(webhookId), { type: 'remove', now: now() }, cause);
+/** Removes a webhook and ends its deliveries. Does nothing if it is removed. Throws `not_found`. */
+export async function removeWebhook(
+  deps: CommandDeps,
+  webhookId: string,
+  cause: Cause,
+): Promise<void> {
+  const { position } = await handle(
+    deps.store,
+    webhookDecider,
+    streamName('webhook', webhookId),
+    { type: 'remove', now: now() },
+    cause,
+  );
   await deps.waitFor('catalog', position);
 }
 
@@ -112,11 +166,14 @@ function refuseUrl(deps: CommandDeps, url: string): void {
 }
 
 function seal({ vault }: CommandDeps, given: string | undefined): Promise<string> {
-  const secret = given ?? webhook.STANDARD_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
+  const secret = given ?? STANDARD_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
   return vault.seal(WEBHOOK_SECRET, { secret });
 }
 
-/** What the log says now that the command is done, whoever did it. The event that is looked for names the secret. */
+/**
+ * Returns the webhook as the log has it after the command, also if an earlier try appended the
+ * event. `isNaming` finds the event that names the record of the secret.
+ */
 async function answer(
   deps: CommandDeps,
   stream: string,
@@ -125,7 +182,7 @@ async function answer(
 ): Promise<WithSecret> {
   const events = (await deps.store.read(stream)).map(upcast);
   await deps.waitFor('catalog', events.at(-1)?.position ?? null);
-  const state = existing(events.reduce(webhook.evolve, webhook.initialState()));
+  const state = existing(events.reduce(webhookDecider.evolve, webhookDecider.initialState()));
   if (given !== undefined) return { webhook: state, secret: null };
   const naming = events.find(isNaming) as StoredEvent;
   const { secret_record } = naming.data as WebhookRegistered | SecretRotated;
@@ -140,8 +197,4 @@ function existing(state: WebhookState): Webhook {
 
 function now(): string {
   return new Date().toISOString();
-}
-
-export function streamOf(webhookId: string): string {
-  return `webhook-${webhookId}`;
 }

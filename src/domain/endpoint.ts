@@ -1,77 +1,24 @@
+import type { Decider } from './decider.ts';
+import { assertSameAudience } from './endpoint-audience.ts';
 import { DomainError } from './errors.ts';
-import { type Event, hasData } from './event.ts';
+import { type Event, eventGuard, unknownEvent } from './event.ts';
+import {
+  type EndpointSettings,
+  type ProtocolName,
+  protocolOf,
+  type SignIn,
+} from './protocols/index.ts';
 import type { TransferErrorCode } from './transfer-errors.ts';
 
-export const PROTOCOLS = ['sftp', 'ftps', 's3', 'azure'] as const;
-export type Protocol = (typeof PROTOCOLS)[number];
-
-/** Where a server listens unless it is told; FTPS by its kind of TLS. */
-export const DEFAULT_PORTS = { sftp: 22, explicit: 21, implicit: 990 };
-
-export interface SftpSettings {
-  protocol: 'sftp';
-  host: string;
-  port: number;
-  /** Absolute; `/` where everything may be reached. */
-  base_path: string;
-  username: string;
-  /** As `ssh-keygen -l` prints it: `SHA256:` + base64. null until an administrator has accepted one. */
-  host_key_sha256: string | null;
-}
-
-export interface FtpsSettings {
-  protocol: 'ftps';
-  host: string;
-  port: number;
-  base_path: string;
-  username: string;
-  tls: 'explicit' | 'implicit';
-  ca_pem: string | null;
-}
-
-export interface S3Settings {
-  protocol: 's3';
-  bucket: string;
-  prefix: string;
-  region: string;
-  endpoint_url: string | null;
-  force_path_style: boolean;
-  ca_pem: string | null;
-  storage_class: string | null;
-  sse: 'AES256' | 'aws:kms' | null;
-  sse_kms_key_id: string | null;
-}
-
-export interface AzureSettings {
-  protocol: 'azure';
-  account: string;
-  container: string;
-  prefix: string;
-  endpoint_url: string | null;
-  ca_pem: string | null;
-}
-
-/** Where a server is and how it is spoken to; everything but secrets. */
-export type EndpointSettings = SftpSettings | FtpsSettings | S3Settings | AzureSettings;
-
-/** Ways to sign in: which kind of credentials an endpoint has, for people who look at it. */
-export const SIGN_INS = ['password', 'private_key', 'access_key', 'account_key', 'sas_token'] as const;
-export type SignIn = (typeof SIGN_INS)[number];
-
-/** What is sealed in the vault, one for each way to sign in. */
-export type EndpointCredentials =
-  | { password: string }
-  | { private_key: string; passphrase?: string | undefined }
-  | { access_key_id: string; secret_access_key: string }
-  | { account_key: string }
-  | { sas_token: string };
-
 export interface EndpointOptions {
-  /** Transfers that use it at once, over all movers; and connections of each mover for each direction. */
+  /**
+   * Limits the transfers that use it at once, across all movers. It also limits the connections of
+   * each mover, separately for reading and for writing.
+   */
   max_connections: number;
-  /** Accounts that may use it; null for all. */
+  /** Accounts that may use it; null means all. */
   accounts: string[] | null;
-  /** Replace an existing destination file. */
+  /** True if a transfer may replace an existing destination file. */
   overwrite: boolean;
 }
 
@@ -94,7 +41,7 @@ export interface EndpointConfigured extends EndpointDefinition, SealedCredential
 export interface ConnectivityLost {
   endpoint_id: string;
   name: string;
-  protocol: Protocol;
+  protocol: ProtocolName;
   host: string;
   last_success_at: string | null;
   detected_at: string;
@@ -118,11 +65,18 @@ export interface Endpoint extends EndpointConfigured {
   unreachable_since: string | null;
 }
 
-export type EndpointState = { status: 'none' } | Endpoint | { status: 'removed'; endpoint_id: string; name: string };
+export type EndpointState =
+  | { status: 'none' }
+  | Endpoint
+  | { status: 'removed'; endpoint_id: string; name: string };
 
 export type EndpointCommand =
   | { type: 'configure'; data: EndpointConfigured }
-  /** New settings, and new credentials where a record is named. Without a host key the accepted one stays while host and port do. */
+  /**
+   * Replaces the settings, and the credentials if a new record is given. Without a host key in the
+   * new settings, the accepted key stays if host and port stay the same. Throws `validation_failed`
+   * if the server changes and no credentials are given.
+   */
   | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
   | { type: 'accept_host_key'; host_key_sha256: string }
   | { type: 'pause' }
@@ -131,17 +85,18 @@ export type EndpointCommand =
   | { type: 'lose_connectivity'; data: ConnectivityLost }
   | { type: 'restore_connectivity'; now: string };
 
-export function initialState(): EndpointState {
+function initialState(): EndpointState {
   return { status: 'none' };
 }
 
-/** What follows from a command; empty where it was done already. Throws `not_found` for an endpoint that is not there. */
-export function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[] {
+/** Throws `not_found` for an endpoint that does not exist. */
+function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[] {
   if (command.type === 'configure') {
     return state.status === 'none' ? [{ type: 'endpoint.configured', data: command.data }] : [];
   }
   if (state.status === 'removed' && command.type === 'remove') return [];
-  if (state.status !== 'configured') throw new DomainError('not_found', 'There is no such endpoint');
+  if (state.status !== 'configured')
+    throw new DomainError('not_found', 'There is no such endpoint');
   switch (command.type) {
     case 'update':
       return update(command, state);
@@ -154,49 +109,88 @@ export function decide(command: EndpointCommand, state: EndpointState): Endpoint
     case 'remove':
       return [{ type: 'endpoint.removed', data: {} }];
     case 'lose_connectivity':
-      return state.unreachable_since === null ? [{ type: 'endpoint.connectivity_lost', data: command.data }] : [];
+      return state.unreachable_since === null
+        ? [{ type: 'endpoint.connectivity_lost', data: command.data }]
+        : [];
     case 'restore_connectivity':
-      return state.unreachable_since === null ? [] : [{ type: 'endpoint.connectivity_restored', data: { restored_at: command.now } }];
+      return state.unreachable_since === null
+        ? []
+        : [{ type: 'endpoint.connectivity_restored', data: { restored_at: command.now } }];
   }
 }
 
-function update(command: Extract<EndpointCommand, { type: 'update' }>, state: Endpoint): EndpointEvent[] {
-  const definition = { ...command.definition, settings: keepHostKey(command.definition.settings, state.settings) };
+function update(
+  command: Extract<EndpointCommand, { type: 'update' }>,
+  state: Endpoint,
+): EndpointEvent[] {
+  if (!command.credentials) assertSameAudience(state.settings, command.definition.settings);
+  const definition = {
+    ...command.definition,
+    settings: keepHostKey(command.definition.settings, state.settings),
+  };
   const events: EndpointEvent[] = [];
-  if (JSON.stringify(definition) !== JSON.stringify(definitionOf(state))) events.push({ type: 'endpoint.updated', data: definition });
-  if (command.credentials) events.push({ type: 'endpoint.credentials_replaced', data: command.credentials });
+  if (JSON.stringify(definition) !== JSON.stringify(definitionOf(state)))
+    events.push({ type: 'endpoint.updated', data: definition });
+  if (command.credentials)
+    events.push({ type: 'endpoint.credentials_replaced', data: command.credentials });
   return events;
 }
 
-function definitionOf({ settings, max_connections, accounts, overwrite }: EndpointDefinition): EndpointDefinition {
+function definitionOf({
+  settings,
+  max_connections,
+  accounts,
+  overwrite,
+}: EndpointDefinition): EndpointDefinition {
   return { max_connections, accounts, overwrite, settings };
 }
 
 function keepHostKey(next: EndpointSettings, now: EndpointSettings): EndpointSettings {
-  if (next.protocol !== 'sftp' || now.protocol !== 'sftp' || next.host_key_sha256 !== null) return next;
-  const sameServer = next.host === now.host && next.port === now.port;
-  return sameServer ? { ...next, host_key_sha256: now.host_key_sha256 } : next;
+  if (!hasHostKey(next) || next.protocol !== now.protocol || next.host_key_sha256 !== null)
+    return next;
+  const isSameServer = next.host === now.host && next.port === now.port;
+  return isSameServer ? { ...next, host_key_sha256: now.host_key_sha256 } : next;
 }
 
 function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
   const { settings } = state;
-  if (settings.protocol !== 'sftp') throw new DomainError('validation_failed', 'Only an SFTP endpoint has a host key');
+  if (!hasHostKey(settings)) {
+    throw new DomainError('validation_failed', 'This endpoint has no host key');
+  }
   if (settings.host_key_sha256 === hostKey) return [];
-  return [{ type: 'endpoint.updated', data: definitionOf({ ...state, settings: { ...settings, host_key_sha256: hostKey } }) }];
+  return [
+    {
+      type: 'endpoint.updated',
+      data: definitionOf({ ...state, settings: { ...settings, host_key_sha256: hostKey } }),
+    },
+  ];
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
-export function evolve(state: EndpointState, event: Event): EndpointState {
-  if (!hasData(event)) return state;
-  const known = event as EndpointEvent;
+const isEndpointEvent = eventGuard<EndpointEvent>({
+  'endpoint.configured': true,
+  'endpoint.updated': true,
+  'endpoint.credentials_replaced': true,
+  'endpoint.paused': true,
+  'endpoint.resumed': true,
+  'endpoint.removed': true,
+  'endpoint.connectivity_lost': true,
+  'endpoint.connectivity_restored': true,
+});
+
+function evolve(state: EndpointState, event: Event): EndpointState {
+  if (!isEndpointEvent(event)) return state;
   if (state.status === 'none') {
-    return known.type === 'endpoint.configured' ? { ...known.data, status: 'configured', paused: false, unreachable_since: null } : state;
+    return event.type === 'endpoint.configured'
+      ? { ...event.data, status: 'configured', paused: false, unreachable_since: null }
+      : state;
   }
   if (state.status === 'removed') return state;
-  switch (known.type) {
+  switch (event.type) {
+    case 'endpoint.configured':
+      return state;
     case 'endpoint.updated':
     case 'endpoint.credentials_replaced':
-      return { ...state, ...known.data };
+      return { ...state, ...event.data };
     case 'endpoint.paused':
       return { ...state, paused: true };
     case 'endpoint.resumed':
@@ -204,24 +198,52 @@ export function evolve(state: EndpointState, event: Event): EndpointState {
     case 'endpoint.removed':
       return { status: 'removed', endpoint_id: state.endpoint_id, name: state.name };
     case 'endpoint.connectivity_lost':
-      return { ...state, unreachable_since: known.data.detected_at };
+      return { ...state, unreachable_since: event.data.detected_at };
     case 'endpoint.connectivity_restored':
       return { ...state, unreachable_since: null };
     default:
-      return state;
+      return unknownEvent(event);
   }
 }
 
-/** Host name or address that is dialled. */
+/** Returns the host name or address that is dialled. */
 export function hostOf(settings: EndpointSettings): string {
-  if ('host' in settings) return settings.host;
-  if (settings.endpoint_url !== null) return new URL(settings.endpoint_url).hostname;
-  return settings.protocol === 's3'
-    ? `${settings.bucket}.s3.${settings.region}.amazonaws.com`
-    : `${settings.account}.blob.core.windows.net`;
+  return protocolOf(settings).host(settings);
 }
 
-/** Endpoints belong to the installation: their `accounts` say who may use them. */
-export function accountOf(): null {
+/** Returns the server and folder of an endpoint, in one line. */
+export function addressIn(settings: EndpointSettings): string {
+  const values = settings as unknown as Record<string, unknown>;
+  return protocolOf(settings).address.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+}
+
+/** Returns true if the server proves its identity by a host key that an administrator accepts. */
+export function hasHostKey(
+  settings: EndpointSettings,
+): settings is Extract<EndpointSettings, { host_key_sha256: string | null }> {
+  return 'host_key_sha256' in settings;
+}
+
+/** Returns the error code for a server that fails to prove its identity. */
+export function distrustOf(settings: EndpointSettings): TransferErrorCode {
+  return hasHostKey(settings) ? 'host_key_mismatch' : 'tls_error';
+}
+
+/** Returns false for an object store: its endpoints have a prefix instead of a folder. */
+export function hasFolders(
+  settings: EndpointSettings,
+): settings is Extract<EndpointSettings, { base_path: string }> {
+  return 'base_path' in settings;
+}
+
+/** Returns null: endpoints belong to the installation, and `accounts` says who may use them. */
+function accountOf(): null {
   return null;
 }
+
+export const endpointDecider: Decider<EndpointState, EndpointCommand, EndpointEvent> = {
+  initialState,
+  decide,
+  evolve,
+  accountOf,
+};

@@ -1,6 +1,6 @@
 import type { TransferErrorCode } from './transfer-errors.ts';
 
-/** Codes of a refused command or request. `http/problems.ts` gives each its status. */
+/** Codes of rejected commands and requests. `contract/problems.ts` maps each to a status. */
 export type DomainErrorCode =
   | 'validation_failed'
   | 'invalid_json'
@@ -32,7 +32,7 @@ export type DomainErrorCode =
   | 'unavailable'
   | 'internal_error';
 
-/** One thing that is wrong with one field of a request. */
+/** One error in one field of a request. */
 export interface FieldError {
   field: string;
   code: string;
@@ -42,28 +42,43 @@ export interface FieldError {
 export interface DomainErrorDetails {
   errors?: FieldError[];
   transfer_id?: string;
-  /** Those that stand in the way. */
+  /** The transfers that prevent the change. */
   transfer_ids?: string[];
   current_status?: string;
   required_scope?: string;
-  /** What an endpoint's server did, as a code of the errors of transfers. */
+  /** The error of an endpoint's server. The codes are those of failed transfers. */
   endpoint_error?: { code: TransferErrorCode; message: string; advice: string };
 }
 
-/** A broken rule: what was asked can't be done, and the message says what to do instead. */
+/** A broken rule: the command is rejected, and the message says what to do instead. */
 export class DomainError extends Error {
   override readonly name = 'DomainError';
   readonly code: DomainErrorCode;
   readonly details: DomainErrorDetails;
 
-  constructor(code: DomainErrorCode, message: string, details: DomainErrorDetails = {}, options?: ErrorOptions) {
+  constructor(
+    code: DomainErrorCode,
+    message: string,
+    details: DomainErrorDetails = {},
+    options?: ErrorOptions,
+  ) {
     super(message, options);
     this.code = code;
     this.details = details;
   }
 }
 
-/** The error for one bad field. */
-export function fieldError(field: string, message: string, code: DomainErrorCode = 'validation_failed'): DomainError {
+/** Creates the error for one invalid field. */
+export function fieldError(
+  field: string,
+  message: string,
+  code: DomainErrorCode = 'validation_failed',
+): DomainError {
   return new DomainError(code, message, { errors: [{ field, code, message }] });
+}
+
+/** Returns the message of an error on one line, for a log entry without a stack. */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message || error.name : String(error);
+  return message.replace(/\s*\n\s*/g, ' ');
 }

@@ -1,30 +1,45 @@
-/** What every event carries beside its data. Users see all of it in a history. */
+/** The part of every event besides its data. Users see all of it in the history. */
 export interface EventMetadata {
   /** Who caused it: `key:key_...`, `cli:USER`, `mover:HOST:PID` or `system`. */
   actor: string;
   account_id: string | null;
   /** The id of the request (or job) that led to it. */
   correlation_id: string;
-  /** The id of the event that led to it, where one did. */
+  /** The id of the event that led to it; null if none did. */
   causation_id: string | null;
   /** ISO 8601 UTC, never earlier than that of the event before it in the stream. */
   occurred_at: string;
-  /** Lowercase hex SHA-256 of the RFC 8785 form of the event before it in the stream; null for the first. */
+  /**
+   * SHA-256 of the RFC 8785 form of the event before it in the stream, in lowercase hex; null for
+   * the first event.
+   */
   prev_hash: string | null;
 }
 
-/** An event as deciders make it and `evolve` reads it. */
+/** An event as `decide` returns it and `evolve` reads it. */
 export interface Event<Type extends string = string, Data = unknown> {
   type: Type;
   data: Data;
 }
 
-/** False for an event that nobody of ours can have written: `evolve` leaves it alone. */
-export function hasData({ data }: Event): boolean {
-  return typeof data === 'object' && data !== null;
+/**
+ * Returns the type guard for the events of an aggregate. `types` needs an entry for each event, so
+ * the compiler reports a missing one. The guard returns false for a type of a newer version, and
+ * for data that is not an object.
+ */
+export function eventGuard<E extends Event>(
+  types: Record<E['type'], unknown>,
+): (event: Event) => event is E {
+  return (event): event is E =>
+    Object.hasOwn(types, event.type) && typeof event.data === 'object' && event.data !== null;
 }
 
-/** An event ready to be appended: its place in the stream is the writer's claim, which the append proves. */
+/** For the `default` of a switch over all events. The compiler then reports every missing event. */
+export function unknownEvent(event: never): never {
+  throw new Error(`This version of Waybill does not know the event ${(event as Event).type}`);
+}
+
+/** An event ready to be appended. The append checks the revision that the writer assumes. */
 export interface NewEvent<E extends Event = Event> {
   /** `evt_` + ULID, strictly increasing within a stream. */
   id: string;
@@ -34,7 +49,7 @@ export interface NewEvent<E extends Event = Event> {
   metadata: EventMetadata;
 }
 
-/** An event as the log holds it. */
+/** An event as the log stores it. */
 export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
   /** Stream name without the installation's prefix: `transfer-txr_...`. */
   stream: string;

@@ -2,7 +2,7 @@ import { incrementBase32, ulid } from 'ulid';
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
-/** Prefixes of the identifiers that users see; each is followed by a ULID. */
+/** Prefixes of the identifiers that users see. A ULID follows each prefix. */
 export type IdPrefix = 'txr' | 'evt' | 'whk' | 'dlv' | 'key' | 'end' | 'req' | 'clm' | 'vlt';
 
 export function newId(prefix: IdPrefix, now: number = Date.now()): string {
@@ -12,7 +12,10 @@ export function newId(prefix: IdPrefix, now: number = Date.now()): string {
 const randomBytes = new Uint8Array(4_096);
 let used = randomBytes.length;
 
-/** From 0 up to 1, from the system's own randomness, of which it takes a page at a time: one byte a character is all that an id asks for. */
+/**
+ * Returns a random number from 0 (inclusive) to 1 (exclusive). It consumes one byte per character
+ * of an id, and fetches 4,096 bytes of system randomness at a time.
+ */
 function random(): number {
   if (used === randomBytes.length) {
     crypto.getRandomValues(randomBytes);
@@ -21,15 +24,18 @@ function random(): number {
   return (randomBytes[used++] as number) / 256;
 }
 
-/** True for a well-formed id of this kind; anything else can't exist and is answered as not found. */
+/** Returns true for a well-formed id of this kind. Any other id is answered as not found. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return text.startsWith(`${prefix}_`) && ULID.test(text.slice(prefix.length + 1));
 }
 
-/** An event id greater than `previous`, also within one millisecond and after the clock was set back. */
+/**
+ * Returns an event id greater than `previous`, also within the same millisecond and after the
+ * clock was set back.
+ */
 export function nextEventId(previous: string | null, now: number): string {
   const fresh = newId('evt', now);
   if (previous === null || fresh > previous) return fresh;
-  // All of it, not its random part alone: where that is at its end, the time carries on.
+  // Increments the whole ULID: a random part at its maximum carries over into the time.
   return `evt_${incrementBase32(previous.slice('evt_'.length))}`;
 }

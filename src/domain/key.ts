@@ -1,5 +1,6 @@
+import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
-import { type Event, hasData } from './event.ts';
+import { type Event, eventGuard, unknownEvent } from './event.ts';
 
 export const SCOPES = [
   'transfers:read',
@@ -12,7 +13,7 @@ export const SCOPES = [
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** How long before its expiry a key is announced as expiring. */
+/** How long before its expiry a key is announced as expiring soon, in milliseconds. */
 export const EXPIRING_SOON_MS = 7 * 24 * 3_600_000;
 
 export interface KeyCreated {
@@ -20,7 +21,7 @@ export interface KeyCreated {
   account_id: string;
   name: string;
   scopes: Scope[];
-  /** Lowercase hex SHA-256 of the key; the key itself is shown once and kept nowhere. */
+  /** Lowercase hex SHA-256 of the key. The key itself is shown once and stored nowhere. */
   sha256: string;
   last_four: string;
   /** null for a key that never expires. */
@@ -40,25 +41,31 @@ export type KeyEvent =
   | Event<'key.revoked', { revoked_at: string }>
   | Event<'key.expiring_soon', KeyExpiringSoon>;
 
-export type Key = KeyCreated & { status: 'active' | 'revoked'; revoked_at: string | null; announced: boolean };
+export type Key = KeyCreated & {
+  status: 'active' | 'revoked';
+  revoked_at: string | null;
+  announced: boolean;
+};
 export type KeyState = { status: 'none' } | Key;
 
 export type KeyCommand =
   | { type: 'create'; data: KeyCreated }
   | { type: 'revoke'; now: string }
-  /** Says once that the key will expire within seven days. */
+  /** Announces, once, that the key expires within seven days. */
   | { type: 'announce_expiry'; now: string };
 
-export function initialState(): KeyState {
+function initialState(): KeyState {
   return { status: 'none' };
 }
 
-/** What follows from a command; empty where it was done already. Throws `not_found` for a key that is not there. */
-export function decide(command: KeyCommand, state: KeyState): KeyEvent[] {
-  if (command.type === 'create') return state.status === 'none' ? [{ type: 'key.created', data: command.data }] : [];
+/** Throws `not_found` for a key that does not exist. */
+function decide(command: KeyCommand, state: KeyState): KeyEvent[] {
+  if (command.type === 'create')
+    return state.status === 'none' ? [{ type: 'key.created', data: command.data }] : [];
   if (state.status === 'none') throw new DomainError('not_found', 'There is no such key');
   if (state.status === 'revoked') return [];
-  if (command.type === 'revoke') return [{ type: 'key.revoked', data: { revoked_at: command.now } }];
+  if (command.type === 'revoke')
+    return [{ type: 'key.revoked', data: { revoked_at: command.now } }];
   return announceExpiry(command.now, state);
 }
 
@@ -71,31 +78,51 @@ function announceExpiry(now: string, state: Key): KeyEvent[] {
   return [{ type: 'key.expiring_soon', data: { key_id, name, expires_at, days_remaining } }];
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
-export function evolve(state: KeyState, event: Event): KeyState {
-  if (!hasData(event) || state.status === 'revoked') return state;
-  const known = event as KeyEvent;
+const isKeyEvent = eventGuard<KeyEvent>({
+  'key.created': true,
+  'key.revoked': true,
+  'key.expiring_soon': true,
+});
+
+function evolve(state: KeyState, event: Event): KeyState {
+  if (!isKeyEvent(event) || state.status === 'revoked') return state;
   if (state.status === 'none') {
-    return known.type === 'key.created' ? { ...known.data, status: 'active', revoked_at: null, announced: false } : state;
+    return event.type === 'key.created'
+      ? { ...event.data, status: 'active', revoked_at: null, announced: false }
+      : state;
   }
-  switch (known.type) {
+  switch (event.type) {
+    case 'key.created':
+      return state;
     case 'key.revoked':
-      return { ...state, status: 'revoked', revoked_at: known.data.revoked_at };
+      return { ...state, status: 'revoked', revoked_at: event.data.revoked_at };
     case 'key.expiring_soon':
       return { ...state, announced: true };
     default:
-      return state;
+      return unknownEvent(event);
   }
 }
 
-/** True if one of the scopes held gives the one needed: `admin` gives all, a write scope its read scope. */
+/**
+ * Returns true if one of the held scopes grants the needed one. `admin` grants every scope; a
+ * write scope grants its read scope.
+ */
 export function grants(held: readonly Scope[], needed: Scope): boolean {
   return held.some(
-    (scope) => scope === needed || scope === 'admin' || (scope.endsWith(':write') && scope.replace(':write', ':read') === needed),
+    (scope) =>
+      scope === needed ||
+      scope === 'admin' ||
+      (scope.endsWith(':write') && scope.replace(':write', ':read') === needed),
   );
 }
 
-/** Whose it is; null where there is none. */
-export function accountOf(state: KeyState): string | null {
+function accountOf(state: KeyState): string | null {
   return state.status === 'none' ? null : state.account_id;
 }
+
+export const keyDecider: Decider<KeyState, KeyCommand, KeyEvent> = {
+  initialState,
+  decide,
+  evolve,
+  accountOf,
+};

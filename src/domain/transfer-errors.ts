@@ -1,6 +1,6 @@
 /**
- * Why an attempt to move a file ended, and what follows. The one table that decides whether an
- * error is tried again and what its reader is told to do.
+ * The reasons why an attempt fails. This table alone decides whether an error is retried and what
+ * advice the reader gets.
  */
 export const TRANSFER_ERRORS = {
   auth_failed: {
@@ -15,15 +15,26 @@ export const TRANSFER_ERRORS = {
   },
   tls_error: {
     retryable: false,
-    advice: "Check the server's certificate, its name and its validity, or give the endpoint the CA that signed it (`ca_pem`).",
+    advice:
+      "Check the server's certificate, its name and its validity, or give the endpoint the CA that signed it (`ca_pem`). An SFTP server must enable one of the algorithms that the message names.",
   },
   connection_failed: {
     retryable: true,
-    advice: 'Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.',
+    advice:
+      'Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.',
   },
-  timeout: { retryable: true, advice: 'The server took too long to answer. Check its load and the network.' },
-  stalled: { retryable: true, advice: 'No byte moved for a minute. Check the network and the load of both servers.' },
-  source_not_found: { retryable: false, advice: 'Check the path of the source, letter case included; then create the transfer again.' },
+  timeout: {
+    retryable: true,
+    advice: 'The server took too long to answer. Check its load and the network.',
+  },
+  stalled: {
+    retryable: true,
+    advice: 'No byte moved for a minute. Check the network and the load of both servers.',
+  },
+  source_not_found: {
+    retryable: false,
+    advice: 'Check the path of the source, letter case included; then create the transfer again.',
+  },
   source_changed: {
     retryable: true,
     advice:
@@ -31,45 +42,65 @@ export const TRANSFER_ERRORS = {
   },
   destination_not_found: {
     retryable: false,
-    advice: "Create the destination's bucket or container, or mend the endpoint's configuration.",
+    advice:
+      "Create the destination's bucket or container, or correct the endpoint's configuration.",
   },
-  permission_denied: { retryable: false, advice: "Give the endpoint's user the right to read the source or to write the destination." },
-  disk_full: { retryable: true, advice: 'Make room on the destination, or raise the quota of its user.' },
+  permission_denied: {
+    retryable: false,
+    advice: "Give the endpoint's user the right to read the source or to write the destination.",
+  },
+  disk_full: {
+    retryable: true,
+    advice: 'Make room on the destination, or raise the quota of its user.',
+  },
   file_too_large: {
     retryable: false,
-    advice: 'The destination does not take a file of this size. Split the file, or choose another destination.',
+    advice:
+      'The destination does not take a file of this size. Split the file, or choose another destination.',
   },
   destination_exists: {
     retryable: false,
-    advice: 'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
+    advice:
+      'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
   },
   checksum_mismatch: {
     retryable: false,
-    advice: 'What the destination holds is not what was read. Check the disks and memory of both servers.',
+    advice:
+      'What the destination holds is not what was read. Check the disks and memory of both servers.',
   },
   size_mismatch: {
     retryable: true,
-    advice: 'What the destination holds has another size than what was read. Check what else writes there.',
+    advice:
+      'What the destination holds has another size than what was read. Check what else writes there.',
   },
   source_endpoint_not_configured: {
     retryable: false,
     advice: 'Configure an endpoint for the source: a host that no endpoint names is never dialled.',
   },
-  endpoint_removed: { retryable: false, advice: 'The endpoint was removed. Configure it again, then create the transfer again.' },
-  aborted_by_operator: { retryable: false, advice: 'An operator ended this transfer. Create it again if it is still wanted.' },
-  internal_error: { retryable: true, advice: 'This is a fault of the service. Tell its operator the id of the transfer.' },
+  endpoint_removed: {
+    retryable: false,
+    advice: 'The endpoint was removed. Configure it again, then create the transfer again.',
+  },
+  aborted_by_operator: {
+    retryable: false,
+    advice: 'An operator ended this transfer. Create it again if it is still wanted.',
+  },
+  internal_error: {
+    retryable: true,
+    advice: 'This is a fault of the service. Tell its operator the id of the transfer.',
+  },
 } as const satisfies Record<string, { retryable: boolean; advice: string }>;
 
 export type TransferErrorCode = keyof typeof TRANSFER_ERRORS;
 
 const NETWORK_FAILURES: readonly TransferErrorCode[] = ['connection_failed', 'timeout', 'stalled'];
 
-/** True for an error of the way to a server; false where a server answered, whatever it said. */
+/** Returns true for a network error on the way to a server; false if the server answered. */
 export function isNetworkFailure(code: TransferErrorCode): boolean {
   return NETWORK_FAILURES.includes(code);
 }
 
-/** Where in an attempt it happened. */
+/** The phase of an attempt in which the error happened. */
 export type TransferPhase =
   | 'prepare'
   | 'source_connect'
@@ -86,7 +117,10 @@ export type TransferPhase =
 /** The error of a transfer as events hold it and the API shows it. */
 export interface TransferError {
   code: TransferErrorCode;
-  /** The server's own words where it had any, without secrets; exactly "Authentication failed" for `auth_failed`. */
+  /**
+   * The server's message if it sent one, without secrets. For `auth_failed` it is always
+   * "Authentication failed".
+   */
   message: string;
   retryable: boolean;
   phase: TransferPhase;
@@ -96,14 +130,18 @@ export interface TransferError {
   advice: string;
 }
 
-/** What a mover reports of a failed attempt; the decider adds the rest. */
+/** A mover's report of a failed attempt. The decider adds the other fields of the error. */
 export interface AttemptFailure {
   code: TransferErrorCode;
   message: string;
   phase: TransferPhase;
 }
 
-export function transferError(failure: AttemptFailure, attempts: number, occurredAt: string): TransferError {
+export function transferError(
+  failure: AttemptFailure,
+  attempts: number,
+  occurredAt: string,
+): TransferError {
   const { retryable, advice } = TRANSFER_ERRORS[failure.code];
   return { ...failure, retryable, attempts, occurred_at: occurredAt, advice };
 }

@@ -1,17 +1,21 @@
 import type { StoredEvent } from './event.ts';
 
-/** For a type of event, what lifts data of schema version n to version n + 1, at index n - 1. */
+/** Upcasters by event type. Index n - 1 converts data of schema version n to version n + 1. */
 type Upcasters = Record<string, ((data: never) => unknown)[]>;
 
-// Every event is still of its first shape. A new shape adds its upcaster here, which raises the version.
+// Every event type still has its first shape. To change one, add an upcaster here: that raises
+// the version.
 const UPCASTERS: Upcasters = {};
 
-/** The version of the shape in which events of a type are written today. */
+/** Returns the schema version with which events of a type are written now. */
 export function schemaVersion(type: string): number {
   return (UPCASTERS[type]?.length ?? 0) + 1;
 }
 
-/** An event in today's shape, however old it is. Nothing past the edge where events are read sees an old one. */
+/**
+ * Returns the event in its current shape. Code that reads events calls this first, so deciders and
+ * projections never see an old shape.
+ */
 export function upcast(event: StoredEvent): StoredEvent {
   const upcasters = UPCASTERS[event.type]?.slice(event.schema_version - 1) ?? [];
   if (upcasters.length === 0) return event;

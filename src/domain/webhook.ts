@@ -1,7 +1,12 @@
+import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
-import { type Event, hasData } from './event.ts';
+import { type Event, eventGuard, unknownEvent } from './event.ts';
 
-/** What can be subscribed to: the events of section 6.1 of the interface specification, by their names in the log. */
+/**
+ * The events that a webhook can subscribe to: those of section 6.1 of the interface specification,
+ * by their names in the log. A new type also needs what the compiler cannot ask for: see "Where do
+ * I change ...?" in docs/architecture.md.
+ */
 export const WEBHOOK_EVENT_TYPES = [
   'transfer.created',
   'transfer.in_progress',
@@ -13,14 +18,14 @@ export const WEBHOOK_EVENT_TYPES = [
 ] as const;
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
-/** Such a secret says its key in base64, as Standard Webhooks has it. */
+/** Marks a secret whose remainder is the key in base64, as Standard Webhooks defines it. */
 export const STANDARD_SECRET_PREFIX = 'whsec_';
 
-/** What the owner of a webhook may change. */
+/** The settings that the owner of a webhook may change. */
 export interface WebhookSettings {
   url: string;
   events: WebhookEventType[];
-  /** Nothing that happens while it is false is ever delivered. */
+  /** While false, new events are not delivered unless they are replayed. */
   enabled: boolean;
 }
 
@@ -37,21 +42,21 @@ export interface WebhookRegistered {
 export interface SecretRotated {
   secret_record: string;
   previous_secret_record: string;
-  /** Until when the previous secret signs as well; null where it has ended at once. */
+  /** Until when the previous secret also signs; null if it ended at once. */
   previous_until: string | null;
   rotated_at: string;
 }
 
 export type WebhookEvent =
   | Event<'webhook.registered', WebhookRegistered>
-  /** Only what has changed. */
+  /** Holds only the settings that changed. */
   | Event<'webhook.updated', Partial<WebhookSettings> & { updated_at: string }>
   | Event<'webhook.secret_rotated', SecretRotated>
   | Event<'webhook.removed', { removed_at: string }>;
 
 export interface Webhook extends WebhookRegistered, WebhookSettings {
   status: 'active' | 'removed';
-  /** The secret before the last rotation, where it was given a time to end. */
+  /** The secret before the last rotation; null if the rotation ended it at once. */
   previous: { secret_record: string; until: string } | null;
   updated_at: string;
 }
@@ -61,17 +66,18 @@ export type WebhookState = { status: 'none' } | Webhook;
 export type WebhookCommand =
   | { type: 'register'; data: WebhookRegistered }
   | { type: 'update'; changes: Partial<WebhookSettings>; now: string }
-  /** `previous_until`: null ends the secret of now at once. */
+  /** Replaces the secret. With `previous_until` null, the current secret ends at once. */
   | { type: 'rotate_secret'; secret_record: string; previous_until: string | null; now: string }
   | { type: 'remove'; now: string };
 
-export function initialState(): WebhookState {
+function initialState(): WebhookState {
   return { status: 'none' };
 }
 
-/** What follows from a command; empty where it was done already. Throws `not_found` for a webhook that is not there. */
-export function decide(command: WebhookCommand, state: WebhookState): WebhookEvent[] {
-  if (command.type === 'register') return state.status === 'none' ? [{ type: 'webhook.registered', data: command.data }] : [];
+/** Throws `not_found` for a webhook that does not exist. */
+function decide(command: WebhookCommand, state: WebhookState): WebhookEvent[] {
+  if (command.type === 'register')
+    return state.status === 'none' ? [{ type: 'webhook.registered', data: command.data }] : [];
   if (state.status === 'removed' && command.type === 'remove') return [];
   if (state.status !== 'active') throw new DomainError('not_found', 'There is no such webhook');
   switch (command.type) {
@@ -84,14 +90,19 @@ export function decide(command: WebhookCommand, state: WebhookState): WebhookEve
   }
 }
 
-function update({ changes, now }: Extract<WebhookCommand, { type: 'update' }>, state: Webhook): WebhookEvent[] {
+function update(
+  { changes, now }: Extract<WebhookCommand, { type: 'update' }>,
+  state: Webhook,
+): WebhookEvent[] {
   const { url, events, enabled } = changes;
   const changed: Partial<WebhookSettings> = {
     ...(url !== undefined && url !== state.url && { url }),
     ...(events !== undefined && !sameTypes(events, state.events) && { events }),
     ...(enabled !== undefined && enabled !== state.enabled && { enabled }),
   };
-  return Object.keys(changed).length === 0 ? [] : [{ type: 'webhook.updated', data: { ...changed, updated_at: now } }];
+  return Object.keys(changed).length === 0
+    ? []
+    : [{ type: 'webhook.updated', data: { ...changed, updated_at: now } }];
 }
 
 function sameTypes(some: WebhookEventType[], others: WebhookEventType[]): boolean {
@@ -103,34 +114,61 @@ function rotateSecret(
   state: Webhook,
 ): WebhookEvent[] {
   if (secret_record === state.secret_record) return [];
-  const data = { secret_record, previous_secret_record: state.secret_record, previous_until, rotated_at: now };
+  const data = {
+    secret_record,
+    previous_secret_record: state.secret_record,
+    previous_until,
+    rotated_at: now,
+  };
   return [{ type: 'webhook.secret_rotated', data }];
 }
 
-/** The state after one more event. Never throws: an event that can't follow leaves the very state that was given. */
-export function evolve(state: WebhookState, event: Event): WebhookState {
-  if (!hasData(event) || state.status === 'removed') return state;
-  const known = event as WebhookEvent;
+const isWebhookEvent = eventGuard<WebhookEvent>({
+  'webhook.registered': true,
+  'webhook.updated': true,
+  'webhook.secret_rotated': true,
+  'webhook.removed': true,
+});
+
+function evolve(state: WebhookState, event: Event): WebhookState {
+  if (!isWebhookEvent(event) || state.status === 'removed') return state;
   if (state.status === 'none') {
-    if (known.type !== 'webhook.registered') return state;
-    return { ...known.data, status: 'active', enabled: true, previous: null, updated_at: known.data.created_at };
+    if (event.type !== 'webhook.registered') return state;
+    return {
+      ...event.data,
+      status: 'active',
+      enabled: true,
+      previous: null,
+      updated_at: event.data.created_at,
+    };
   }
-  switch (known.type) {
+  switch (event.type) {
+    case 'webhook.registered':
+      return state;
     case 'webhook.updated':
-      return { ...state, ...known.data };
+      return { ...state, ...event.data };
     case 'webhook.secret_rotated': {
-      const { secret_record, previous_secret_record, previous_until, rotated_at } = known.data;
-      const previous = previous_until === null ? null : { secret_record: previous_secret_record, until: previous_until };
+      const { secret_record, previous_secret_record, previous_until, rotated_at } = event.data;
+      const previous =
+        previous_until === null
+          ? null
+          : { secret_record: previous_secret_record, until: previous_until };
       return { ...state, secret_record, previous, updated_at: rotated_at };
     }
     case 'webhook.removed':
-      return { ...state, status: 'removed', previous: null, updated_at: known.data.removed_at };
+      return { ...state, status: 'removed', previous: null, updated_at: event.data.removed_at };
     default:
-      return state;
+      return unknownEvent(event);
   }
 }
 
-/** Whose it is; null where there is none. */
-export function accountOf(state: WebhookState): string | null {
+function accountOf(state: WebhookState): string | null {
   return state.status === 'none' ? null : state.account_id;
 }
+
+export const webhookDecider: Decider<WebhookState, WebhookCommand, WebhookEvent> = {
+  initialState,
+  decide,
+  evolve,
+  accountOf,
+};

@@ -1,0 +1,26 @@
+import { fieldError } from './errors.ts';
+import { type EndpointSettings, protocolOf } from './protocols/index.ts';
+
+/** Throws `validation_failed` if the stored credentials would go to another server than before. */
+export function assertSameAudience(before: EndpointSettings, after: EndpointSettings): void {
+  if (audienceOf(before) === audienceOf(after)) return;
+  throw fieldError(
+    secretFieldOf(after),
+    'is required: the stored credentials are for another server',
+  );
+}
+
+/** Returns the field that asks for credentials: the first secret that a form hides. */
+function secretFieldOf(settings: EndpointSettings): string {
+  const secrets = Object.values(protocolOf(settings).signIns).flatMap((way) =>
+    Object.entries(way.secrets),
+  );
+  const [name] =
+    secrets.find(([, { kind }]) => kind === 'secret') ?? (secrets[0] as [string, unknown]);
+  return name;
+}
+
+/** Returns a key for the server that receives the credentials. */
+function audienceOf(settings: EndpointSettings): string {
+  return `${settings.protocol} ${protocolOf(settings).audience(settings)}`;
+}

@@ -1,0 +1,72 @@
+import {
+  BASE_PATH_FIELD,
+  BY_PASSWORD,
+  basePath,
+  type CredentialsOf,
+  defineProtocol,
+  HOST_FIELD,
+  host,
+  hostKey,
+  onServer,
+  port,
+  type SettingsOf,
+  secret,
+  USERNAME_FIELD,
+  username,
+} from './protocol.ts';
+
+const PORT = 22;
+
+export const sftp = defineProtocol({
+  name: 'sftp',
+  label: 'SFTP',
+  ...onServer(() => PORT),
+  fields: {
+    host,
+    port: port.default(PORT),
+    base_path: basePath.default('/'),
+    username,
+    password: secret.optional(),
+    private_key: secret.optional(),
+    passphrase: secret.optional(),
+    // Null until an administrator accepts a host key.
+    host_key_sha256: hostKey.nullable().default(null),
+  },
+  signIns: {
+    password: BY_PASSWORD,
+    private_key: {
+      label: 'Private key',
+      secrets: {
+        private_key: {
+          label: 'Private key',
+          kind: 'lines',
+          placeholder: '-----BEGIN OPENSSH PRIVATE KEY-----',
+        },
+        passphrase: {
+          label: 'Passphrase',
+          kind: 'secret',
+          hint: 'Needed only if the key has one',
+          optional: true,
+        },
+      },
+    },
+  },
+  form: {
+    server: {
+      host: HOST_FIELD,
+      port: { label: 'Port', kind: 'number', placeholder: String(PORT) },
+      base_path: BASE_PATH_FIELD,
+      host_key_sha256: {
+        label: 'Host key',
+        kind: 'fingerprint',
+        placeholder: 'SHA256:',
+        hint: 'The fingerprint. Leave empty: the test then shows it and asks you to accept it',
+      },
+      username: USERNAME_FIELD,
+    },
+    options: {},
+  },
+});
+
+export type SftpSettings = SettingsOf<'sftp', typeof sftp.fields, typeof sftp.signIns>;
+export type SftpCredentials = CredentialsOf<typeof sftp.signIns>;

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+
+/** Text that can be stored and shown: it has no NUL and no unpaired surrogate. */
+export const text = z
+  .string()
+  .refine(
+    (value) => !value.includes('\0') && value.isWellFormed(),
+    'must not contain a NUL character or an unpaired surrogate',
+  );
+
+/** C0 and C1 control characters, and characters that reorder or hide text. */
+export const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+
+/** Joins the items for a sentence: `a, b or c`. */
+export function anyOf(items: readonly string[]): string {
+  return [items.slice(0, -1).join(', '), ...items.slice(-1)].filter(Boolean).join(' or ');
+}
+
+/** Text on one line without `UNSAFE` characters, so that a reader sees all of it. */
+export const plain = text.refine((value) => !UNSAFE.test(value), {
+  error: 'must not contain control characters or characters that reorder text',
+  abort: true,
+});
+
+/** Text that an HTTP header can carry, without characters that a server trims. */
+export const token = text.refine((value) => /^[\x21-\x7e]*$/.test(value), {
+  error: 'must not contain spaces or anything but ASCII characters',
+  abort: true,
+});

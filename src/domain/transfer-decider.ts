@@ -1,0 +1,211 @@
+import type { Decider } from './decider.ts';
+import { DomainError } from './errors.ts';
+import {
+  type AttemptFigures,
+  evolveTransfer,
+  notFound,
+  type TransferCompleted,
+  type TransferCreated,
+  type TransferEvent,
+  type TransferStarted,
+  type TransferState,
+  type TransferStatus,
+} from './transfer.ts';
+import { type AttemptFailure, transferError } from './transfer-errors.ts';
+
+/** Consecutive lost movers, none of which made progress, after which the transfer fails. */
+const MOVERS_LOST_AT_MOST = 5;
+
+export type TransferCommand =
+  | { type: 'create'; data: TransferCreated }
+  /** Moves a pending transfer into the queue. */
+  | { type: 'admit' }
+  | { type: 'start'; data: TransferStarted }
+  | { type: 'complete'; claim_id: string; data: Omit<TransferCompleted, 'duration_ms'> }
+  /** Ends an attempt with an error. `retry_delays` has milliseconds, one entry per retry. */
+  | {
+      type: 'fail_attempt';
+      claim_id: string;
+      failure: AttemptFailure;
+      figures: AttemptFigures;
+      retry_delays: number[];
+      now: string;
+    }
+  /** Ends an attempt because the lease of its claim expired. */
+  | { type: 'lose_mover'; claim_id: string; figures: AttemptFigures; now: string }
+  /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
+  | { type: 'release'; claim_id: string; figures: AttemptFigures }
+  | { type: 'cancel'; now: string }
+  /**
+   * Ends a transfer in progress on behalf of an operator. `figures` say how far it is; null if
+   * that is unknown.
+   */
+  | { type: 'abort'; now: string; figures: AttemptFigures | null };
+
+function initialState(): TransferState {
+  return { status: 'none' };
+}
+
+/** Returns no event if the work is already done, or if the command's claim no longer holds. */
+function decide(command: TransferCommand, state: TransferState): TransferEvent[] {
+  switch (command.type) {
+    case 'create':
+      return state.status === 'none' ? [{ type: 'transfer.created', data: command.data }] : [];
+    case 'admit':
+      return state.status === 'pending'
+        ? [{ type: 'transfer.queued', data: { reason: 'admitted' } }]
+        : [];
+    case 'start':
+      return start(command.data, state);
+    case 'complete':
+      return holds(state, command.claim_id) ? [completed(command.data, state)] : [];
+    case 'fail_attempt':
+      return holds(state, command.claim_id) ? [attemptFailed(command, state)] : [];
+    case 'lose_mover':
+      return holds(state, command.claim_id) ? [moverLost(command, state)] : [];
+    case 'release':
+      return holds(state, command.claim_id)
+        ? [queuedAgain(command, state.facts.lost_in_a_row)]
+        : [];
+    case 'cancel':
+      return cancel(command.now, state);
+    case 'abort':
+      return abort(command, state);
+  }
+}
+
+/** Starts an attempt. A free mover takes a pending transfer through the queue in one step. */
+function start(data: TransferStarted, state: TransferState): TransferEvent[] {
+  const admitted: TransferEvent[] =
+    state.status === 'pending' ? [{ type: 'transfer.queued', data: { reason: 'admitted' } }] : [];
+  if (state.status !== 'pending' && state.status !== 'queued') return [];
+  return [...admitted, { type: 'transfer.in_progress', data }];
+}
+
+type InProgress = Extract<TransferState, { status: 'in_progress' }>;
+
+function holds(state: TransferState, claimId: string): state is InProgress {
+  return state.status === 'in_progress' && state.claim_id === claimId;
+}
+
+function completed(data: Omit<TransferCompleted, 'duration_ms'>, state: InProgress): TransferEvent {
+  const startedAt = Date.parse(state.facts.first_started_at ?? state.started_at);
+  return {
+    type: 'transfer.completed',
+    data: { ...data, duration_ms: Math.max(0, Date.parse(data.completed_at) - startedAt) },
+  };
+}
+
+function attemptFailed(
+  command: Extract<TransferCommand, { type: 'fail_attempt' }>,
+  state: InProgress,
+): TransferEvent {
+  const { failure, figures, now } = command;
+  const attempt = state.facts.retry_count + 1;
+  const error = transferError(failure, attempt, now);
+  const delay = command.retry_delays[state.facts.retry_count];
+  if (!error.retryable || delay === undefined) {
+    return { type: 'transfer.failed', data: { error, failed_at: now, ...figures } };
+  }
+  const notBefore = new Date(Date.parse(now) + delay).toISOString();
+  return {
+    type: 'transfer.queued',
+    data: { reason: 'retry', error, attempt, not_before: notBefore, ...figures },
+  };
+}
+
+function moverLost(
+  command: Extract<TransferCommand, { type: 'lose_mover' }>,
+  state: InProgress,
+): TransferEvent {
+  const { figures, now } = command;
+  const moved = figures.transferred_bytes > state.facts.transferred_bytes;
+  const lostInARow = moved ? 1 : state.facts.lost_in_a_row + 1;
+  if (lostInARow < MOVERS_LOST_AT_MOST) return queuedAgain(command, lostInARow);
+  const message =
+    `${MOVERS_LOST_AT_MOST} movers in a row vanished while they worked on this transfer, ` +
+    'and none came further than the one before';
+  const error = {
+    ...transferError(
+      { code: 'internal_error', message, phase: 'prepare' },
+      state.facts.retry_count + 1,
+      now,
+    ),
+    retryable: false,
+  };
+  return { type: 'transfer.failed', data: { error, failed_at: now, ...figures } };
+}
+
+function queuedAgain(
+  command: { claim_id: string; figures: AttemptFigures },
+  lostInARow: number,
+): TransferEvent {
+  const { claim_id, figures } = command;
+  return {
+    type: 'transfer.queued',
+    data: { reason: 'mover_lost', claim_id, lost_in_a_row: lostInARow, ...figures },
+  };
+}
+
+function cancel(now: string, state: TransferState): TransferEvent[] {
+  if (state.status === 'none') throw notFound();
+  if (state.status === 'pending' || state.status === 'queued') {
+    return [{ type: 'transfer.cancelled', data: { cancelled_at: now } }];
+  }
+  throw new DomainError(
+    'transfer_not_cancellable',
+    `The transfer is ${inWords(state.status)}; only a pending or queued one can be cancelled`,
+    {
+      transfer_id: state.facts.transfer_id,
+      current_status: state.status,
+    },
+  );
+}
+
+function abort(
+  { now, figures }: { now: string; figures: AttemptFigures | null },
+  state: TransferState,
+): TransferEvent[] {
+  if (state.status === 'none') throw notFound();
+  if (state.status === 'in_progress') {
+    const failure: AttemptFailure = {
+      code: 'aborted_by_operator',
+      message: 'An operator aborted the transfer',
+      phase: 'prepare',
+    };
+    const error = transferError(failure, state.facts.retry_count + 1, now);
+    const { facts } = state;
+    const { transferred_bytes, speed_bps } = figures ?? facts;
+    const size_bytes = figures?.size_bytes ?? facts.size_bytes;
+    return [
+      {
+        type: 'transfer.failed',
+        data: { error, failed_at: now, transferred_bytes, size_bytes, speed_bps },
+      },
+    ];
+  }
+  if (state.status === 'failed' && state.facts.error?.code === 'aborted_by_operator') return [];
+  throw new DomainError(
+    'transfer_not_cancellable',
+    `The transfer is ${inWords(state.status)}; only one in progress can be aborted`,
+    {
+      transfer_id: state.facts.transfer_id,
+      current_status: state.status,
+    },
+  );
+}
+
+function inWords(status: TransferStatus): string {
+  return status === 'in_progress' ? 'in progress' : status;
+}
+
+function accountOf(state: TransferState): string | null {
+  return state.status === 'none' ? null : state.facts.account_id;
+}
+
+export const transferDecider: Decider<TransferState, TransferCommand, TransferEvent> = {
+  initialState,
+  decide,
+  evolve: evolveTransfer,
+  accountOf,
+};

@@ -1,0 +1,25 @@
+import type { StoredEvent } from './event.ts';
+import { notFound, type Transfer } from './transfer.ts';
+import { transferDecider } from './transfer-decider.ts';
+
+/** A point in a history: a time (an ISO instant with milliseconds) or a revision. */
+export type AsOf = { time: string } | { revision: number };
+
+/** Returns the events of a history up to a point, inclusive. */
+export function eventsUntil(events: StoredEvent[], asOf: AsOf): StoredEvent[] {
+  return events.filter(({ revision, metadata }) =>
+    'revision' in asOf ? revision <= asOf.revision : metadata.occurred_at <= asOf.time,
+  );
+}
+
+/** Returns the transfer after these events. Throws `not_found` if there are none. */
+export function stateOf(events: StoredEvent[]): Transfer {
+  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
+  if (state.status === 'none') throw notFound();
+  return state;
+}
+
+/** Returns the transfer at an earlier point. Throws `not_found` if it did not exist yet. */
+export function stateAsOf(events: StoredEvent[], asOf: AsOf): Transfer {
+  return stateOf(eventsUntil(events, asOf));
+}
