@@ -10,13 +10,16 @@ import Fastify, {
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Problem } from '../contract/problems.ts';
+import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
+import { createAdmissionControl } from './admission.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
-import { answerClientError } from './client-error.ts';
+import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { type Health, healthRoutes } from './health.ts';
@@ -26,55 +29,71 @@ import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import { createRateLimiter } from './rate-limit.ts';
+import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
-import { refuseUnreadBody, validatorCompiler } from './validation.ts';
+import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
-/** Within this a request has to arrive. */
+/** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
 export interface HttpServerDeps extends AdministrationDeps {
   sql: Sql;
-  /** Its commits are on disk a moment later. */
+  /** Its commits reach the disk a moment later: a crash can lose the last ones. */
   derived: Sql;
   logger: Logger;
   /** Requests per minute and key. */
   rateLimit: number;
-  /** Addresses or networks whose X-Forwarded-For is believed. */
+  /** Addresses or networks whose X-Forwarded-For is trusted. */
   trustedProxies: string[];
   tls?: { cert: string | Buffer; key: string | Buffer } | undefined;
   health: Health;
   metrics: Registry;
 }
 
-/** The HTTP server: API, documentation, health and metrics. Call `listen` on it, and `close`, which lets running requests end. */
+/**
+ * Creates the HTTP server: API, console, documentation, health and metrics. Its `close` waits for
+ * running requests.
+ */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
-  const rateLimiter = createRateLimiter(deps.derived, deps.rateLimit);
+  const admissions = createAdmissionControl(deps.derived, deps.rateLimit);
   const metrics = createHttpMetrics(deps.metrics);
+  const clientErrors = createClientErrorHandler(admissions);
+  // `checkHost` answers a missing Host with a problem document.
+  const http = { requireHostHeader: false };
   const app: FastifyInstance = Fastify({
-    ...(tls && { https: tls }),
+    ...(tls ? { https: { ...tls, ...http, allowHalfOpen: true } } : { http }),
     loggerInstance: logger as FastifyBaseLogger,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    logController: new LogController({
+      disableRequestLogging: true,
+      requestIdLogLabel: 'request_id',
+    }),
     genReqId: () => newId('req'),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
-    // While it closes, what still comes in on open connections is answered as ever.
+    // While the server closes, it still answers requests on open connections.
     return503OnClosing: false,
-    clientErrorHandler: (error, socket) => void answerClientError(rateLimiter, error, socket),
+    clientErrorHandler: clientErrors.handle,
     frameworkErrors: (error, request, reply) => void answerFrameworkError(error, request, reply),
   });
 
-  async function answerFrameworkError(error: Error, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async function answerFrameworkError(
+    error: Error,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<void> {
+    clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);
-    // Hooks do not run for these.
+    // Fastify runs no hooks for these errors.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-    const refusal = isApi(request) ? await authenticate(rateLimiter, request, reply).catch((reason: unknown) => reason) : undefined;
-    answerError(refusal ?? error, request, reply);
+    const rejection = isApi(request)
+      ? await authenticate(admissions, request, reply).catch((reason: unknown) => reason)
+      : undefined;
+    answerError(rejection ?? error, request, reply);
   }
 
   app.setValidatorCompiler(validatorCompiler);
@@ -83,18 +102,25 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   acceptJson(app);
   void app.register(cookie, { hook: false });
   app.decorateRequest('client', null);
-  app.addHook('onRequest', async (request, reply) => setCommonHeaders(request, reply));
+  app.addHook('onRequest', async (request, reply) => {
+    clientErrors.watch(reply.raw);
+    setCommonHeaders(request, reply);
+  });
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
 
-  app.addHook('preValidation', refuseUnreadBody);
+  app.addHook('preValidation', rejectUnreadBody);
 
+  answerEveryRequest(app, clientErrors.handle);
   closeIdleConnections(app, tls !== undefined);
 
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
-    if (isApi(request) || request.routeOptions.config.scope !== undefined) await authenticate(rateLimiter, request, reply);
-    // Here and not in a handler: the body of such a request is nobody's business.
-    if (request.is404) return guard.refuse(request, reply);
+    if (isApi(request) || request.routeOptions.config.scope !== undefined)
+      await authenticate(admissions, request, reply);
+    checkHost(request, reply);
+    closeAfterUpgrade(request, reply);
+    // Rejected in a hook, so the body of an unrouted request is never read.
+    if (request.is404) return guard.reject(request, reply);
   });
 
   void app.register(routes(deps));
@@ -121,15 +147,35 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
 }
 
 function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  void reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' });
+  void reply.headers({
+    'x-request-id': request.id,
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+  });
   if (isApi(request))
-    void reply.headers({ 'cache-control': 'no-store', 'content-security-policy': "default-src 'none'; frame-ancestors 'none'" });
+    void reply.headers({
+      'cache-control': 'no-store',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    });
 }
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const problem = toProblem(error, request.id);
-  if (problem.status >= 500) request.log.error({ err: error, path: safePath(request.url), code: problem.code }, 'a request failed');
+  if (problem.status >= 500) logFailure(error, problem, request);
+  if (problem.status === 415)
+    void reply.headers({ accept: 'application/json', 'accept-encoding': 'identity' });
   if (problem.status === 401) void reply.header('www-authenticate', 'Bearer');
-  if (problem.code === 'unavailable') void reply.header('retry-after', String(UNAVAILABLE_RETRY_SECONDS));
+  if (problem.code === 'unavailable')
+    void reply.header('retry-after', String(UNAVAILABLE_RETRY_SECONDS));
   void reply.code(problem.status).type(PROBLEM_TYPE).serializer(JSON.stringify).send(problem);
+}
+
+/**
+ * Logs a stack for faults of the service only. A failed endpoint or an unavailable store is logged
+ * with its reason.
+ */
+function logFailure(error: unknown, { code, status }: Problem, request: FastifyRequest): void {
+  const fields = { path: safePath(request.url), code };
+  if (status === 500) request.log.error({ err: error, ...fields }, 'a request failed');
+  else request.log.warn({ reason: reasonOf(error), ...fields }, 'a request failed');
 }

@@ -1,12 +1,13 @@
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
-/** How often a server that closes looks for connections that have become idle. */
+/** Interval of the check for idle connections while the server closes. */
 const IDLE_CHECK_MS = 50;
 
 /**
- * Closes idle connections for as long as the server closes: closing alone ends those that are idle when it begins. A
- * connection that has never sent a request, as browsers keep one to spare, would otherwise hold it up until it is due.
+ * Closes connections that become idle while the server closes. `close` alone ends only those that
+ * are idle when it starts. Browsers keep spare connections that never send a request. Each would
+ * delay the close until its timeout.
  */
 export function closeIdleConnections(app: FastifyInstance, encrypted: boolean): void {
   const { server } = app;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 export interface Readiness {
   ready: boolean;
-  /** By name; `detail` is shown to anybody. */
+  /** By name. The route needs no key, so `detail` is public. */
   checks: Record<string, { ok: boolean; detail: string }>;
 }
 
@@ -28,10 +28,15 @@ export function healthRoutes(health: Health): FastifyPluginAsyncZod {
       url: '/health/live',
       schema: {
         operationId: 'isLive',
-        summary: 'Tell whether the process answers',
+        summary: 'Check that the process responds',
         tags: ['Service'],
         security: [],
-        response: { 200: { description: 'It does', content: { 'application/json': { schema: live } } } },
+        response: {
+          200: {
+            description: 'The process responds',
+            content: { 'application/json': { schema: live } },
+          },
+        },
       },
       handler: async () => ({ status: 'live' as const }),
     });
@@ -41,14 +46,19 @@ export function healthRoutes(health: Health): FastifyPluginAsyncZod {
       url: '/health/ready',
       schema: {
         operationId: 'isReady',
-        summary: 'Tell whether the service can do its work',
+        summary: 'Check that the service is ready',
         tags: ['Service'],
         security: [],
-        response: { 200: { description: 'It can', ...ready }, 503: { description: 'It can not; the checks say why', ...ready } },
+        response: {
+          200: { description: 'The service is ready', ...ready },
+          503: { description: 'The service is not ready; `checks` says why', ...ready },
+        },
       },
       async handler(_request, reply) {
         const { ready, checks } = await health.ready();
-        return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not_ready', checks });
+        return reply
+          .code(ready ? 200 : 503)
+          .send({ status: ready ? 'ready' : 'not_ready', checks });
       },
     });
   };

@@ -4,85 +4,115 @@ import canonicalize from 'canonicalize';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
+import type { CommandDeps } from '../commands/deps.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
-import { IDEMPOTENCY_KEYS_KEPT } from '../processes/housekeeping.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
 import { clientOf } from './auth.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
 
-/** Below 500, what a later request may well be answered otherwise: these answers are not kept. */
-const NOT_KEPT = [400, 401, 403, 409, 429];
+/** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
+export const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+
+/** Statuses below 500 whose answers are not stored: a later request may get another answer. */
+const NOT_STORED = [400, 401, 403, 409, 429];
 
 export interface Answer<Body> {
   status: number;
   body: Body;
   location?: string;
-  /** The body that a replay gives instead, where this one shows a secret once. */
+  /** The body of a replay, if `body` shows a secret that appears only once. */
   replayed?: Body;
 }
 
-/** An answer as it is kept: its body in the very bytes that were sent. */
-interface KeptAnswer {
+/** A stored answer. `body` is the exact text that a replay sends. */
+interface StoredAnswer {
   body: string;
   location?: string | undefined;
+  /** The positions that the first answer waited for, as decimal strings. */
+  shown?: Shown;
 }
+
+type Shown = Partial<Record<ProjectionName, string>>;
 
 interface Row<Reserved> {
   fingerprint: string;
   reserved: Reserved;
   status: number | null;
-  answer: KeptAnswer | null;
+  answer: StoredAnswer | null;
 }
 
 export interface Operation<Reserved, Body> {
-  /** The body holds a password or the like. */
+  /** The body contains a secret, such as a password. */
   secretBody?: boolean;
-  /** Settles on the ids and times that the operation uses, so that it can be repeated. JSON. */
+  /** Chooses the ids and times of the operation, so that it can be repeated. Returns JSON. */
   reserve(): Reserved;
-  /** `repeated`: an earlier process began this with the same `reserved` and may have appended; its events are then the truth. */
-  run(reserved: Reserved, repeated: boolean): Promise<Answer<Body>>;
+  /**
+   * Runs the operation. `repeated` means that an earlier process started it with the same
+   * `reserved` and may have appended. The events in the log then decide. `run` must wait for read
+   * models through `commands`: a replay waits for the same positions.
+   */
+  run(reserved: Reserved, repeated: boolean, commands: CommandDeps): Promise<Answer<Body>>;
+}
+
+interface IdempotencyDeps {
+  sql: Sql;
+  locks: Locks;
+  commands: CommandDeps;
 }
 
 /**
- * Answers a POST. With an Idempotency-Key it is done once within `IDEMPOTENCY_KEYS_KEPT`, over crashes too: the ids
- * are committed before anything is appended, and the answer is kept after it. Throws `idempotency_in_progress`
- * while another process or request does it, and `idempotency_key_reused` where the body was another.
+ * Answers a POST. With an Idempotency-Key, the operation is carried out once within
+ * `IDEMPOTENCY_KEYS_KEPT`, also across crashes: its ids are committed before anything is appended,
+ * and its answer is stored afterwards. A replay is sent when the read models show what the first
+ * answer waited for. Throws `idempotency_in_progress` while another request with the key runs, and
+ * `idempotency_key_reused` if the key came with another body.
  */
 export async function idempotent<Reserved, Body>(
-  deps: { sql: Sql; locks: Locks },
+  deps: IdempotencyDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   operation: Operation<Reserved, Body>,
 ): Promise<FastifyReply> {
   const key = readKey(request);
-  if (key === null) return sendAnswer(reply, await operation.run(operation.reserve(), false));
+  const { sql, commands } = deps;
+  if (key === null)
+    return sendAnswer(reply, await operation.run(operation.reserve(), false, commands));
 
-  const { sql } = deps;
   const id = { account_id: clientOf(request).accountId, route: routeOf(request), key };
-  const fingerprint = await fingerprintOf(canonicalize(request.body) ?? '', id, operation.secretBody ?? false);
-  const kept = await findAnswer(sql, id, fingerprint);
-  if (kept) return sendKept(reply, kept);
+  const fingerprint = await fingerprintOf(
+    canonicalize(request.body) ?? '',
+    id,
+    operation.secretBody ?? false,
+  );
+  const stored = await findAnswer(sql, id, fingerprint);
+  if (stored) return sendStored(commands, reply, stored);
 
   const lock = await deps.locks.tryAcquire(`idempotency:${JSON.stringify(Object.values(id))}`);
   if (!lock)
     throw new DomainError(
       'idempotency_in_progress',
-      'A request with this Idempotency-Key is being answered: wait for it, then send this one again',
+      'Another request with this Idempotency-Key is in progress: wait for its answer, then retry',
     );
-  let answer: Kept | Answer<Body>;
+  let answer: Stored | Answer<Body>;
   try {
     const row = await reserve(sql, id, fingerprint, operation.reserve());
-    answer = toKept(row, fingerprint) ?? (await runOnce(sql, id, row, request.id, operation));
+    answer = toStored(row, fingerprint) ?? (await runOnce(deps, id, row, request.id, operation));
   } finally {
-    // Before the client has its answer: what it sends next must not find the lock taken.
+    // Before the client gets its answer: its next request must not find the lock taken.
     await lock.release();
   }
-  return 'answer' in answer ? sendKept(reply, answer) : sendAnswer(reply, answer);
+  return 'answer' in answer ? sendStored(commands, reply, answer) : sendAnswer(reply, answer);
 }
 
-/** Of a secret that somebody has chosen a quick hash would tell it to whoever can guess. */
+/**
+ * Hashes a body. A body with a secret gets a slow hash: an attacker could guess a chosen secret
+ * from a fast one.
+ */
 async function fingerprintOf(body: string, id: RowId, secret: boolean): Promise<string> {
   if (!secret) return createHash('sha256').update(body).digest('hex');
-  return (await promisify<string, string, number, Buffer>(scrypt)(body, JSON.stringify(id), 32)).toString('hex');
+  return (
+    await promisify<string, string, number, Buffer>(scrypt)(body, JSON.stringify(id), 32)
+  ).toString('hex');
 }
 
 interface RowId {
@@ -91,64 +121,92 @@ interface RowId {
   key: string;
 }
 
-/** The route with what its parameters name: the same however the path is spelt. */
+/** Returns the route with the values of its parameters, the same for every spelling of the path. */
 function routeOf({ method, routeOptions, params }: FastifyRequest): string {
-  return [method, routeOptions.url, ...Object.values(params as Record<string, string>).map(encodeURIComponent)].join(' ');
+  return [
+    method,
+    routeOptions.url,
+    ...Object.values(params as Record<string, string>).map(encodeURIComponent),
+  ].join(' ');
 }
 
 function readKey(request: FastifyRequest): string | null {
   const values = request.raw.headersDistinct['idempotency-key'];
   if (values === undefined) return null;
-  if (values.length === 1 && /^[\x20-\x7e]{1,255}$/.test(values[0] as string)) return values[0] as string;
-  throw fieldError('Idempotency-Key', 'must be given once, with 1 to 255 printable ASCII characters', 'invalid_parameter');
+  if (values.length === 1 && /^[\x20-\x7e]{1,255}$/.test(values[0] as string))
+    return values[0] as string;
+  throw fieldError(
+    'Idempotency-Key',
+    'must be given once, with 1 to 255 printable ASCII characters',
+    'invalid_parameter',
+  );
 }
 
 async function runOnce<Reserved, Body>(
-  sql: Sql,
+  { sql, commands }: IdempotencyDeps,
   id: RowId,
   row: Row<Reserved> & { repeated: boolean },
   requestId: string,
   operation: Operation<Reserved, Body>,
 ): Promise<Answer<Body>> {
+  const shown: Shown = {};
+  const recording: CommandDeps = {
+    ...commands,
+    waitFor(projection, position) {
+      if (position !== null && position > BigInt(shown[projection] ?? -1))
+        shown[projection] = String(position);
+      return commands.waitFor(projection, position);
+    },
+  };
   try {
-    const answer = await operation.run(row.reserved, row.repeated);
-    await keep(sql, id, answer.status, { body: JSON.stringify(answer.replayed ?? answer.body), location: answer.location });
+    const answer = await operation.run(row.reserved, row.repeated, recording);
+    await storeAnswer(sql, id, answer.status, {
+      body: JSON.stringify(answer.replayed ?? answer.body),
+      location: answer.location,
+      shown,
+    });
     return answer;
   } catch (error) {
     const problem = toProblem(error, requestId);
-    // After a fault nobody knows what was appended: the next request finds what was reserved.
+    // After a fault, it is unknown what was appended. The next request finds the reservation.
     if (problem.status < 500) {
-      if (NOT_KEPT.includes(problem.status)) await forget(sql, id);
-      else await keep(sql, id, problem.status, { body: JSON.stringify(problem) });
+      if (NOT_STORED.includes(problem.status)) await removeRow(sql, id);
+      else await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
     }
     throw error;
   }
 }
 
-async function findAnswer(sql: Sql, { account_id, route, key }: RowId, fingerprint: string): Promise<Kept | null> {
+async function findAnswer(
+  sql: Sql,
+  { account_id, route, key }: RowId,
+  fingerprint: string,
+): Promise<Stored | null> {
   const [row] = await sql<Row<unknown>[]>`
     select fingerprint, reserved, status, answer from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key} and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
-  return row ? toKept(row, fingerprint) : null;
+     where account_id = ${account_id} and route = ${route} and key = ${key}
+       and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+  return row ? toStored(row, fingerprint) : null;
 }
 
-interface Kept {
+interface Stored {
   status: number;
-  answer: KeptAnswer;
+  answer: StoredAnswer;
 }
 
-/** The answer of a row, if it has one. Throws `idempotency_key_reused`. */
-function toKept({ fingerprint, status, answer }: Row<unknown>, expected: string): Kept | null {
+/** Returns the stored answer of a row, or null. Throws `idempotency_key_reused`. */
+function toStored({ fingerprint, status, answer }: Row<unknown>, expected: string): Stored | null {
   if (fingerprint !== expected) {
     throw new DomainError(
       'idempotency_key_reused',
-      `This Idempotency-Key was used with another body within the last ${IDEMPOTENCY_KEYS_KEPT}: use a new one`,
+      'This Idempotency-Key was used with another body within the last ' +
+        `${IDEMPOTENCY_KEYS_KEPT}: use a new key`,
     );
   }
   return status === null || answer === null ? null : { status, answer };
 }
 
-/** Takes the row of the key, or replaces one that is too old, or gives the one that is there. */
+/** Inserts the row of the key, replaces an expired one, or returns the existing one. */
 async function reserve<Reserved>(
   sql: Sql,
   { account_id, route, key }: RowId,
@@ -160,34 +218,61 @@ async function reserve<Reserved>(
       insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
       values (${account_id}, ${route}, ${key}, ${fingerprint}, ${sql.json(reserved as never)})
       on conflict (account_id, route, key) do update set
-        fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null, answer = null, created_at = now()
+        fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
+        answer = null, created_at = now()
         where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
       returning fingerprint, reserved, status, answer, false as repeated
     )
     select * from taken
     union all
     select fingerprint, reserved, status, answer, true from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key} and not exists (select from taken)`;
+     where account_id = ${account_id} and route = ${route} and key = ${key}
+       and not exists (select from taken)`;
   return row;
 }
 
-async function keep(sql: Sql, { account_id, route, key }: RowId, status: number, answer: KeptAnswer): Promise<void> {
+async function storeAnswer(
+  sql: Sql,
+  { account_id, route, key }: RowId,
+  status: number,
+  answer: StoredAnswer,
+): Promise<void> {
   await sql`
     update work.idempotency_keys set status = ${status}, answer = ${sql.json(answer as never)}
      where account_id = ${account_id} and route = ${route} and key = ${key}`;
 }
 
-async function forget(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
-  await sql`delete from work.idempotency_keys where account_id = ${account_id} and route = ${route} and key = ${key}`;
+async function removeRow(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
+  await sql`
+    delete from work.idempotency_keys
+     where account_id = ${account_id} and route = ${route} and key = ${key}`;
 }
 
-function sendAnswer<Body>(reply: FastifyReply, { status, body, location }: Answer<Body>): FastifyReply {
+/** Removes the rows of keys that no longer hold. */
+export async function removeExpiredKeys(sql: Sql): Promise<void> {
+  await sql`
+    delete from work.idempotency_keys
+     where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+}
+
+function sendAnswer<Body>(
+  reply: FastifyReply,
+  { status, body, location }: Answer<Body>,
+): FastifyReply {
   if (location !== undefined) void reply.header('location', location);
   return reply.code(status).send(body);
 }
 
-function sendKept(reply: FastifyReply, { status, answer }: Kept): FastifyReply {
-  void reply.header('idempotent-replayed', 'true').type(status < 400 ? 'application/json; charset=utf-8' : PROBLEM_TYPE);
+async function sendStored(
+  { waitFor }: CommandDeps,
+  reply: FastifyReply,
+  { status, answer }: Stored,
+): Promise<FastifyReply> {
+  const shown = Object.entries(answer.shown ?? {}) as [ProjectionName, string][];
+  await Promise.all(shown.map(([name, position]) => waitFor(name, BigInt(position))));
+  void reply
+    .header('idempotent-replayed', 'true')
+    .type(status < 400 ? 'application/json; charset=utf-8' : PROBLEM_TYPE);
   if (answer.location !== undefined) void reply.header('location', answer.location);
   return reply.code(status).serializer(String).send(answer.body);
 }

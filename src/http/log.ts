@@ -2,8 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { HttpMetrics } from './metrics.ts';
 import { pathOf } from './path.ts';
 
-/** One line for every request, with neither headers nor the values of the query: they may hold secrets. */
-export function logAnswer(metrics: HttpMetrics, request: FastifyRequest, reply: FastifyReply): void {
+/** Logs one line for a request. Headers and query values are left out: they may contain secrets. */
+export function logAnswer(
+  metrics: HttpMetrics,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
   const { method } = request;
   const route = request.routeOptions.url ?? 'none';
   metrics.observe({ method, route, status: reply.statusCode, seconds: reply.elapsedTime / 1000 });
@@ -22,7 +26,7 @@ export function logAnswer(metrics: HttpMetrics, request: FastifyRequest, reply: 
   );
 }
 
-/** The path without its query, and without what looks like an API key put there by mistake. */
+/** Returns the path without its query, and masks text in it that looks like an API key. */
 export function safePath(url: string): string {
   return pathOf(url).replace(/wb_[0-9A-Za-z]+/g, 'wb_...');
 }

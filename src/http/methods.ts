@@ -3,11 +3,14 @@ import { DomainError } from '../domain/errors.ts';
 import { pathOf } from './path.ts';
 
 export interface MethodGuard {
-  /** Answers what no route takes: 204 for OPTIONS, and 405 with Allow or 404 as an error. */
-  refuse(request: FastifyRequest, reply: FastifyReply): FastifyReply;
+  /**
+   * Answers a request that no route handles: OPTIONS with 204. Else it throws 405 (with Allow) or
+   * 404.
+   */
+  reject(request: FastifyRequest, reply: FastifyReply): FastifyReply;
 }
 
-/** Knows the methods of every route that is registered after this. */
+/** Creates a guard that knows the methods of every route registered after this call. */
 export function createMethodGuard(app: FastifyInstance): MethodGuard {
   const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
@@ -21,15 +24,21 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
     routes.set(url, route);
   });
 
+  const listOf = (methods: Iterable<string>) => [...new Set(methods)].sort().join(', ');
+
   return {
-    refuse(request, reply) {
+    reject(request, reply) {
       const path = pathOf(request.url);
+      if (request.method === 'OPTIONS' && path === '*') {
+        const methods = [...routes.values()].flatMap((route) => [...route.methods]);
+        return reply.header('allow', listOf(methods)).code(204).send();
+      }
       const route = [...routes.values()].find(({ pattern }) => pattern.test(path));
-      if (!route) throw new DomainError('not_found', 'There is nothing at this path');
-      const allow = [...route.methods].sort().join(', ');
+      if (!route) throw new DomainError('not_found', 'Nothing exists at this path');
+      const allow = listOf(route.methods);
       void reply.header('allow', allow);
       if (request.method === 'OPTIONS') return reply.code(204).send();
-      throw new DomainError('method_not_allowed', `This path takes ${allow}`);
+      throw new DomainError('method_not_allowed', `This path supports ${allow}`);
     },
   };
 }

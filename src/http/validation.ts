@@ -1,9 +1,9 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { inWords } from '../commands/wording.ts';
+import { inWords } from '../contract/wording.ts';
 import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
 
-/** Checks a part of a request against its zod schema; everything that is wrong with it is said at once. */
+/** Checks a part of a request against its zod schema. The error names every fault at once. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
   const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
   return (data: unknown) => check(schema, data, general);
@@ -11,8 +11,8 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, ht
 
 const NOTHING = z.strictObject({}).nullish();
 
-/** Throws for a body that the route reads nothing of: a field that is passed over was meant for something. */
-export async function refuseUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
+/** Rejects a body on a route that reads none: a client expects each field to have an effect. */
+export async function rejectUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
   if (routeOptions.schema?.body !== undefined) return;
   const { error } = check(NOTHING, body, 'validation_failed');
   if (error) throw error;
@@ -20,30 +20,49 @@ export async function refuseUnreadBody({ body, routeOptions }: FastifyRequest): 
 
 type General = 'validation_failed' | 'invalid_parameter';
 
-function check(schema: z.ZodType, data: unknown, general: General): { value?: unknown; error?: DomainError } {
-  const { success, data: value, error } = schema.safeParse(data, { reportInput: true, error: inWords });
+function check(
+  schema: z.ZodType,
+  data: unknown,
+  general: General,
+): { value?: unknown; error?: DomainError } {
+  const {
+    success,
+    data: value,
+    error,
+  } = schema.safeParse(data, { reportInput: true, error: inWords });
   return success ? { value } : { error: invalid(error, general) };
 }
 
 function invalid(error: z.ZodError, general: General): DomainError {
   const errors = error.issues.flatMap((issue) => toFieldErrors(issue, general));
   const [first] = errors as [FieldError];
-  const shared = errors.every(({ code }) => code === first.code) ? (first.code as DomainErrorCode) : general;
-  const detail = errors.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)).join('; ');
+  const shared = errors.every(({ code }) => code === first.code)
+    ? (first.code as DomainErrorCode)
+    : general;
+  const detail = errors
+    .map(({ field, message }) => (field === '' ? message : `${field}: ${message}`))
+    .join('; ');
   return new DomainError(shared, detail, { errors });
 }
 
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
   const field = issue.path.join('.');
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ field: [...issue.path, key].join('.'), code: 'unknown_field', message: 'is not known here' }));
+    return issue.keys.map((key) => ({
+      field: [...issue.path, key].join('.'),
+      code: 'unknown_field',
+      message: 'is not a known field',
+    }));
   }
   const own = issue.code === 'custom' ? issue.params?.code : undefined;
-  return [{ field, code: typeof own === 'string' ? own : general, message: messageOf(issue, general) }];
+  return [
+    { field, code: typeof own === 'string' ? own : general, message: messageOf(issue, general) },
+  ];
 }
 
 function messageOf(issue: z.core.$ZodIssue, general: string): string {
   if (general === 'invalid_parameter' && Array.isArray(issue.input)) return 'must be given once';
-  if (issue.code === 'invalid_type' && issue.path.length === 0) return 'the body must be a JSON object';
+  if (issue.code === 'invalid_type' && issue.path.length === 0)
+    return 'the body must be a JSON object';
   return issue.message;
 }

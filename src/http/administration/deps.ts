@@ -4,12 +4,12 @@ import type { Config } from '../../config.ts';
 import type { Health } from '../health.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
-/** What the routes of operators need of the world. */
+/** Dependencies of the routes for operators. */
 export interface AdministrationDeps extends TransferRoutesDeps {
   vault: Vault;
   logger: Logger;
   health: Health;
-  /** How often a stream of events that has nothing to tell says so. */
+  /** Interval of the heartbeats of a quiet event stream. */
   heartbeatMs?: number | undefined;
   config: Pick<Config, 'allowUnlimitedKeys'>;
 }

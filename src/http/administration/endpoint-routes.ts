@@ -1,26 +1,50 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createEndpoint, pauseEndpoint, removeEndpoint, resumeEndpoint, updateEndpoint } from '../../commands/endpoints.ts';
+import {
+  createEndpoint,
+  pauseEndpoint,
+  removeEndpoint,
+  resumeEndpoint,
+  updateEndpoint,
+} from '../../commands/endpoints.ts';
 import type { Handled } from '../../commands/handle.ts';
+import * as answers from '../../contract/endpoints/answers.ts';
+import * as requests from '../../contract/endpoints/requests.ts';
+import { toEndpoint } from '../../contract/endpoints/views.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
-import { type Access, acceptShownHostKey, accessOf, accessTo, listFolder } from '../../processes/endpoint-access.ts';
-import { endpointHealth } from '../../processes/reachability.ts';
-import { type ConfiguredEndpoint, findEndpoint, listEndpoints } from '../../projections/catalog-queries.ts';
+import {
+  type Access,
+  acceptShownHostKey,
+  accessOf,
+  accessTo,
+  listFolder,
+} from '../../processes/endpoints/access.ts';
+import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
+import {
+  type ConfiguredEndpoint,
+  findEndpoint,
+  listEndpoints,
+} from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
-import { idempotencyHeaders, noQuery, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  nothing,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
-import * as schemas from './endpoint-schemas.ts';
 import { testLines } from './endpoint-test.ts';
-import { toEndpoint } from './endpoint-views.ts';
 
 const LISTED_AT_MOST = 10_000;
 const REMOTE_LIMIT_MS = 30_000;
 
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, vault, commands } = deps;
+  const { sql, vault } = deps;
 
   async function find(id: string): Promise<ConfiguredEndpoint> {
     const found = isId('end', id) ? await findEndpoint(sql, id) : null;
@@ -28,13 +52,16 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     return found;
   }
 
-  async function get(id: string): Promise<schemas.Endpoint> {
+  async function get(id: string): Promise<answers.Endpoint> {
     const state = await find(id);
     return shown({ state, revision: state.revision });
   }
 
-  async function shown({ state, revision }: Pick<Handled<Endpoint>, 'state' | 'revision'>): Promise<schemas.Endpoint> {
-    const health = await endpointHealth(sql);
+  async function shown({
+    state,
+    revision,
+  }: Pick<Handled<Endpoint>, 'state' | 'revision'>): Promise<answers.Endpoint> {
+    const health = await endpointConnectivity(sql);
     return toEndpoint({ ...state, revision }, health.get(state.endpoint_id));
   }
 
@@ -48,11 +75,18 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         summary: 'List endpoints',
         tags: ['Administration'],
         querystring: noQuery,
-        response: responses({ 200: ['Every endpoint of the installation', schemas.endpointList] }, ['unknown_field']),
+        response: responses({ 200: ['Every endpoint of the installation', answers.endpointList] }, [
+          'unknown_field',
+        ]),
       },
-      async handler(): Promise<schemas.EndpointList> {
-        const [endpoints, health] = await Promise.all([listEndpoints(sql), endpointHealth(sql)]);
-        return { data: endpoints.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))) };
+      async handler(): Promise<answers.EndpointList> {
+        const [endpoints, health] = await Promise.all([
+          listEndpoints(sql),
+          endpointConnectivity(sql),
+        ]);
+        return {
+          data: endpoints.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))),
+        };
       },
     });
 
@@ -66,16 +100,25 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,
-        body: schemas.endpointBody,
-        response: responses({ 201: ['The endpoint is configured', schemas.endpoint] }, [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY]),
+        body: requests.endpointRequest,
+        response: responses({ 201: ['The endpoint is configured', answers.endpoint] }, [
+          ...WITH_BODY,
+          ...WITH_IDEMPOTENCY_KEY,
+        ]),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           secretBody: true,
           reserve: () => ({ endpointId: newId('end') }),
-          async run({ endpointId }) {
-            const body = await shown(await createEndpoint(commands, request.body, causeOf(request), endpointId));
-            return { status: 201, body, location: `/v1/endpoints/${endpointId}` };
+          async run({ endpointId }, _repeated, commands) {
+            const created = await createEndpoint(
+              commands,
+              request.body,
+              causeOf(request),
+              endpointId,
+            );
+            const location = `/v1/endpoints/${created.endpointId}`;
+            return { status: 201, body: await shown(created), location };
           },
         }),
     });
@@ -87,13 +130,19 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'testNewEndpoint',
         summary: 'Test an endpoint before it is saved',
-        description: 'The steps as they happen, one JSON document a line. A probe file is written, read back and removed.',
+        description:
+          'The steps as they happen, one JSON document a line. A probe file is written, read ' +
+          'back and removed.',
         tags: ['Administration'],
         querystring: noQuery,
-        body: schemas.endpointBody,
-        response: responses({ 200: ['The steps, then the result', schemas.testLine, 'application/x-ndjson'] }, WITH_BODY),
+        body: requests.endpointRequest,
+        response: responses(
+          { 200: ['The steps, then the result', answers.testLine, 'application/x-ndjson'] },
+          WITH_BODY,
+        ),
       },
-      handler: async (request, reply) => reply.type('application/x-ndjson; charset=utf-8').send(test(accessOf(request.body))),
+      handler: async (request, reply) =>
+        reply.type('application/x-ndjson; charset=utf-8').send(test(accessOf(request.body))),
     });
 
     app.route({
@@ -104,11 +153,14 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'getEndpoint',
         summary: 'Get an endpoint',
         tags: ['Administration'],
-        params: schemas.endpointParams,
+        params: requests.endpointParams,
         querystring: noQuery,
-        response: responses({ 200: ['The endpoint', schemas.endpoint] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The endpoint', answers.endpoint] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
-      handler: async (request): Promise<schemas.Endpoint> => get(request.params.endpoint_id),
+      handler: async (request): Promise<answers.Endpoint> => get(request.params.endpoint_id),
     });
 
     app.route({
@@ -119,15 +171,27 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'updateEndpoint',
         summary: 'Change an endpoint',
         description:
-          'The whole definition, under the same name. Without credentials it keeps those it has, as long as they go to the same server. A host key that was accepted stays with its host and port.',
+          'The whole definition, under the same name. Without credentials, the endpoint ' +
+          'keeps its own, but only for the same server. It also keeps the accepted host key ' +
+          'for the same host and port.',
         tags: ['Administration'],
-        params: schemas.endpointParams,
+        params: requests.endpointParams,
         querystring: noQuery,
-        body: schemas.endpointUpdateBody,
-        response: responses({ 200: ['The endpoint is changed', schemas.endpoint] }, [...WITH_BODY, 'not_found']),
+        body: requests.endpointUpdate,
+        response: responses({ 200: ['The endpoint is changed', answers.endpoint] }, [
+          ...WITH_BODY,
+          'not_found',
+        ]),
       },
-      async handler(request): Promise<schemas.Endpoint> {
-        return shown(await updateEndpoint(commands, request.params.endpoint_id, request.body, causeOf(request)));
+      async handler(request): Promise<answers.Endpoint> {
+        return shown(
+          await updateEndpoint(
+            deps.commands,
+            request.params.endpoint_id,
+            request.body,
+            causeOf(request),
+          ),
+        );
       },
     });
 
@@ -139,13 +203,17 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'removeEndpoint',
         summary: 'Remove an endpoint that no open transfer uses',
         tags: ['Administration'],
-        params: schemas.endpointParams,
+        params: requests.endpointParams,
         querystring: noQuery,
-        response: responses({ 204: ['The endpoint is removed', nothing] }, ['unknown_field', 'not_found', 'endpoint_in_use']),
+        response: responses({ 204: ['The endpoint is removed', nothing] }, [
+          'unknown_field',
+          'not_found',
+          'endpoint_in_use',
+        ]),
       },
       async handler(request, reply) {
         const { endpoint_id } = await find(request.params.endpoint_id);
-        await removeEndpoint(commands, endpoint_id, causeOf(request));
+        await removeEndpoint(deps.commands, endpoint_id, causeOf(request));
         return reply.code(204).send();
       },
     });
@@ -158,15 +226,24 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'testEndpoint',
         summary: 'Test an endpoint',
         description:
-          'The steps as they happen, one JSON document a line. A probe file is written, read back and removed. With a body, as the endpoint would be if PUT had that body.',
+          'The steps as they happen, one JSON document a line. The test writes a probe file, ' +
+          'reads it back and removes it. With a body, it tests the endpoint as PUT would ' +
+          'configure it.',
         tags: ['Administration'],
-        params: schemas.endpointParams,
+        params: requests.endpointParams,
         querystring: noQuery,
-        body: schemas.endpointUpdateBody.nullish(),
-        response: responses({ 200: ['The steps, then the result', schemas.testLine, 'application/x-ndjson'] }, [...WITH_BODY, 'not_found']),
+        body: requests.endpointUpdate.nullish(),
+        response: responses(
+          { 200: ['The steps, then the result', answers.testLine, 'application/x-ndjson'] },
+          [...WITH_BODY, 'not_found'],
+        ),
       },
       async handler(request, reply) {
-        const access = await accessTo(vault, await find(request.params.endpoint_id), request.body ?? null);
+        const access = await accessTo(
+          vault,
+          await find(request.params.endpoint_id),
+          request.body ?? null,
+        );
         return reply.type('application/x-ndjson; charset=utf-8').send(test(access));
       },
     });
@@ -178,13 +255,14 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'acceptHostKey',
         summary: 'Pin the host key of an SFTP endpoint',
-        description: 'The one that you have seen and compared. Refused where the server shows another one now.',
+        description:
+          'The host key that you have compared. Rejected if the server now presents another one.',
         tags: ['Administration'],
-        params: schemas.endpointParams,
+        params: requests.endpointParams,
         headers: idempotencyHeaders,
         querystring: noQuery,
-        body: schemas.hostKeyBody,
-        response: responses({ 200: ['The host key is pinned', schemas.endpoint] }, [
+        body: requests.hostKeyRequest,
+        response: responses({ 200: ['The host key is pinned', answers.endpoint] }, [
           ...WITH_BODY,
           ...WITH_IDEMPOTENCY_KEY,
           'not_found',
@@ -195,9 +273,15 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const found = await find(request.params.endpoint_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run() {
+          async run(_reserved, _repeated, commands) {
             const signal = AbortSignal.timeout(REMOTE_LIMIT_MS);
-            const accepted = await acceptShownHostKey(commands, found, request.body.host_key_sha256, causeOf(request), signal);
+            const accepted = await acceptShownHostKey(
+              commands,
+              found,
+              request.body.host_key_sha256,
+              causeOf(request),
+              signal,
+            );
             return { status: 200, body: await shown(accepted) };
           },
         });
@@ -205,8 +289,13 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     });
 
     const switches = [
-      ['pause', 'pauseEndpoint', 'Start nothing new on an endpoint', pauseEndpoint],
-      ['resume', 'resumeEndpoint', 'Start transfers on an endpoint again', resumeEndpoint],
+      ['pause', 'pauseEndpoint', 'Pause an endpoint: no new transfers start on it', pauseEndpoint],
+      [
+        'resume',
+        'resumeEndpoint',
+        'Resume an endpoint: transfers start on it again',
+        resumeEndpoint,
+      ],
     ] as const;
     for (const [verb, operationId, summary, command] of switches) {
       app.route({
@@ -217,10 +306,10 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           operationId,
           summary,
           tags: ['Administration'],
-          params: schemas.endpointParams,
+          params: requests.endpointParams,
           headers: idempotencyHeaders,
           querystring: noQuery,
-          response: responses({ 200: ['The endpoint as it is now', schemas.endpoint] }, [
+          response: responses({ 200: ['The endpoint as it is now', answers.endpoint] }, [
             'unknown_field',
             ...WITH_IDEMPOTENCY_KEY,
             'not_found',
@@ -230,7 +319,10 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           const { endpoint_id } = await find(request.params.endpoint_id);
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
-            run: async () => ({ status: 200, body: await shown(await command(commands, endpoint_id, causeOf(request))) }),
+            run: async (_reserved, _repeated, commands) => ({
+              status: 200,
+              body: await shown(await command(commands, endpoint_id, causeOf(request))),
+            }),
           });
         },
       });
@@ -244,22 +336,31 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'listFiles',
         summary: 'List a folder of an endpoint',
         tags: ['Administration'],
-        params: schemas.endpointParams,
-        querystring: schemas.filesQuery,
-        response: responses({ 200: ['What the folder holds', schemas.fileList] }, [
+        params: requests.endpointParams,
+        querystring: requests.filesQuery,
+        response: responses({ 200: ['What the folder holds', answers.fileList] }, [
           'invalid_parameter',
           'unknown_field',
           'not_found',
           'endpoint_failed',
         ]),
       },
-      async handler(request, reply): Promise<schemas.FileList> {
+      async handler(request, reply): Promise<answers.FileList> {
         const { path } = request.query;
         const left = new AbortController();
         reply.raw.once('close', () => left.abort());
         const signal = AbortSignal.any([left.signal, AbortSignal.timeout(REMOTE_LIMIT_MS)]);
-        const entries = await listFolder(vault, await find(request.params.endpoint_id), path, signal);
-        return { path, data: entries.slice(0, LISTED_AT_MOST), truncated: entries.length > LISTED_AT_MOST };
+        const entries = await listFolder(
+          vault,
+          await find(request.params.endpoint_id),
+          path,
+          signal,
+        );
+        return {
+          path,
+          data: entries.slice(0, LISTED_AT_MOST),
+          truncated: entries.length > LISTED_AT_MOST,
+        };
       },
     });
   };

@@ -1,25 +1,29 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
-import { createBell } from '../../bell.ts';
-import { examineEndpoint, type StepResult } from '../../processes/doctor.ts';
-import type { Access } from '../../processes/endpoint-access.ts';
-import type { TestLine } from './endpoint-schemas.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import type { TestLine } from '../../contract/endpoints/answers.ts';
+import type { Access } from '../../processes/endpoints/access.ts';
+import { type StepResult, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
 
 const LOOK_MS = 60_000;
 
-/** The steps of an examination as they happen, and its result, as lines of JSON. One that nobody reads on goes on to its end: it cleans up. */
+/**
+ * Yields the steps of an endpoint test as they happen, and its result, as lines of JSON. The test
+ * runs to its end even if the reader stops: its last step cleans up.
+ */
 export async function* testLines({ definition, credentials }: Access): AsyncGenerator<string> {
   const lines: TestLine[] = [];
-  const bell = createBell();
-  const tell = (line: TestLine) => {
+  const wakeUp = createWakeUp();
+  const push = (line: TestLine) => {
     lines.push(line);
-    bell.ring();
+    wakeUp.wake();
   };
   const endpoint = await openFileEndpoint(definition, credentials);
-  void examineEndpoint({ settings: definition.settings, endpoint }, (step) => tell(toLine(step))).then(
-    ({ ok, fingerprint, write_bps, read_bps }) => tell({ type: 'result', ok, fingerprint, write_bps, read_bps }),
+  void testEndpoint({ settings: definition.settings, endpoint }, (step) => push(toLine(step))).then(
+    ({ ok, fingerprint, write_bps, read_bps }) =>
+      push({ type: 'result', ok, fingerprint, write_bps, read_bps }),
   );
   for (;;) {
-    await bell.wait(LOOK_MS);
+    await wakeUp.wait(LOOK_MS);
     for (const line of lines.splice(0)) {
       yield `${JSON.stringify(line)}\n`;
       if (line.type === 'result') return;

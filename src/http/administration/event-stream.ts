@@ -2,10 +2,13 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { clientOf } from '../auth.ts';
-import type { Client } from '../rate-limit.ts';
+import type { Client } from '../identity.ts';
 import { createSessions } from '../session/sessions.ts';
 
-/** Something is sent at least this often, so that proxies keep the connection; and whoever listens has to be admitted still. */
+/**
+ * The stream sends something at least this often, so that proxies keep the connection. It also
+ * checks the client's access about this often.
+ */
 const HEARTBEAT_MS = 15_000;
 
 export interface EventStreamDeps {
@@ -16,12 +19,13 @@ export interface EventStreamDeps {
   heartbeatMs?: number | undefined;
 }
 
-/** null: nothing has happened for a while. */
+/** Null is a heartbeat: nothing happened for a while. */
 export type ServerEvent = { event: string; data: unknown } | null;
 
 /**
- * Answers with server-sent events until the source ends, the client leaves, the service closes, or the key or session is no
- * longer good. What goes wrong before the first event is answered as an error.
+ * Answers with server-sent events until the source ends, the client disconnects, the service
+ * closes, or the key or session becomes invalid. An error before the first event is answered as a
+ * problem.
  */
 export async function sendEvents(
   { sql, closing, heartbeatMs = HEARTBEAT_MS }: EventStreamDeps,
@@ -34,22 +38,27 @@ export async function sendEvents(
   const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
   const first = await events.next();
   if (first.done) throw new Error('A stream of events has no first event');
-  const admitted = () => isAdmitted(sql, clientOf(request));
-  const body = Readable.from(frames(first.value, events, admitted, heartbeatMs), { objectMode: false });
-  return reply.header('x-accel-buffering', 'no').type('text/event-stream; charset=utf-8').send(body);
+  const hasAccess = () => stillValid(sql, clientOf(request));
+  const body = Readable.from(frames(first.value, events, hasAccess, heartbeatMs), {
+    objectMode: false,
+  });
+  return reply
+    .header('x-accel-buffering', 'no')
+    .type('text/event-stream; charset=utf-8')
+    .send(body);
 }
 
 async function* frames(
   first: ServerEvent,
   events: AsyncGenerator<ServerEvent>,
-  admitted: () => Promise<boolean>,
+  hasAccess: () => Promise<boolean>,
   everyMs: number,
 ): AsyncGenerator<string> {
   yield frame(first);
   let checkedAt = performance.now();
   for await (const event of events) {
     if (performance.now() - checkedAt >= everyMs / 2) {
-      if (!(await admitted())) return;
+      if (!(await hasAccess())) return;
       checkedAt = performance.now();
     }
     yield frame(event);
@@ -57,11 +66,16 @@ async function* frames(
 }
 
 function frame(event: ServerEvent): string {
-  return event === null ? ': nothing new\n\n' : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
+  return event === null
+    ? ': nothing new\n\n'
+    : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
 }
 
-async function isAdmitted(sql: Sql, { keyId, session }: Client): Promise<boolean> {
+async function stillValid(sql: Sql, { keyId, session }: Client): Promise<boolean> {
   const keys = await sql`
-    select from read.keys where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
-  return keys.length > 0 && (session === null || (await createSessions(sql).describe(session)) !== null);
+    select from read.keys
+     where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
+  return (
+    keys.length > 0 && (session === null || (await createSessions(sql).describe(session)) !== null)
+  );
 }

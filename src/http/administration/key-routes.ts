@@ -1,22 +1,27 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { createKey, findCreatedKey, revokeKey } from '../../commands/keys.ts';
+import * as schemas from '../../contract/keys.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
-import { EXPIRING_SOON_MS } from '../../domain/key.ts';
-import { findKeyById, type Key, listKeys } from '../../projections/catalog-queries.ts';
+import { findKeyById, listKeys } from '../../projections/catalog-queries.ts';
 import { causeOf } from '../auth.ts';
-import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
-import * as schemas from './key-schemas.ts';
 
 export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, commands, config } = deps;
+  const { sql, config } = deps;
 
   async function find(id: string): Promise<schemas.Key> {
     const found = isId('key', id) ? await findKeyById(sql, id) : null;
     if (!found) throw new DomainError('not_found', 'There is no such key');
-    return toKey(found);
+    return schemas.toKey(found);
   }
 
   return async (app) => {
@@ -29,9 +34,13 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
         summary: 'List API keys',
         tags: ['Administration'],
         querystring: noQuery,
-        response: responses({ 200: ['Every key of the installation', schemas.keyList] }, ['unknown_field']),
+        response: responses({ 200: ['Every key of the installation', schemas.keyList] }, [
+          'unknown_field',
+        ]),
       },
-      handler: async (): Promise<schemas.KeyList> => ({ data: (await listKeys(sql)).map(toKey) }),
+      handler: async (): Promise<schemas.KeyList> => ({
+        data: (await listKeys(sql)).map(schemas.toKey),
+      }),
     });
 
     app.route({
@@ -44,18 +53,27 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,
-        body: schemas.keyBody,
-        response: responses({ 201: ['The key, shown this once', schemas.createdKey] }, [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY]),
+        body: schemas.keyRequest,
+        response: responses({ 201: ['The key, shown once', schemas.createdKey] }, [
+          ...WITH_BODY,
+          ...WITH_IDEMPOTENCY_KEY,
+        ]),
       },
       handler: (request, reply) =>
         idempotent<{ keyId: string }, schemas.CreatedKey>(deps, request, reply, {
           reserve: () => ({ keyId: newId('key') }),
-          async run({ keyId }, repeated) {
+          async run({ keyId }, repeated, commands) {
             const begun = repeated ? await findCreatedKey(commands, keyId) : null;
-            if (begun) return { status: 201, body: toKey({ ...begun, last_used_at: null }) };
+            if (begun)
+              return { status: 201, body: schemas.toKey({ ...begun, last_used_at: null }) };
             const options = { allowNever: config.allowUnlimitedKeys, id: keyId };
-            const { key, state } = await createKey(commands, request.body, causeOf(request), options);
-            const replayed = toKey({ ...state, last_used_at: null });
+            const { key, state } = await createKey(
+              commands,
+              request.body,
+              causeOf(request),
+              options,
+            );
+            const replayed = schemas.toKey({ ...state, last_used_at: null });
             return { status: 201, body: { ...replayed, key }, replayed };
           },
         }),
@@ -68,41 +86,27 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'revokeKey',
         summary: 'Revoke an API key',
-        description: 'When this answers, no process accepts the key any more.',
+        description: 'After this answer, no process accepts the key.',
         tags: ['Administration'],
         params: schemas.keyParams,
         headers: idempotencyHeaders,
         querystring: noQuery,
-        response: responses({ 200: ['The key is revoked', schemas.key] }, ['unknown_field', ...WITH_IDEMPOTENCY_KEY, 'not_found']),
+        response: responses({ 200: ['The key is revoked', schemas.key] }, [
+          'unknown_field',
+          ...WITH_IDEMPOTENCY_KEY,
+          'not_found',
+        ]),
       },
       async handler(request, reply) {
         const { id } = await find(request.params.key_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run() {
+          async run(_reserved, _repeated, commands) {
             await revokeKey(commands, id, causeOf(request));
             return { status: 200, body: await find(id) };
           },
         });
       },
     });
-  };
-}
-
-function toKey({ key_id, name, account_id, scopes, last_four, created_at, expires_at, revoked_at, last_used_at }: Key): schemas.Key {
-  const left = expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at) - Date.now();
-  const status = revoked_at !== null ? 'revoked' : left <= 0 ? 'expired' : 'active';
-  return {
-    id: key_id,
-    name,
-    account: account_id,
-    scopes,
-    last_four,
-    status,
-    expiring_soon: status === 'active' && left <= EXPIRING_SOON_MS,
-    created_at,
-    expires_at,
-    revoked_at,
-    last_used_at,
   };
 }

@@ -1,10 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { z } from 'zod';
-import { timestamp } from '../../commands/answers.ts';
+import {
+  type Projection,
+  type ProjectionList,
+  projection,
+  projectionList,
+  projectionParams,
+} from '../../contract/projections.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { type ProjectionStatus, projectionStatus } from '../../processes/projection-status.ts';
-import { requestProjectionTask, type TaskKind, type TaskSubject } from '../../processes/projection-tasks.ts';
+import { type ProjectionStatus, projectionStatus } from '../../processes/projections/status.ts';
+import {
+  requestProjectionTask,
+  type TaskKind,
+  type TaskSubject,
+} from '../../processes/projections/tasks.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
@@ -13,87 +22,51 @@ import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
 
 const LOOK_MS = 1_000;
-/** Whoever asks within this time is given the same answer. */
+/** Requests within this time share one answer. */
 const SHARED_MS = 500;
 
-const position = z.string().describe('Place in the log, as a decimal string.');
-
-const task = z
-  .strictObject({
-    state: z.enum(['waiting', 'running', 'done', 'failed']).describe('`waiting`: until a process with the role `projector` takes it up.'),
-    requested_by: z.string(),
-    requested_at: timestamp,
-    started_at: timestamp.nullable(),
-    finished_at: timestamp.nullable(),
-    events: z.int().describe('Events that were read.'),
-    share: z.number().describe('Of the log that has been read, 0 to 1.'),
-    events_per_second: z.int().nullable(),
-    seconds_left: z.number().nullable(),
-    differences: z
-      .array(z.string())
-      .nullable()
-      .describe('Keys of rows that were not as the log has them, 20 at most; null until they were compared.'),
-    error: z.string().nullable().describe('Why it failed.'),
-  })
-  .meta({ id: 'ProjectionTask' });
-
-const projection = z
-  .strictObject({
-    name: z.string(),
-    state: z
-      .enum(['running', 'stopped', 'failed'])
-      .describe('`stopped`: no process follows the log for it. `failed`: this process does, and can not go on.'),
-    detail: z.string().nullable().describe('What the process says of itself, where it runs it.'),
-    version: z.int(),
-    position,
-    log_position: position.describe('The end of the log.'),
-    lag_events: z.int().describe('Events that it has still to see; 1,000 are counted at most.'),
-    lag_seconds: z.number().describe('Age of the oldest of them.'),
-    moved_at: timestamp,
-    tasks: z.array(z.enum(['rebuild', 'verify'])).describe('What can be asked for.'),
-    rebuild: task.nullable().describe('The last rebuild that was asked for over the API.'),
-    verify: task.nullable().describe('The last verification that was asked for over the API.'),
-  })
-  .meta({ id: 'Projection' });
-type ProjectionView = z.output<typeof projection>;
-
-const projectionList = z.strictObject({ data: z.array(projection).describe('By name.') }).meta({ id: 'ProjectionList' });
-type ProjectionListView = z.output<typeof projectionList>;
-
-const projectionParams = z.object({ name: z.string().meta({ examples: ['transfers'] }) });
-
-const SUBJECTS: Record<TaskKind, string[]> = { rebuild: [...Object.keys(PROJECTIONS), 'dispatch'], verify: Object.keys(PROJECTIONS) };
+const SUBJECTS: Record<TaskKind, string[]> = {
+  rebuild: [...Object.keys(PROJECTIONS), 'dispatch'],
+  verify: Object.keys(PROJECTIONS),
+};
 const KINDS = Object.keys(SUBJECTS) as TaskKind[];
 
-export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): FastifyPluginAsyncZod {
+export function projectionRoutes(
+  deps: AdministrationDeps & EventStreamDeps,
+): FastifyPluginAsyncZod {
   const { sql, health } = deps;
-  let shared: { at: number; list: Promise<ProjectionListView> } | null = null;
+  let shared: { at: number; list: Promise<ProjectionList> } | null = null;
 
-  async function look(): Promise<ProjectionListView> {
+  async function look(): Promise<ProjectionList> {
     const [all, { checks }] = await Promise.all([projectionStatus(deps), health.ready()]);
     return { data: all.map((status) => toProjection(status, checks[status.name])) };
   }
 
-  function lookShared(): Promise<ProjectionListView> {
-    if (!shared || performance.now() - shared.at > SHARED_MS) shared = { at: performance.now(), list: look() };
+  function lookShared(): Promise<ProjectionList> {
+    if (!shared || performance.now() - shared.at > SHARED_MS)
+      shared = { at: performance.now(), list: look() };
     return shared.list;
   }
 
-  async function find(name: string): Promise<ProjectionView> {
+  async function find(name: string): Promise<Projection> {
     const found = (await look()).data.find((each) => each.name === name);
     if (!found) throw new DomainError('not_found', 'There is no such projection');
     return found;
   }
 
   async function* follow(signal: AbortSignal, quietMs: number): AsyncGenerator<ServerEvent> {
-    let told = '';
-    for (let toldAt = 0; !signal.aborted; await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined)) {
+    let sent = '';
+    for (
+      let sentAt = 0;
+      !signal.aborted;
+      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined)
+    ) {
       const data = await lookShared();
       const text = JSON.stringify(data);
-      if (text === told && performance.now() - toldAt < quietMs) continue;
-      yield text === told ? null : { event: 'projections', data };
-      told = text;
-      toldAt = performance.now();
+      if (text === sent && performance.now() - sentAt < quietMs) continue;
+      yield text === sent ? null : { event: 'projections', data };
+      sent = text;
+      sentAt = performance.now();
     }
   }
 
@@ -104,10 +77,12 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
       config: { scope: 'admin' },
       schema: {
         operationId: 'listProjections',
-        summary: 'List what follows the log',
+        summary: 'List projections and process managers',
         tags: ['Administration'],
         querystring: noQuery,
-        response: responses({ 200: ['Projections and process managers', projectionList] }, ['unknown_field']),
+        response: responses({ 200: ['Projections and process managers', projectionList] }, [
+          'unknown_field',
+        ]),
       },
       handler: () => look(),
     });
@@ -119,12 +94,21 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
       schema: {
         operationId: 'followProjections',
         summary: 'Follow projections',
-        description: 'Server-sent events: `projections`, at first and whenever something has changed, at most one a second.',
+        description:
+          'Server-sent events: `projections` at the start and after each change, at most one ' +
+          'a second.',
         tags: ['Administration'],
         querystring: noQuery,
-        response: responses({ 200: ['Events, until you leave or the service stops', projectionList, 'text/event-stream'] }, [
-          'unknown_field',
-        ]),
+        response: responses(
+          {
+            200: [
+              'Events, until you disconnect or the service stops',
+              projectionList,
+              'text/event-stream',
+            ],
+          },
+          ['unknown_field'],
+        ),
       },
       handler: (request, reply) => sendEvents(deps, request, reply, follow),
     });
@@ -139,14 +123,17 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
         tags: ['Administration'],
         params: projectionParams,
         querystring: noQuery,
-        response: responses({ 200: ['The projection', projection] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The projection', projection] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
       handler: (request) => find(request.params.name),
     });
 
     const tasks = [
-      ['rebuild', 'rebuildProjection', 'Make its tables anew beside the live ones, then let them take over'],
-      ['verify', 'verifyProjection', 'Hold its tables against the log'],
+      ['rebuild', 'rebuildProjection', 'Rebuild a projection without downtime'],
+      ['verify', 'verifyProjection', 'Compare a projection with the log'],
     ] as const;
     for (const [kind, operationId, summary] of tasks) {
       app.route({
@@ -157,16 +144,25 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
           operationId,
           summary,
           description:
-            'It goes on after this answer; the projection tells how far it is. Asked for again before it is done, it is done once.',
+            'It runs in the background, and the projection shows its progress. A second ' +
+            'request does not start it twice.',
           tags: ['Administration'],
           params: projectionParams,
           headers: idempotencyHeaders,
           querystring: noQuery,
-          response: responses({ 202: ['It is going to be done', projection] }, ['unknown_field', ...WITH_IDEMPOTENCY_KEY, 'not_found']),
+          response: responses({ 202: ['The task is accepted', projection] }, [
+            'unknown_field',
+            ...WITH_IDEMPOTENCY_KEY,
+            'not_found',
+          ]),
         },
         async handler(request, reply) {
           const { name } = request.params;
-          if (!SUBJECTS[kind].includes(name)) throw new DomainError('not_found', `These can be asked for it: ${SUBJECTS[kind].join(', ')}`);
+          if (!SUBJECTS[kind].includes(name))
+            throw new DomainError(
+              'not_found',
+              `No task ${kind} for this name. It exists for ${SUBJECTS[kind].join(', ')}`,
+            );
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
             async run() {
@@ -180,7 +176,10 @@ export function projectionRoutes(deps: AdministrationDeps & EventStreamDeps): Fa
   };
 }
 
-function toProjection({ running, ...status }: ProjectionStatus, check: { ok: boolean; detail: string } | undefined): ProjectionView {
+function toProjection(
+  { running, ...status }: ProjectionStatus,
+  check: { ok: boolean; detail: string } | undefined,
+): Projection {
   return {
     ...status,
     tasks: KINDS.filter((kind) => SUBJECTS[kind].includes(status.name)),

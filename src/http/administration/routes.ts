@@ -6,11 +6,11 @@ import { operationRoutes } from './operation-routes.ts';
 import { projectionRoutes } from './projection-routes.ts';
 import { transferAdministration } from './transfer-routes.ts';
 
-/** What operators do and see, over the whole installation: every route needs the scope `admin`. */
+/** Routes for operators, across the whole installation. Each needs the scope `admin`. */
 export function administrationRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   return async (app) => {
     const closing = new AbortController();
-    // Before the server waits for the requests under way: some would never end.
+    // Before the server waits for running requests: event streams would never end.
     app.addHook('preClose', async () => closing.abort());
     await app.register(endpointRoutes(deps));
     await app.register(keyRoutes(deps));

@@ -1,39 +1,39 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { z } from 'zod';
 import { abortTransfer } from '../../commands/transfers.ts';
+import { liveTransfers, transferDetail } from '../../contract/transfers/answers.ts';
+import { liveQuery, transferParams } from '../../contract/transfers/requests.ts';
+import { toDetail, toLive } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
 import { notFound } from '../../domain/transfer.ts';
-import { createLiveTransfers } from '../../processes/live-transfers.ts';
-import type { FoundTransfer } from '../../projections/transfer-queries.ts';
+import { findWaits } from '../../processes/dispatch/waiting-for.ts';
+import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { transferDetail, transferParams } from '../transfers/schemas.ts';
-import { toDetail } from '../transfers/views.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
 
-const liveTransfer = z
-  .strictObject({
-    ...transferDetail.shape,
-    account: z.string(),
-    seconds_left: z.int().nullable().describe('At the speed so far; null where that is not known.'),
-  })
-  .meta({ id: 'LiveTransfer' });
+export function transferAdministration(
+  deps: AdministrationDeps & EventStreamDeps,
+): FastifyPluginAsyncZod {
+  const live = createLiveTransfers({
+    ...deps,
+    findWaits: (transfers) => findWaits(deps.sql, transfers),
+  });
 
-const liveTransfers = z
-  .strictObject({ transfers: z.array(liveTransfer) })
-  .describe('The data of an event. `snapshot`: what is open; `changes`: what of it has changed since, ends included.')
-  .meta({ id: 'LiveTransfers' });
-
-export function transferAdministration(deps: AdministrationDeps & EventStreamDeps): FastifyPluginAsyncZod {
-  const { commands } = deps;
-  const live = createLiveTransfers(deps);
-
-  async function* follow(transferId: string | undefined, quietMs: number, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  async function* follow(
+    transferId: string | undefined,
+    quietMs: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<ServerEvent> {
     for await (const update of live.follow({ transferId, quietMs, signal })) {
-      if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0) throw notFound();
-      yield update && { event: update.type, data: { transfers: update.transfers.map(toLive) } };
+      if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0)
+        throw notFound();
+      if (update === null) yield null;
+      else {
+        const transfers = update.transfers.map(({ transfer, ...live }) => toLive(transfer, live));
+        yield { event: update.type, data: { transfers } };
+      }
     }
   }
 
@@ -46,19 +46,28 @@ export function transferAdministration(deps: AdministrationDeps & EventStreamDep
         operationId: 'followTransfers',
         summary: 'Follow transfers as they move',
         description:
-          'Server-sent events, of all accounts: `snapshot` with what moves (500 at most) and the newest that are open (200), then `changes`, at most one a second. Of one transfer alone, open or not, where it is named.',
+          'Server-sent events across all accounts. `snapshot` has the moving transfers (at ' +
+          'most 500) and the newest open ones (at most 200). Then `changes` follow, at most ' +
+          'one a second. With `transfer_id`, the stream has only that transfer, open or not.',
         tags: ['Administration'],
-        querystring: z.strictObject({ transfer_id: z.string().optional() }),
-        response: responses({ 200: ['Events, until you leave or the service stops', liveTransfers, 'text/event-stream'] }, [
-          'invalid_parameter',
-          'unknown_field',
-          'not_found',
-        ]),
+        querystring: liveQuery,
+        response: responses(
+          {
+            200: [
+              'Events, until you disconnect or the service stops',
+              liveTransfers,
+              'text/event-stream',
+            ],
+          },
+          ['invalid_parameter', 'unknown_field', 'not_found'],
+        ),
       },
       async handler(request, reply) {
         const { transfer_id } = request.query;
         if (transfer_id !== undefined && !isId('txr', transfer_id)) throw notFound();
-        return sendEvents(deps, request, reply, (signal, quietMs) => follow(transfer_id, quietMs, signal));
+        return sendEvents(deps, request, reply, (signal, quietMs) =>
+          follow(transfer_id, quietMs, signal),
+        );
       },
     });
 
@@ -68,8 +77,10 @@ export function transferAdministration(deps: AdministrationDeps & EventStreamDep
       config: { scope: 'admin' },
       schema: {
         operationId: 'abortTransfer',
-        summary: 'End a transfer that is in progress',
-        description: 'Of any account. It fails with `aborted_by_operator`; what it left at the destination is removed.',
+        summary: 'Abort a transfer that is in progress',
+        description:
+          'Works for every account. The transfer fails with `aborted_by_operator`, and its ' +
+          'leftovers at the destination are removed.',
         tags: ['Administration'],
         params: transferParams,
         headers: idempotencyHeaders,
@@ -86,21 +97,17 @@ export function transferAdministration(deps: AdministrationDeps & EventStreamDep
         if (!isId('txr', transfer_id)) throw notFound();
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run() {
-            const { state, position } = await abortTransfer(commands, transfer_id, causeOf(request));
+          async run(_reserved, _repeated, commands) {
+            const { state, position } = await abortTransfer(
+              commands,
+              transfer_id,
+              causeOf(request),
+            );
             await commands.waitFor('transfers', position);
-            return { status: 200, body: toDetail(state, null) };
+            return { status: 200, body: toDetail(state) };
           },
         });
       },
     });
   };
-}
-
-function toLive({ transfer, moving }: FoundTransfer): z.output<typeof liveTransfer> {
-  const detail = toDetail(transfer, moving);
-  const { size_bytes, transferred_bytes, speed_bps } = detail;
-  const known = moving && size_bytes !== null && speed_bps !== null && speed_bps > 0;
-  const seconds_left = known ? Math.ceil(((size_bytes - transferred_bytes) * 8) / speed_bps) : null;
-  return { ...detail, account: transfer.facts.account_id, seconds_left };
 }

@@ -20,23 +20,33 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ');
 
-/** The Admin Console: its files for good, as their names hold their hashes, and its one page at every address that a page of it has. */
+/**
+ * Serves the Admin Console. Browsers keep its assets for a year, because their names contain
+ * hashes. Every address of a page gets the same HTML file.
+ */
 export const consoleRoutes: FastifyPluginAsync = async (app) => {
   await app.register(fastifyStatic, { root: BUILT, serve: false });
 
   app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/console'));
 
-  app.get<{ Params: { file: string } }>('/console/assets/:file', { schema: { hide: true } }, async (request, reply) => {
-    const { file } = request.params;
-    if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file)))
-      throw new DomainError('not_found', 'There is nothing at this path');
-    return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
-  });
+  app.get<{ Params: { file: string } }>(
+    '/console/assets/:file',
+    { schema: { hide: true } },
+    async (request, reply) => {
+      const { file } = request.params;
+      if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file)))
+        throw new DomainError('not_found', 'Nothing exists at this path');
+      return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
+    },
+  );
 
   for (const url of ['/console', '/console/*']) {
     app.get(url, { schema: { hide: true } }, async (_request, reply) => {
       if (!existsSync(join(BUILT, 'index.html')))
-        throw new DomainError('not_found', 'The console was not built: `bin/node scripts/set-up.ts` says why');
+        throw new DomainError(
+          'not_found',
+          'The console is not built: run `bin/node scripts/set-up.ts`, which reports the reason',
+        );
       return reply
         .headers({ 'content-security-policy': POLICY, 'cross-origin-opener-policy': 'same-origin' })
         .sendFile('index.html', { cacheControl: false })

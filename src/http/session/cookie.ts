@@ -4,8 +4,13 @@ import { ABSOLUTE_HOURS } from './sessions.ts';
 
 const NAME = 'waybill_session';
 
-/** No script can read it, and no other site's request carries it. */
-const ATTRIBUTES: CookieSerializeOptions = { path: '/', httpOnly: true, sameSite: 'strict', secure: 'auto' };
+/** Scripts cannot read the cookie, and requests from other sites do not carry it. */
+const ATTRIBUTES: CookieSerializeOptions = {
+  path: '/',
+  httpOnly: true,
+  sameSite: 'strict',
+  secure: 'auto',
+};
 
 export function readSessionCookie({ headers, server }: FastifyRequest): string | null {
   return (headers.cookie !== undefined && server.parseCookie(headers.cookie)[NAME]) || null;

@@ -1,16 +1,16 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import * as schemas from '../../contract/sessions.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { admitKey, clientOf, readKey } from '../auth.ts';
 import { noQuery, nothing, OPEN, responses, WITH_BODY } from '../documentation.ts';
-import { findKey } from '../rate-limit.ts';
+import { findKey } from '../identity.ts';
 import { clearSessionCookie, setSessionCookie } from './cookie.ts';
 import { originOf } from './same-origin.ts';
-import * as schemas from './schemas.ts';
 import { createSessions, hashToken } from './sessions.ts';
 
-/** Sign-in to the Admin Console: a key of an administrator for a cookie. */
+/** Routes to sign in to the Admin Console: they exchange an admin key for a session cookie. */
 export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
   const sessions = createSessions(sql);
 
@@ -22,7 +22,9 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       schema: {
         operationId: 'signIn',
         summary: 'Sign in to the Admin Console',
-        description: 'Gives a session in a cookie that scripts cannot read. Attempts count in the rate window of the address.',
+        description:
+          'Sets a session cookie that scripts cannot read. Attempts count against the rate ' +
+          'limit of the address.',
         tags: ['Session'],
         security: [],
         querystring: noQuery,
@@ -43,8 +45,15 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         ),
       },
       async handler(request, reply) {
-        if (originOf(request) === 'other') throw new DomainError('cross_site_request', 'Sign in on the page of this service');
-        const { keyId } = admitKey(await findKey(sql, readKey(request.body.api_key.trim())), 'admin');
+        if (originOf(request) === 'other')
+          throw new DomainError(
+            'cross_site_request',
+            'Sign in from the Admin Console of this installation',
+          );
+        const { keyId } = admitKey(
+          await findKey(sql, readKey(request.body.api_key.trim())),
+          'admin',
+        );
         const token = await sessions.begin(keyId);
         const session = await sessions.describe(hashToken(token));
         setSessionCookie(reply, token);
@@ -58,10 +67,13 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       config: { scope: 'admin' },
       schema: {
         operationId: 'getSession',
-        summary: 'Read the session that the cookie means',
+        summary: 'Get the session of the cookie',
         tags: ['Session'],
         querystring: noQuery,
-        response: responses({ 200: ['The session', schemas.sessionInfo] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
       handler: async (request) => describe(sessionOf(request)),
     });
@@ -75,7 +87,10 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
         summary: 'Sign out',
         tags: ['Session'],
         querystring: noQuery,
-        response: responses({ 204: ['Signed out; the cookie is removed', nothing] }, ['unknown_field', 'not_found']),
+        response: responses({ 204: ['Signed out; the cookie is removed', nothing] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
       async handler(request, reply) {
         await sessions.end(sessionOf(request));
@@ -90,16 +105,19 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       config: { scope: 'admin' },
       schema: {
         operationId: 'switchAccount',
-        summary: 'Turn the session to another account',
+        summary: 'Switch the session to another account',
         tags: ['Session'],
         querystring: noQuery,
         body: schemas.accountChoice,
-        response: responses({ 200: ['The session', schemas.sessionInfo] }, [...WITH_BODY, 'not_found']),
+        response: responses({ 200: ['The session', schemas.sessionInfo] }, [
+          ...WITH_BODY,
+          'not_found',
+        ]),
       },
       async handler(request) {
         const session = sessionOf(request);
         const known = await sessions.switchAccount(session, request.body.account);
-        if (!known) throw fieldError('account', 'There is no key of this account');
+        if (!known) throw fieldError('account', 'must be an account that has a key');
         return describe(session);
       },
     });
@@ -112,9 +130,13 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
   }
 }
 
-/** The session of a request. Throws `not_found` where it came with a key. */
+/** Returns the session of a request. Throws `not_found` if the request came with a key. */
 function sessionOf(request: FastifyRequest): string {
   const { session } = clientOf(request);
-  if (session === null) throw new DomainError('not_found', 'A key has no session: this is for the cookie of the Admin Console');
+  if (session === null)
+    throw new DomainError(
+      'not_found',
+      'A key has no session: this route needs the cookie of the Admin Console',
+    );
   return session;
 }

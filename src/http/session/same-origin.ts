@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 
 /**
- * Where a request comes from, by what browsers say and no page can forge: `unknown` where no browser
- * sent it, or one that says nothing.
+ * Returns where a request comes from, by headers that browsers set and pages cannot forge. Returns
+ * `unknown` if the request has none of them, because no browser sent it, for example.
  */
 export function originOf({ headers, host }: FastifyRequest): 'same' | 'other' | 'unknown' {
   const site = headers['sec-fetch-site'];

@@ -1,30 +1,65 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { SessionInfo } from './schemas.ts';
+import type { SessionInfo } from '../../contract/sessions.ts';
 
-/** A session that is not used for so long ends. */
+/** A session ends after this time without use. */
 export const IDLE_MINUTES = 30;
-/** However much it is used, no session lasts longer. */
+/** A session ends after this time in any case. */
 export const ABSOLUTE_HOURS = 12;
+/** Rows of ended sessions are removed after this time. A Postgres interval. */
+const SESSIONS_KEPT = '24 hours';
 
-/** Lowercase hex SHA-256: all that is kept of a session's token. Its randomness is full, so it needs no salt. */
+/**
+ * Returns the lowercase hex SHA-256, the only stored form of a session's token. A random token
+ * needs no salt.
+ */
 export function hashToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
 export interface Sessions {
-  /** Begins a session of a key, looking at the key's own account. Gives the token for its cookie, which is kept nowhere. */
+  /**
+   * Starts a session of a key, in the key's own account. Returns the token for its cookie. The
+   * token itself is not stored.
+   */
   begin(keyId: string): Promise<string>;
-  /** What a session's page shows of it; null where it has ended. */
+  /** Returns what the console shows of a session, or null if the session has ended. */
   describe(sha256: string): Promise<SessionInfo | null>;
-  /** Turns to another account. False where there is no such account. */
+  /** Switches to another account. Returns false if there is no such account. */
   switchAccount(sha256: string, accountId: string): Promise<boolean>;
   end(sha256: string): Promise<void>;
 }
 
-/** Sessions of the Admin Console. Whether one is still good is asked where requests are let in. */
+/**
+ * Selects the session with the token hash `hash`, an expression: its key and account, whether it
+ * has `expired`, and whether its recorded last use is more than a minute old (`unnoted`).
+ */
+export function sessionWith(sql: Sql, hash: ReturnType<Sql>) {
+  return sql`
+    select key_id, account_id,
+           used_at <= now() - ${IDLE_MINUTES} * interval '1 minute'
+             or created_at <= now() - ${ABSOLUTE_HOURS} * interval '1 hour' as expired,
+           used_at < now() - interval '1 minute' as unnoted
+      from work.console_sessions where token_sha256 = ${hash}`;
+}
+
+/** Records that a session is in use. */
+export async function noteSessionUse(sql: Sql, sha256: string): Promise<void> {
+  await sql`update work.console_sessions set used_at = now() where token_sha256 = ${sha256}`;
+}
+
+/** Removes sessions that nothing has used for a day. */
+export async function removeOldSessions(sql: Sql): Promise<void> {
+  await sql`
+    delete from work.console_sessions where used_at < now() - ${SESSIONS_KEPT}::interval`;
+}
+
+/**
+ * Creates the sessions of the Admin Console. `identity.ts` checks on each request that a session is
+ * still valid.
+ */
 export function createSessions(sql: Sql): Sessions {
-  /** An account is there from the first key on that was made for it. */
+  /** An account exists once it has had a key. `acc_default` always exists. */
   const accounts = sql`select account_id from read.keys union select 'acc_default'`;
 
   return {
@@ -39,11 +74,14 @@ export function createSessions(sql: Sql): Sessions {
     async describe(sha256) {
       const [row] = await sql<SessionInfo[]>`
         select key_id, k.name as key_name, s.account_id as account,
-               (select array_agg(account_id order by account_id) from (${accounts}) as a) as accounts,
-               least(s.created_at + ${ABSOLUTE_HOURS} * interval '1 hour', k.expires_at) as expires_at
+               (select array_agg(account_id order by account_id)
+                  from (${accounts}) as a) as accounts,
+               least(s.created_at + ${ABSOLUTE_HOURS} * interval '1 hour',
+                     k.expires_at) as expires_at
           from work.console_sessions s join read.keys k using (key_id)
          where token_sha256 = ${sha256}
-           and s.used_at > now() - ${IDLE_MINUTES} * interval '1 minute' and s.created_at > now() - ${ABSOLUTE_HOURS} * interval '1 hour'`;
+           and s.used_at > now() - ${IDLE_MINUTES} * interval '1 minute'
+           and s.created_at > now() - ${ABSOLUTE_HOURS} * interval '1 hour'`;
       return row ?? null;
     },
 

@@ -4,20 +4,36 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
-import type { TransferRequest } from '../../commands/requests.ts';
-import { cancelTransfer, createTransfer, type ReservedTransfer, reserveTransfer, streamOf } from '../../commands/transfers.ts';
+import {
+  cancelTransfer,
+  createTransfer,
+  type ReservedTransfer,
+  reserveTransfer,
+} from '../../commands/transfers.ts';
+import { type History, history, toHistoryItem } from '../../contract/events.ts';
+import { toPagination } from '../../contract/pages.ts';
+import * as answers from '../../contract/transfers/answers.ts';
+import type { TransferRequest } from '../../contract/transfers/requests.ts';
+import * as requests from '../../contract/transfers/requests.ts';
+import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
+import { streamName } from '../../domain/streams.ts';
 import { notFound, type Transfer } from '../../domain/transfer.ts';
+import { stateAsOf } from '../../domain/transfer-history.ts';
 import { upcast } from '../../domain/upcast.ts';
-import { currentTransfer } from '../../projections/current-transfer.ts';
+import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
+import { currentTransfer } from '../../processes/live/current-transfer.ts';
+import { readHistory } from '../../projections/transfer-history.ts';
 import { listTransfers } from '../../projections/transfer-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
-import { toPagination } from '../pages.ts';
-import { readHistory, stateAsOf } from './history.ts';
-import * as schemas from './schemas.ts';
-import { toCreated, toDetail, toHistoryItem, toListItem } from './views.ts';
 
 export interface TransferRoutesDeps {
   sql: Sql;
@@ -27,10 +43,11 @@ export interface TransferRoutesDeps {
 }
 
 export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
-  const { sql, store, commands } = deps;
+  const { sql, store } = deps;
 
-  /** What a creation came to; of one that an earlier process began, what the log says of it. */
+  /** Creates a transfer. If an earlier process has created it already, returns what the log has. */
   async function create(
+    commands: CommandDeps,
     accountId: string,
     body: TransferRequest,
     cause: Cause,
@@ -42,8 +59,9 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
       await commands.waitFor('transfers', position);
       return state;
     }
-    const stream = streamOf(reserved.transferId);
-    if ((await store.read(stream)).length === 0) await createTransfer(commands, accountId, body, cause, reserved);
+    const stream = streamName('transfer', reserved.transferId);
+    if ((await store.read(stream)).length === 0)
+      await createTransfer(commands, accountId, body, cause, reserved);
     const events = await store.read(stream);
     await commands.waitFor('transfers', events[0]?.position ?? null);
     return stateAsOf(events.map(upcast), { revision: 0 });
@@ -58,14 +76,26 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         operationId: 'listTransfers',
         summary: 'List transfers',
         tags: ['Transfers'],
-        querystring: schemas.listQuery,
-        response: responses({ 200: ['A page of transfers', schemas.transferList] }, ['invalid_parameter', 'unknown_field']),
+        querystring: requests.listQuery,
+        response: responses({ 200: ['A page of transfers', answers.transferList] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
       },
-      async handler(request): Promise<schemas.TransferList> {
+      async handler(request): Promise<answers.TransferList> {
         const { status, from_date, to_date, destination, limit, offset } = request.query;
         const filter = { status, from: from_date, to: to_date, destination };
-        const { transfers, total } = await listTransfers(sql, clientOf(request).accountId, filter, { limit, offset });
-        return { data: transfers.map(toListItem), pagination: toPagination({ limit, offset }, transfers.length, total) };
+        const { transfers, total } = await listTransfers(sql, clientOf(request).accountId, filter, {
+          limit,
+          offset,
+        });
+        const waits = await findWaits(sql, transfers);
+        return {
+          data: transfers.map((transfer) =>
+            toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
+          ),
+          pagination: toPagination({ limit, offset }, transfers.length, total),
+        };
       },
     });
 
@@ -79,8 +109,8 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         tags: ['Transfers'],
         headers: idempotencyHeaders,
         querystring: noQuery,
-        body: schemas.transferBody,
-        response: responses({ 201: ['The transfer is created', schemas.createdTransfer] }, [
+        body: requests.transferRequest,
+        response: responses({ 201: ['The transfer is created', answers.createdTransfer] }, [
           ...WITH_BODY,
           ...WITH_IDEMPOTENCY_KEY,
           'credentials_in_uri',
@@ -92,8 +122,17 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
           reserve: reserveTransfer,
-          async run(reserved, repeated) {
-            const body = toCreated(await create(accountId, request.body, causeOf(request), reserved, repeated));
+          async run(reserved, repeated, commands) {
+            const cause = causeOf(request);
+            const transfer = await create(
+              commands,
+              accountId,
+              request.body,
+              cause,
+              reserved,
+              repeated,
+            );
+            const body = toCreated(transfer);
             return { status: 201, body, location: `/v1/transfers/${body.id}` };
           },
         });
@@ -106,20 +145,28 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'transfers:read' },
       schema: {
         operationId: 'getTransfer',
-        summary: 'Get a transfer, now or as it was',
+        summary: 'Get a transfer, now or at an earlier point',
         tags: ['Transfers'],
-        params: schemas.transferParams,
-        querystring: schemas.detailQuery,
-        response: responses({ 200: ['The transfer', schemas.transferDetail] }, ['invalid_parameter', 'unknown_field', 'not_found']),
+        params: requests.transferParams,
+        querystring: requests.detailQuery,
+        response: responses({ 200: ['The transfer', answers.transferDetail] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
       },
-      async handler(request): Promise<schemas.TransferDetail> {
+      async handler(request): Promise<answers.TransferDetail> {
         const { accountId } = clientOf(request);
         const { transfer_id } = request.params;
         const { as_of } = request.query;
-        if (as_of !== undefined) return toDetail(stateAsOf(await readHistory(store, accountId, transfer_id), as_of), null);
-        const found = isId('txr', transfer_id) ? await currentTransfer(deps, accountId, transfer_id) : null;
+        if (as_of !== undefined)
+          return toDetail(stateAsOf(await readHistory(store, accountId, transfer_id), as_of));
+        const found = isId('txr', transfer_id)
+          ? await currentTransfer(deps, accountId, transfer_id)
+          : null;
         if (!found) throw notFound();
-        return toDetail(found.transfer, found.moving);
+        const { transfer, moving } = found;
+        return toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
       },
     });
 
@@ -131,20 +178,25 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         operationId: 'cancelTransfer',
         summary: 'Cancel a pending or queued transfer',
         tags: ['Transfers'],
-        params: schemas.transferParams,
+        params: requests.transferParams,
         querystring: noQuery,
-        response: responses({ 200: ['The transfer is cancelled', schemas.cancelledTransfer] }, [
+        response: responses({ 200: ['The transfer is cancelled', answers.cancelledTransfer] }, [
           'unknown_field',
           'not_found',
           'transfer_not_cancellable',
         ]),
       },
-      async handler(request): Promise<schemas.CancelledTransfer> {
+      async handler(request): Promise<answers.CancelledTransfer> {
         const { transfer_id } = request.params;
         await readHistory(store, clientOf(request).accountId, transfer_id);
-        const { state, position } = await cancelTransfer(commands, transfer_id, causeOf(request));
-        await commands.waitFor('transfers', position);
-        if (state.status !== 'cancelled') throw new Error(`${transfer_id} was cancelled and is ${state.status}`);
+        const { state, position } = await cancelTransfer(
+          deps.commands,
+          transfer_id,
+          causeOf(request),
+        );
+        await deps.commands.waitFor('transfers', position);
+        if (state.status !== 'cancelled')
+          throw new Error(`${transfer_id} was cancelled and is ${state.status}`);
         return { id: transfer_id, status: state.status, cancelled_at: state.cancelled_at };
       },
     });
@@ -155,14 +207,21 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'transfers:read' },
       schema: {
         operationId: 'getTransferHistory',
-        summary: 'Read the history of a transfer',
+        summary: 'Get the history of a transfer',
         tags: ['Transfers'],
-        params: schemas.transferParams,
+        params: requests.transferParams,
         querystring: noQuery,
-        response: responses({ 200: ['Every event of the transfer', schemas.history] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['Every event of the transfer', history] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
-      async handler(request): Promise<schemas.History> {
-        const events = await readHistory(store, clientOf(request).accountId, request.params.transfer_id);
+      async handler(request): Promise<History> {
+        const events = await readHistory(
+          store,
+          clientOf(request).accountId,
+          request.params.transfer_id,
+        );
         return { data: events.map(toHistoryItem) };
       },
     });

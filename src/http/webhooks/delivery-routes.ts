@@ -1,24 +1,29 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
+import * as schemas from '../../contract/webhooks/deliveries.ts';
+import { webhookParams } from '../../contract/webhooks/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import {
-  type DeliveryDetail,
   type DeliveryFilter,
-  getDelivery,
-  listDeliveries,
   ping,
   redeliver,
   retryFailed,
 } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
+import { getDelivery, listDeliveries } from '../../processes/webhooks/table.ts';
 import { findWebhook } from '../../projections/catalog-queries.ts';
-import { idempotencyHeaders, noQuery, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
-import * as schemas from './delivery-schemas.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
-import { webhookParams } from './schemas.ts';
 
 export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
   store: EventStore;
@@ -26,17 +31,25 @@ export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
 
 const ON_POST = [...WITH_IDEMPOTENCY_KEY, 'unknown_field', 'not_found'] as const;
 
-/** Throws `not_found` where there is none that matches. */
-async function findDelivery(sql: Sql, id: string, filter: DeliveryFilter = {}): Promise<DeliveryDetail> {
+/** Finds a delivery that matches. Throws `not_found`. */
+async function findDelivery(
+  sql: Sql,
+  id: string,
+  filter: DeliveryFilter = {},
+): Promise<DeliveryDetail> {
   const found = isId('dlv', id) ? await getDelivery(sql, id, filter) : null;
   if (!found) throw new DomainError('not_found', 'There is no such delivery');
   return found;
 }
 
-/** What is pending again, or for the first time, and where to look what becomes of it. */
+/** Returns the answer for a delivery that is now pending, with the path that shows its outcome. */
 async function accepted(sql: Sql, id: string): Promise<Answer<schemas.Delivery>> {
   const { body: _body, attempt_list: _attempts, ...delivery } = await findDelivery(sql, id);
-  return { status: 202, body: delivery, location: `/v1/webhooks/${delivery.webhook_id}/deliveries/${id}` };
+  return {
+    status: 202,
+    body: delivery,
+    location: `/v1/webhooks/${delivery.webhook_id}/deliveries/${id}`,
+  };
 }
 
 export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod {
@@ -50,18 +63,25 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'pingWebhook',
         summary: 'Send a ping to a webhook',
-        description: 'A delivery of the type `ping`, signed and tried again as any other.',
+        description: 'Sends a delivery of type `ping`. It is signed and retried like any other.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
+        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [
+          ...ON_POST,
+          'webhook_disabled',
+        ]),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({ eventId: newId('evt') }),
           async run({ eventId }) {
-            const { webhook_id: webhookId, account_id: accountId, enabled } = await ownWebhook(sql, request);
+            const {
+              webhook_id: webhookId,
+              account_id: accountId,
+              enabled,
+            } = await ownWebhook(sql, request);
             return accepted(sql, await ping(sql, { webhookId, accountId, enabled, eventId }));
           },
         }),
@@ -77,7 +97,11 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         tags: ['Webhooks'],
         params: webhookParams,
         querystring: schemas.webhookDeliveriesQuery,
-        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, ['invalid_parameter', 'unknown_field', 'not_found']),
+        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
       },
       async handler(request): Promise<schemas.DeliveryList> {
         const { webhook_id: webhookId } = await ownWebhook(sql, request);
@@ -96,7 +120,10 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         tags: ['Webhooks'],
         params: schemas.webhookDeliveryParams,
         querystring: noQuery,
-        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
       async handler(request): Promise<schemas.DeliveryDetail> {
         const { webhook_id: webhookId } = await ownWebhook(sql, request);
@@ -110,13 +137,18 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'webhooks:write' },
       schema: {
         operationId: 'redeliver',
-        summary: 'Deliver once more',
-        description: 'The same event id and the same bytes, at once and with the whole schedule of retries before it, whatever its status.',
+        summary: 'Deliver again',
+        description:
+          'Sends the same event id and the same bytes again now, in any status, with a full ' +
+          'set of retries.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         params: schemas.webhookDeliveryParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [
+          ...ON_POST,
+          'webhook_disabled',
+        ]),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
@@ -136,18 +168,24 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'webhooks:write' },
       schema: {
         operationId: 'retryFailedDeliveries',
-        summary: 'Deliver once more all that has failed',
+        summary: 'Retry all failed deliveries of a webhook',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [...ON_POST, 'webhook_disabled']),
+        response: responses(
+          { 202: ['The number of deliveries that are pending again', schemas.retried] },
+          [...ON_POST, 'webhook_disabled'],
+        ),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(): Promise<Answer<schemas.Retried>> {
-            return { status: 202, body: { retried: await retryFailed(sql, await ownWebhook(sql, request)) } };
+            return {
+              status: 202,
+              body: { retried: await retryFailed(sql, await ownWebhook(sql, request)) },
+            };
           },
         }),
     });
@@ -158,15 +196,21 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'webhooks:write' },
       schema: {
         operationId: 'replayWebhook',
-        summary: 'Tell a webhook again of what has happened',
+        summary: 'Replay events to a webhook',
         description:
-          'All that it subscribes to, from a time or an event up to now, in the background: also what it was never told, and what has arrived. Event ids stay the same.',
+          'Delivers all subscribed events again, from a time or an event up to now, in the ' +
+          'background. This includes events that were delivered and events that never were. ' +
+          'Event ids stay the same.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        body: schemas.replayBody,
-        response: responses({ 202: ['The replay begins', schemas.acceptedReplay] }, [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY, 'not_found']),
+        body: schemas.replayRequest,
+        response: responses({ 202: ['The replay starts', schemas.acceptedReplay] }, [
+          ...WITH_BODY,
+          ...WITH_IDEMPOTENCY_KEY,
+          'not_found',
+        ]),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
@@ -188,10 +232,13 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'listDeliveries',
         summary: 'List the deliveries of all accounts',
-        description: 'Failed Deliveries are those with `status=failed`.',
+        description: 'Use `status=failed` to list the failed ones.',
         tags: ['Administration'],
         querystring: schemas.deliveriesQuery,
-        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, ['invalid_parameter', 'unknown_field']),
+        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
       },
       async handler(request): Promise<schemas.DeliveryList> {
         const { status = null, webhook_id: webhookId = null, ...page } = request.query;
@@ -205,20 +252,23 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'admin' },
       schema: {
         operationId: 'retryAllFailedDeliveries',
-        summary: 'Deliver once more all that has failed, whatever the account',
-        description: 'What was for a webhook that is removed or disabled stays failed.',
+        summary: 'Retry all failed deliveries, across accounts',
+        description: 'Deliveries to a removed or disabled webhook stay failed.',
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,
-        response: responses({ 202: ['How many deliveries are pending again', schemas.retried] }, [
-          ...WITH_IDEMPOTENCY_KEY,
-          'unknown_field',
-        ]),
+        response: responses(
+          { 202: ['The number of deliveries that are pending again', schemas.retried] },
+          [...WITH_IDEMPOTENCY_KEY, 'unknown_field'],
+        ),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
-          run: async (): Promise<Answer<schemas.Retried>> => ({ status: 202, body: { retried: await retryFailed(sql, null) } }),
+          run: async (): Promise<Answer<schemas.Retried>> => ({
+            status: 202,
+            body: { retried: await retryFailed(sql, null) },
+          }),
         }),
     });
 
@@ -232,9 +282,13 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         tags: ['Administration'],
         params: schemas.deliveryParams,
         querystring: noQuery,
-        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
-      handler: (request): Promise<schemas.DeliveryDetail> => findDelivery(sql, request.params.delivery_id),
+      handler: (request): Promise<schemas.DeliveryDetail> =>
+        findDelivery(sql, request.params.delivery_id),
     });
 
     app.route({
@@ -243,21 +297,30 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'admin' },
       schema: {
         operationId: 'retryDelivery',
-        summary: 'Deliver once more, whatever the account',
+        summary: 'Retry a delivery of any account',
         tags: ['Administration'],
         headers: idempotencyHeaders,
         params: schemas.deliveryParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [...ON_POST, 'webhook_disabled']),
+        response: responses({ 202: ['The delivery', schemas.delivery] }, [
+          ...ON_POST,
+          'webhook_disabled',
+        ]),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run() {
-            const { id, account_id, webhook_id } = await findDelivery(sql, request.params.delivery_id);
+            const { id, account_id, webhook_id } = await findDelivery(
+              sql,
+              request.params.delivery_id,
+            );
             const webhook = await findWebhook(sql, account_id, webhook_id);
             if (!webhook) {
-              throw new DomainError('not_found', 'The webhook of this delivery was removed: there is nobody to deliver to');
+              throw new DomainError(
+                'not_found',
+                'The webhook of this delivery was removed, so it cannot be delivered',
+              );
             }
             await redeliver(sql, { deliveryId: id, enabled: webhook.enabled });
             return accepted(sql, id);
@@ -267,8 +330,11 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
   };
 }
 
-async function deliveryPage(sql: Sql, asked: Parameters<typeof listDeliveries>[1]): Promise<schemas.DeliveryList> {
-  const { limit, offset } = asked;
-  const { deliveries, total, hasMore } = await listDeliveries(sql, asked);
+async function deliveryPage(
+  sql: Sql,
+  filter: Parameters<typeof listDeliveries>[1],
+): Promise<schemas.DeliveryList> {
+  const { limit, offset } = filter;
+  const { deliveries, total, hasMore } = await listDeliveries(sql, filter);
   return { data: deliveries, pagination: { limit, offset, total, has_more: hasMore } };
 }

@@ -1,35 +1,46 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { PAYLOADS, type PayloadType, payloadSchema } from '../../processes/webhooks/payloads.ts';
+import { PAYLOADS, type PayloadType, payloadSchema } from '../../contract/webhooks/payloads.ts';
 
 const SUMMARIES: Record<PayloadType, string> = {
   'transfer.created': 'A transfer is created',
-  'transfer.in_progress': 'An attempt to move a file begins',
-  'transfer.completed': 'A transfer has finished successfully',
-  'transfer.failed': 'A transfer has failed after all its retries',
+  'transfer.in_progress': 'An attempt to move a file starts',
+  'transfer.completed': 'A transfer completes',
+  'transfer.failed': 'A transfer fails after its last attempt',
   'transfer.cancelled': 'A transfer is cancelled',
-  'endpoint.connectivity_lost': "An endpoint that the account may use can't be reached any more",
+  'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
-  ping: 'Sent when it is asked for, by `POST /v1/webhooks/{webhook_id}/ping`',
+  ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',
 };
 
 const DESCRIPTION = `
-Answer with any 2xx within 10 seconds; anything else is tried again after 1, 5 and 30 minutes, with the same id and the same bytes.
-Verify the signature over the raw body before you read it. A delivery may come twice: pass over the ids that you have handled.
+Answer with any 2xx within 10 seconds. Anything else is retried after 1, 5 and 30 minutes, with the
+same id and the same bytes. Verify the signature of the raw body before you read it. A delivery may
+arrive twice: skip ids that you have handled.
 `.trim();
 
 const HEADERS: [name: string, description: string][] = [
-  ['X-Service-Signature', 'Lowercase hex HMAC-SHA-256 of the raw body; the key is the UTF-8 bytes of the secret.'],
+  [
+    'X-Service-Signature',
+    'Lowercase hex HMAC-SHA-256 of the raw body; the key is the UTF-8 bytes of the secret.',
+  ],
   ['webhook-id', 'The `id` in the payload (Standard Webhooks).'],
-  ['webhook-timestamp', 'Seconds since 1970 at which this attempt was made: refuse what is older than a few minutes.'],
+  [
+    'webhook-timestamp',
+    'Unix time of this attempt, in seconds. Reject attempts that are older than a few minutes.',
+  ],
   [
     'webhook-signature',
-    '`v1,` and the base64 HMAC-SHA-256 of `{webhook-id}.{webhook-timestamp}.{body}`; two of them, with a space between, during the grace time of a rotation. The key is what a `whsec_` secret has in base64, else the bytes of the secret.',
+    '`v1,` and the base64 HMAC-SHA-256 of `{webhook-id}.{webhook-timestamp}.{body}`. During ' +
+      'the grace period of a rotation there are two, separated by a space. The key is the ' +
+      'decoded base64 of a `whsec_` secret. For another secret, it is the bytes of the secret.',
   ],
 ];
 
-const COMPONENTS = Object.fromEntries(Object.keys(PAYLOADS).map((type) => [type, register(type as PayloadType)]));
+const COMPONENTS = Object.fromEntries(
+  Object.keys(PAYLOADS).map((type) => [type, register(type as PayloadType)]),
+);
 
-/** Makes a payload one of the document's components, and gives its name there. */
+/** Registers a payload as a component of the document. Returns the component's name. */
 function register(type: PayloadType): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
   const name = `${words.join('')}Payload`;
@@ -37,9 +48,11 @@ function register(type: PayloadType): string {
   return name;
 }
 
-/** What webhooks are told, for the document's section of that name. */
+/** Returns the section `webhooks` of the document. */
 export function describePayloads(): Record<string, { post: OpenAPIV3_1.OperationObject }> {
-  return Object.fromEntries(Object.entries(SUMMARIES).map(([type, summary]) => [type, { post: operation(type, summary) }]));
+  return Object.fromEntries(
+    Object.entries(SUMMARIES).map(([type, summary]) => [type, { post: operation(type, summary) }]),
+  );
 }
 
 function operation(type: string, summary: string): OpenAPIV3_1.OperationObject {
@@ -48,8 +61,22 @@ function operation(type: string, summary: string): OpenAPIV3_1.OperationObject {
     description: DESCRIPTION,
     tags: ['Webhooks'],
     security: [],
-    parameters: HEADERS.map(([name, description]) => ({ name, in: 'header', required: true, description, schema: { type: 'string' } })),
-    requestBody: { required: true, content: { 'application/json': { schema: { $ref: `#/components/schemas/${COMPONENTS[type]}` } } } },
-    responses: { '2XX': { description: 'Delivered. The body is not read beyond 4 KiB.' }, default: { description: 'Tried again.' } },
+    parameters: HEADERS.map(([name, description]) => ({
+      name,
+      in: 'header',
+      required: true,
+      description,
+      schema: { type: 'string' },
+    })),
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': { schema: { $ref: `#/components/schemas/${COMPONENTS[type]}` } },
+      },
+    },
+    responses: {
+      '2XX': { description: 'Delivered. The body is not read beyond 4 KiB.' },
+      default: { description: 'Retried.' },
+    },
   };
 }

@@ -3,16 +3,31 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import { registerWebhook, removeWebhook, reserveWebhook, rotateWebhookSecret, updateWebhook } from '../../commands/webhooks.ts';
+import {
+  registerWebhook,
+  removeWebhook,
+  reserveWebhook,
+  rotateWebhookSecret,
+  updateWebhook,
+  type WithSecret,
+} from '../../commands/webhooks.ts';
+import * as answers from '../../contract/webhooks/answers.ts';
+import * as requests from '../../contract/webhooks/requests.ts';
+import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { idempotencyHeaders, noQuery, nothing, responses, WITH_BODY, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
-import * as schemas from './schemas.ts';
-import { toAnswer, toWebhook } from './views.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  nothing,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
+import { type Answer, idempotent } from '../idempotency.ts';
 
 export interface WebhookRoutesDeps {
   sql: Sql;
@@ -20,16 +35,24 @@ export interface WebhookRoutesDeps {
   commands: CommandDeps;
 }
 
-/** The webhook that a request names. Throws `not_found` where it is not there, or is another account's. */
-export async function ownWebhook(sql: Sql, request: FastifyRequest<{ Params: { webhook_id: string } }>): Promise<Webhook> {
+/**
+ * Finds the webhook that a request names. Throws `not_found`, also for a webhook of another
+ * account.
+ */
+export async function ownWebhook(
+  sql: Sql,
+  request: FastifyRequest<{ Params: { webhook_id: string } }>,
+): Promise<Webhook> {
   const { webhook_id } = request.params;
-  const found = isId('whk', webhook_id) ? await findWebhook(sql, clientOf(request).accountId, webhook_id) : null;
+  const found = isId('whk', webhook_id)
+    ? await findWebhook(sql, clientOf(request).accountId, webhook_id)
+    : null;
   if (!found) throw new DomainError('not_found', 'There is no such webhook');
   return found;
 }
 
 export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
-  const { sql, commands } = deps;
+  const { sql } = deps;
 
   return async (app) => {
     app.route({
@@ -41,9 +64,11 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         summary: 'List webhooks',
         tags: ['Webhooks'],
         querystring: noQuery,
-        response: responses({ 200: ['All webhooks of the account', schemas.webhookList] }, ['unknown_field']),
+        response: responses({ 200: ['All webhooks of the account', answers.webhookList] }, [
+          'unknown_field',
+        ]),
       },
-      async handler(request): Promise<schemas.WebhookList> {
+      async handler(request): Promise<answers.WebhookList> {
         return { data: (await listWebhooks(sql, clientOf(request).accountId)).map(toWebhook) };
       },
     });
@@ -55,12 +80,12 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'registerWebhook',
         summary: 'Register a webhook',
-        description: 'It is told of what happens from now on. At most 50 of one account.',
+        description: 'It receives events from now on. An account can have 50 webhooks.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         querystring: noQuery,
-        body: schemas.webhookBody,
-        response: responses({ 201: ['The webhook is registered', schemas.webhookWithSecret] }, [
+        body: requests.webhookRequest,
+        response: responses({ 201: ['The webhook is registered', answers.webhookWithSecret] }, [
           ...WITH_BODY,
           ...WITH_IDEMPOTENCY_KEY,
           'credentials_in_uri',
@@ -72,8 +97,14 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         return idempotent(deps, request, reply, {
           secretBody: request.body.secret !== undefined,
           reserve: reserveWebhook,
-          async run(reserved) {
-            const registered = await registerWebhook(commands, accountId, request.body, causeOf(request), reserved);
+          async run(reserved, _repeated, commands) {
+            const registered = await registerWebhook(
+              commands,
+              accountId,
+              request.body,
+              causeOf(request),
+              reserved,
+            );
             return { ...toAnswer(201, registered), location: `/v1/webhooks/${reserved.webhookId}` };
           },
         });
@@ -88,11 +119,15 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         operationId: 'getWebhook',
         summary: 'Get a webhook',
         tags: ['Webhooks'],
-        params: schemas.webhookParams,
+        params: requests.webhookParams,
         querystring: noQuery,
-        response: responses({ 200: ['The webhook', schemas.webhook] }, ['unknown_field', 'not_found']),
+        response: responses({ 200: ['The webhook', answers.webhook] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
-      handler: async (request): Promise<schemas.Webhook> => toWebhook(await ownWebhook(sql, request)),
+      handler: async (request): Promise<answers.Webhook> =>
+        toWebhook(await ownWebhook(sql, request)),
     });
 
     app.route({
@@ -102,16 +137,22 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'updateWebhook',
         summary: 'Change a webhook',
-        description: 'What is left out stays as it is. The secret is changed by `rotate-secret`.',
+        description: 'Omitted fields stay. Use `rotate-secret` to change the secret.',
         tags: ['Webhooks'],
-        params: schemas.webhookParams,
+        params: requests.webhookParams,
         querystring: noQuery,
-        body: schemas.webhookChangesBody,
-        response: responses({ 200: ['The webhook is changed', schemas.webhook] }, [...WITH_BODY, 'credentials_in_uri', 'not_found']),
+        body: requests.webhookChanges,
+        response: responses({ 200: ['The webhook is changed', answers.webhook] }, [
+          ...WITH_BODY,
+          'credentials_in_uri',
+          'not_found',
+        ]),
       },
-      async handler(request): Promise<schemas.Webhook> {
+      async handler(request): Promise<answers.Webhook> {
         const { webhook_id } = await ownWebhook(sql, request);
-        return toWebhook(await updateWebhook(commands, webhook_id, request.body, causeOf(request)));
+        return toWebhook(
+          await updateWebhook(deps.commands, webhook_id, request.body, causeOf(request)),
+        );
       },
     });
 
@@ -122,15 +163,18 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'removeWebhook',
         summary: 'Remove a webhook',
-        description: 'Nothing is delivered to it any more, and what was pending has failed.',
+        description: 'It receives no further deliveries, and pending deliveries fail.',
         tags: ['Webhooks'],
-        params: schemas.webhookParams,
+        params: requests.webhookParams,
         querystring: noQuery,
-        response: responses({ 204: ['The webhook is removed', nothing] }, ['unknown_field', 'not_found']),
+        response: responses({ 204: ['The webhook is removed', nothing] }, [
+          'unknown_field',
+          'not_found',
+        ]),
       },
       async handler(request, reply) {
         const { webhook_id } = await ownWebhook(sql, request);
-        await removeWebhook(commands, webhook_id, causeOf(request));
+        await removeWebhook(deps.commands, webhook_id, causeOf(request));
         return reply.code(204).send();
       },
     });
@@ -141,15 +185,16 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       config: { scope: 'webhooks:write' },
       schema: {
         operationId: 'rotateWebhookSecret',
-        summary: 'Give a webhook another secret',
+        summary: 'Replace the secret of a webhook',
         description:
-          'Until the grace time ends, `X-Service-Signature` stays with the old secret and `webhook-signature` carries both; after it the new one signs alone.',
+          'During the grace period, `X-Service-Signature` uses the old secret and ' +
+          '`webhook-signature` carries both. After it, both use the new secret.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
-        params: schemas.webhookParams,
+        params: requests.webhookParams,
         querystring: noQuery,
-        body: schemas.rotationBody,
-        response: responses({ 200: ['The secret is another', schemas.webhookWithSecret] }, [
+        body: requests.rotationRequest,
+        response: responses({ 200: ['The secret is replaced', answers.webhookWithSecret] }, [
           ...WITH_BODY,
           ...WITH_IDEMPOTENCY_KEY,
           'not_found',
@@ -158,14 +203,25 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           secretBody: request.body.secret !== undefined,
-          // The request that begins it names the rotation, whoever carries it on after a crash.
+          // The first request names the rotation, also if a later one completes it after a crash.
           reserve: () => ({ requestId: request.id }),
-          async run({ requestId }) {
+          async run({ requestId }, _repeated, commands) {
             const { webhook_id } = await ownWebhook(sql, request);
             const cause = { ...causeOf(request), correlationId: requestId };
-            return toAnswer(200, await rotateWebhookSecret(commands, webhook_id, request.body, cause));
+            return toAnswer(
+              200,
+              await rotateWebhookSecret(commands, webhook_id, request.body, cause),
+            );
           },
         }),
     });
   };
+}
+
+/** Returns an answer that shows a generated secret. A replay of it does not. */
+function toAnswer(
+  status: number,
+  { webhook, secret }: WithSecret,
+): Answer<answers.WebhookWithSecret> {
+  return { status, body: toWebhookWithSecret(webhook, secret), replayed: toWebhook(webhook) };
 }

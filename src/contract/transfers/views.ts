@@ -1,8 +1,8 @@
-import type { StoredEvent } from '../../domain/event.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
-import type { CreatedTransfer, HistoryItem, TransferDetail, TransferListItem } from './schemas.ts';
+import type { WaitingFor } from '../../domain/waiting-for.ts';
+import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 
-export function toListItem(transfer: Transfer): TransferListItem {
+export function toListItem(transfer: Transfer, waiting: WaitingFor | null): TransferListItem {
   const { transfer_id, file_name, size_bytes, source, destination, created_at } = transfer.facts;
   return {
     id: transfer_id,
@@ -13,17 +13,36 @@ export function toListItem(transfer: Transfer): TransferListItem {
     destination,
     created_at,
     completed_at: completedAt(transfer),
+    waiting_for: waiting,
   };
 }
 
-/** The answer to a creation, which stays the same whatever has become of the transfer since. */
+/** Returns the answer to a creation. It stays the same when the transfer changes later. */
 export function toCreated({ facts }: Transfer): CreatedTransfer {
   const { transfer_id, source_uri, destination_uri, priority, created_at, estimated_start } = facts;
-  return { id: transfer_id, status: 'pending', source_uri, destination_uri, priority, created_at, estimated_start };
+  return {
+    id: transfer_id,
+    status: 'pending',
+    source_uri,
+    destination_uri,
+    priority,
+    created_at,
+    estimated_start,
+  };
 }
 
-/** `moving`: how far a transfer in progress is at this moment. */
-export function toDetail(transfer: Transfer, moving: AttemptFigures | null): TransferDetail {
+/** What the events of an open transfer do not tell. Empty for an ended one and for a past state. */
+export interface Live {
+  /** The current figures of a transfer in progress. */
+  moving: AttemptFigures | null;
+  /** Why it does not move. */
+  waiting: WaitingFor | null;
+}
+
+export function toDetail(
+  transfer: Transfer,
+  { moving, waiting }: Live = { moving: null, waiting: null },
+): TransferDetail {
   const { facts, status } = transfer;
   const transferred_bytes = moving?.transferred_bytes ?? facts.transferred_bytes;
   const size_bytes = moving?.size_bytes ?? facts.size_bytes;
@@ -44,6 +63,7 @@ export function toDetail(transfer: Transfer, moving: AttemptFigures | null): Tra
     error: facts.error,
     priority: facts.priority,
     metadata: facts.metadata,
+    waiting_for: waiting,
   };
 }
 
@@ -51,13 +71,19 @@ function completedAt(transfer: Transfer): string | null {
   return transfer.status === 'completed' ? transfer.completed_at : null;
 }
 
-/** Percent with two decimals, rounded down; below 100 while anything is left to do, be it only the proof. */
+/**
+ * Returns percent with two decimals, rounded down. It stays below 100 until the transfer completes.
+ */
 function progress(transferred: number, size: number | null): number {
   if (size === null || size === 0) return 0;
   return Math.min(99.99, Math.floor((transferred / size) * 10_000) / 100);
 }
 
-export function toHistoryItem({ id, type, revision, position, metadata, data }: StoredEvent): HistoryItem {
-  const { occurred_at, actor } = metadata;
-  return { id, type, revision, position: String(position), occurred_at, actor, data: data as HistoryItem['data'] };
+/** Returns what an event of the live stream shows of a transfer. */
+export function toLive(transfer: Transfer, { moving, waiting }: Live): LiveTransfer {
+  const detail = toDetail(transfer, { moving, waiting });
+  const { size_bytes, transferred_bytes, speed_bps } = detail;
+  const known = moving && size_bytes !== null && speed_bps !== null && speed_bps > 0;
+  const seconds_left = known ? Math.ceil(((size_bytes - transferred_bytes) * 8) / speed_bps) : null;
+  return { ...detail, account: transfer.facts.account_id, seconds_left };
 }

@@ -1,12 +1,15 @@
 import { z } from 'zod';
-import { timestamp } from '../../commands/answers.ts';
-import { text } from '../../commands/requests.ts';
 import { isId } from '../../domain/ids.ts';
-import { COUNTED_TO, DELIVERY_STATUSES } from '../../processes/webhooks/deliveries.ts';
-import type { ReplayFrom } from '../../processes/webhooks/replays.ts';
-import { parseTime } from '../instants.ts';
+import { text } from '../../domain/text.ts';
+import { parseTime, timestamp } from '../instants.ts';
 import { pageQuery, pagination } from '../pages.ts';
-import { webhookId } from './schemas.ts';
+import { webhookId } from './requests.ts';
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** The total of a list stops here: the table can be large, and each counted row costs time. */
+export const COUNTED_TO = 10_000;
 
 const deliveryId = z.string().meta({ examples: ['dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 const status = z.enum(DELIVERY_STATUSES);
@@ -15,7 +18,11 @@ export const deliveryParams = z.object({ delivery_id: deliveryId });
 export const webhookDeliveryParams = z.object({ webhook_id: webhookId, delivery_id: deliveryId });
 
 export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
-export const deliveriesQuery = z.strictObject({ status: status.optional(), webhook_id: text.min(1).optional(), ...pageQuery });
+export const deliveriesQuery = z.strictObject({
+  status: status.optional(),
+  webhook_id: text.min(1).optional(),
+  ...pageQuery,
+});
 
 const deliveryFields = {
   id: deliveryId,
@@ -27,12 +34,15 @@ const deliveryFields = {
     .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
   event_type: z.string().meta({ examples: ['transfer.completed'] }),
   transfer_id: z.string().nullable(),
-  status: status.describe('`pending` until an attempt was answered with 2xx or the last one has failed.'),
+  status: status.describe('`pending` until an attempt gets a 2xx or the last attempt fails.'),
   attempts: z.int().describe('Attempts made so far.'),
   created_at: timestamp,
-  next_attempt_at: timestamp.nullable().describe('null where it has ended.'),
+  next_attempt_at: timestamp.nullable().describe('Null if the delivery has ended.'),
   delivered_at: timestamp.nullable(),
-  last_status_code: z.int().nullable().describe('Of the last attempt; null where that had no answer.'),
+  last_status_code: z
+    .int()
+    .nullable()
+    .describe('Status of the last attempt. Null if it got no answer.'),
   last_error: z.string().nullable(),
 };
 
@@ -44,16 +54,17 @@ const attempt = z
     number: z.int().describe('From 1.'),
     at: timestamp,
     duration_ms: z.int(),
-    status_code: z.int().nullable().describe('null where there was no answer.'),
-    error: z.string().nullable().describe('Why it counts as failed; null for a 2xx.'),
-    response_body: z.string().nullable().describe('At most 4 KiB of the answer.'),
+    status_code: z.int().nullable().describe('Null if there was no answer.'),
+    error: z.string().nullable().describe('Why the attempt failed. Null for a 2xx.'),
+    response_body: z.string().nullable().describe('The first 4 KiB of the answer.'),
   })
   .meta({ id: 'DeliveryAttempt' });
+export type DeliveryAttempt = z.output<typeof attempt>;
 
 export const deliveryDetail = z
   .strictObject({
     ...deliveryFields,
-    body: z.string().describe('The very text that is sent and signed, in each attempt.'),
+    body: z.string().describe('The exact text that each attempt sends and signs.'),
     attempt_list: z.array(attempt).describe('Oldest first.'),
   })
   .meta({ id: 'DeliveryDetail' });
@@ -63,18 +74,30 @@ export const deliveryList = z
   .strictObject({
     data: z.array(delivery).describe('Newest first.'),
     pagination: pagination.extend({
-      total: z.int().describe(`How many results match, counted to ${COUNTED_TO.toLocaleString('en')}: there may be more than that.`),
+      total: z
+        .int()
+        .describe(
+          `Number of matching results, counted up to ${COUNTED_TO.toLocaleString('en')}: ` +
+            'there may be more.',
+        ),
     }),
   })
   .meta({ id: 'DeliveryList' });
 export type DeliveryList = z.output<typeof deliveryList>;
 
 export const retried = z
-  .strictObject({ retried: z.int().describe('Deliveries that are pending again.') })
+  .strictObject({ retried: z.int().describe('Number of deliveries that are pending again.') })
   .meta({ id: 'RetriedDeliveries' });
 export type Retried = z.output<typeof retried>;
 
-export const replayBody = z
+/**
+ * Where a replay begins: with events at a time (ISO 8601) or later, or with one event and all after
+ * it in the log.
+ */
+export type ReplayFrom = { time: string } | { eventId: string };
+
+/** Body of POST /v1/webhooks/{id}/replay. */
+export const replayRequest = z
   .strictObject({
     from: z
       .string()
@@ -82,13 +105,18 @@ export const replayBody = z
         if (isId('evt', value)) return { eventId: value };
         const time = parseTime(value, 'start');
         if (time !== null) return { time };
-        context.addIssue({ code: 'custom', message: 'must be an RFC 3339 time with an offset, or the id of an event (evt_...)' });
+        context.addIssue({
+          code: 'custom',
+          message: 'must be an RFC 3339 time with an offset, or the id of an event (evt_...)',
+        });
         return z.NEVER;
       })
-      .describe('A time (RFC 3339) or the id of an event: where to begin, inclusive.')
+      .describe('Where to start, inclusive: an RFC 3339 time or the id of an event.')
       .meta({ examples: ['2026-01-31T09:30:00Z'] }),
   })
   .meta({ id: 'ReplayRequest' });
 
-export const acceptedReplay = z.strictObject({ accepted: z.literal(true) }).meta({ id: 'AcceptedReplay' });
+export const acceptedReplay = z
+  .strictObject({ accepted: z.literal(true) })
+  .meta({ id: 'AcceptedReplay' });
 export type AcceptedReplay = z.output<typeof acceptedReplay>;

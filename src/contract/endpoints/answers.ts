@@ -1,0 +1,143 @@
+import { z } from 'zod';
+import type { EndpointOptions } from '../../domain/endpoint.ts';
+import {
+  type AnyProtocol,
+  type EndpointSettings,
+  PROTOCOLS,
+  SIGN_INS,
+} from '../../domain/protocols/index.ts';
+import { timestamp } from '../instants.ts';
+import { transferErrorCode } from '../transfers/errors.ts';
+import { endpointId, requestOf, secretsOf } from './requests.ts';
+
+const fingerprint = z
+  .string()
+  .meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });
+
+const health = z
+  .strictObject({
+    failures_in_row: z
+      .int()
+      .describe('Network failures, of probes and transfers; three make an outage.'),
+    successes_in_row: z.int().describe('Two end an outage.'),
+    last_success_at: timestamp.nullable(),
+    last_probe_at: timestamp.nullable(),
+    latency_ms: z.int().nullable().describe('How long the last probe took.'),
+    fingerprint: fingerprint.nullable().describe('Last host key or certificate of the server.'),
+    error: z
+      .strictObject({ code: transferErrorCode, message: z.string(), advice: z.string() })
+      .nullable()
+      .describe('Null if the last probe or transfer succeeded.'),
+  })
+  .meta({ id: 'EndpointHealth' });
+export type EndpointHealth = z.output<typeof health>;
+
+const standing = z.strictObject({
+  id: endpointId,
+  has_credentials: z
+    .enum(SIGN_INS)
+    .describe('Kinds of the stored credentials. Their values are never shown.'),
+  paused: z.boolean().describe('No new transfers start on it.'),
+  unreachable_since: timestamp.nullable().describe('Set while the endpoint cannot be reached.'),
+  health: health.nullable().describe('Null if the endpoint was not probed or used yet.'),
+  revision: z.int().describe('Increases with every change.'),
+  configured_at: timestamp,
+});
+
+/**
+ * A request's fields without the secrets. An endpoint always has the fields that a request may
+ * omit.
+ */
+function answerOf(protocol: AnyProtocol) {
+  const secrets = secretsOf(protocol).flat();
+  const omitted = Object.entries(protocol.fields).filter(
+    ([name, field]) => field instanceof z.ZodOptional && !secrets.includes(name),
+  );
+  const names = [...secrets, ...omitted.map(([name]) => name)];
+  return requestOf(protocol)
+    .omit(Object.fromEntries(names.map((name) => [name, true])) as never)
+    .extend(Object.fromEntries(omitted.map(([name, field]) => [name, unwrapped(field)])))
+    .extend(standing.shape);
+}
+
+function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
+  return field instanceof z.ZodOptional ? field.unwrap() : field;
+}
+
+export type Endpoint = EndpointSettings &
+  EndpointOptions & { name: string } & z.output<typeof standing>;
+
+/** By protocol; `host_key_sha256` is null until it has been accepted. */
+export const endpoint: z.ZodType<Endpoint> = z
+  .discriminatedUnion('protocol', PROTOCOLS.map((protocol) => answerOf(protocol)) as never)
+  .meta({ id: 'Endpoint' });
+
+export const endpointList = z
+  .strictObject({ data: z.array(endpoint).describe('By name.') })
+  .meta({ id: 'EndpointList' });
+export type EndpointList = z.output<typeof endpointList>;
+
+const STEPS = [
+  'resolve',
+  'connect',
+  'sign_in',
+  'list',
+  'write',
+  'rename',
+  'read',
+  'remove',
+] as const;
+
+/**
+ * One line of the answer to an endpoint test: each step as it happens, and the result at the end.
+ */
+export const testLine = z
+  .union([
+    z.strictObject({
+      type: z.literal('step'),
+      step: z.enum(STEPS),
+      ok: z.literal(true),
+      ms: z.int(),
+      at: timestamp,
+      detail: z.string(),
+    }),
+    z.strictObject({
+      type: z.literal('step'),
+      step: z.enum(STEPS),
+      ok: z.literal(false),
+      ms: z.int(),
+      at: timestamp,
+      code: transferErrorCode,
+      message: z.string(),
+      advice: z.string().describe('What to do about it.'),
+    }),
+    z.strictObject({
+      type: z.literal('result'),
+      ok: z.boolean(),
+      fingerprint: fingerprint
+        .nullable()
+        .describe('Host key or certificate of the server; null if it presents none.'),
+      write_bps: z.int().nullable().describe('Bits per second, with a probe file of 4 MiB.'),
+      read_bps: z.int().nullable(),
+    }),
+  ])
+  .meta({ id: 'EndpointTestLine' });
+export type TestLine = z.output<typeof testLine>;
+
+export const fileList = z
+  .strictObject({
+    path: z.string(),
+    data: z
+      .array(
+        z.strictObject({
+          name: z.string(),
+          type: z.enum(['file', 'directory', 'other']),
+          size: z.int().nullable(),
+          modified_at: timestamp.nullable(),
+        }),
+      )
+      .describe('By name; 10,000 at most.'),
+    truncated: z.boolean().describe('The folder holds more names than are shown.'),
+  })
+  .meta({ id: 'FileList' });
+export type FileList = z.output<typeof fileList>;

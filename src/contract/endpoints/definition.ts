@@ -1,0 +1,57 @@
+import type { Endpoint, EndpointDefinition } from '../../domain/endpoint.ts';
+import { assertSameAudience } from '../../domain/endpoint-audience.ts';
+import {
+  type EndpointCredentials,
+  type EndpointSettings,
+  protocolOf,
+  type SignIn,
+} from '../../domain/protocols/index.ts';
+import type { SignInWay } from '../../domain/protocols/protocol.ts';
+import {
+  type EndpointRequest,
+  type EndpointUpdate,
+  hasCredentials,
+  secretsOf,
+  signInOf,
+} from './requests.ts';
+
+/**
+ * Returns the definition that an update asks for. Throws `validation_failed` if the stored
+ * credentials would go to another server.
+ */
+export function editedDefinition(existing: Endpoint, request: EndpointUpdate): EndpointDefinition {
+  const definition = definitionOf(request);
+  if (!hasCredentials(request)) assertSameAudience(existing.settings, definition.settings);
+  return definition;
+}
+
+/** Returns the definition in a request: everything except its secrets and its name. */
+export function definitionOf(request: EndpointUpdate): EndpointDefinition {
+  const { max_connections, accounts, overwrite } = request;
+  return { max_connections, accounts, overwrite, settings: settingsOf(request) };
+}
+
+/** Returns the fields that are not secrets, in the order of the protocol's fields. */
+function settingsOf(request: EndpointUpdate): EndpointSettings {
+  const protocol = protocolOf(request);
+  const secrets = secretsOf(protocol).flat();
+  const names = Object.keys(protocol.fields).filter((name) => !secrets.includes(name));
+  const settings = pick(request, ['protocol', ...names]) as unknown as EndpointSettings;
+  return 'port' in settings
+    ? { ...settings, port: settings.port ?? protocol.defaultPort?.(settings) }
+    : settings;
+}
+
+export function credentialsOf(request: EndpointRequest): {
+  credentials: EndpointCredentials;
+  sign_in: SignIn;
+} {
+  const [name, { secrets }] = signInOf(request) as [SignIn, SignInWay];
+  const credentials = pick(request, Object.keys(secrets)) as unknown as EndpointCredentials;
+  return { credentials, sign_in: name };
+}
+
+function pick(request: EndpointUpdate, names: string[]): Record<string, unknown> {
+  const values = request as Record<string, unknown>;
+  return Object.fromEntries(names.map((name) => [name, values[name]]));
+}

@@ -1,0 +1,170 @@
+import { z } from 'zod';
+import {
+  type AnyProtocol,
+  type FieldsFor,
+  PROTOCOLS,
+  type ProtocolName,
+  protocolOf,
+  type SecretsFor,
+} from '../../domain/protocols/index.ts';
+import { hostKey, type SignInWay } from '../../domain/protocols/protocol.ts';
+import { text } from '../../domain/text.ts';
+
+export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+
+export const endpointParams = z.object({ endpoint_id: endpointId });
+
+const MAX_CONNECTIONS = 16;
+
+const common = {
+  name: z
+    .string()
+    .regex(
+      /^[a-z0-9][a-z0-9-]{0,62}$/,
+      'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen',
+    ),
+  max_connections: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(MAX_CONNECTIONS)
+    .describe(
+      'Transfers that use it at once. Each mover has as many connections at most for ' +
+        'reading, and as many for writing.',
+    ),
+  accounts: z
+    .array(text.min(1).max(64))
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Accounts that may use it; all of them by default.'),
+  overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
+};
+
+type Common<Name extends ProtocolName> = typeof common & { protocol: z.ZodLiteral<Name> };
+type RequestFor<Name extends ProtocolName> = z.ZodObject<
+  Common<Name> & Pick<FieldsFor<Name>, keyof FieldsFor<Name>>,
+  z.core.$strict
+>;
+
+/** Returns the schema of a request for an endpoint of the protocol, credentials included. */
+export function requestOf({ name, fields }: AnyProtocol) {
+  return z.strictObject({ ...common, protocol: z.literal(name), ...fields });
+}
+
+const REQUESTS = PROTOCOLS.map((protocol) => requestOf(protocol)) as unknown as [
+  { [Name in ProtocolName]: RequestFor<Name> }[ProtocolName],
+];
+
+/** One endpoint as in a file or a request, credentials included. */
+export const endpointRequest = z
+  .discriminatedUnion('protocol', REQUESTS)
+  .superRefine((value, context) => {
+    requireOneSecret(value, context);
+    refuseSecretsThatClash(value, context);
+  })
+  .meta({ id: 'EndpointRequest' });
+export type EndpointRequest = z.output<typeof endpointRequest>;
+
+type UpdateFor<Name extends ProtocolName> = z.ZodObject<
+  Common<Name> &
+    Omit<FieldsFor<Name>, SecretsFor<Name>> & {
+      [Secret in SecretsFor<Name>]: z.ZodOptional<z.ZodString>;
+    },
+  z.core.$strict
+>;
+
+/** Returns the schema of `requestOf` with every secret optional. */
+function updateOf(protocol: AnyProtocol) {
+  const secrets = secretsOf(protocol).flatMap((names) =>
+    names.map((name) => [name, optional(protocol.fields[name] as z.ZodType)]),
+  );
+  return requestOf(protocol).extend(Object.fromEntries(secrets));
+}
+
+function optional(field: z.ZodType): z.ZodType {
+  return field instanceof z.ZodOptional ? field : field.optional();
+}
+
+const UPDATES = PROTOCOLS.map((protocol) => updateOf(protocol)) as unknown as [
+  { [Name in ProtocolName]: UpdateFor<Name> }[ProtocolName],
+];
+
+/** A complete definition of an existing endpoint. Without credentials, the stored ones stay. */
+export const endpointUpdate = z
+  .discriminatedUnion('protocol', UPDATES)
+  .superRefine((value, context) => {
+    refuseSecretsThatClash(value, context);
+  })
+  .meta({ id: 'EndpointUpdate' });
+export type EndpointUpdate = z.output<typeof endpointUpdate>;
+
+/** Returns true if an update has new credentials, so that it is a complete request. */
+export function hasCredentials(update: EndpointUpdate): update is EndpointRequest {
+  return secretsOf(protocolOf(update))
+    .flat()
+    .some((name) => isGiven(update, name));
+}
+
+/** Returns the way to sign in for which a request has secrets; undefined if it has none. */
+export function signInOf(value: EndpointUpdate): [name: string, way: SignInWay] | undefined {
+  return Object.entries(protocolOf(value).signIns).find(([, way]) => isGiven(value, firstOf(way)));
+}
+
+/** Returns the names of the secrets of each of the protocol's ways to sign in. */
+export function secretsOf({ signIns }: AnyProtocol): string[][] {
+  return Object.values(signIns).map(({ secrets }) => Object.keys(secrets));
+}
+
+/** Returns the secret whose presence means that a request signs in this way. */
+function firstOf({ secrets }: SignInWay): string {
+  return Object.keys(secrets)[0] as string;
+}
+
+function isGiven(value: EndpointUpdate, name: string): boolean {
+  return (value as Record<string, unknown>)[name] !== undefined;
+}
+
+/** Body of POST /v1/endpoints/{id}/accept-host-key. */
+export const hostKeyRequest = z.strictObject({
+  host_key_sha256: hostKey.describe('As the server shows it.'),
+});
+
+/** Query of GET /v1/endpoints/{id}/files. */
+export const filesQuery = z.strictObject({
+  path: z
+    .string()
+    .default('/')
+    .describe(
+      'A folder, below the base path or prefix of the endpoint; it starts with a slash and ' +
+        'is not percent-encoded twice.',
+    ),
+});
+
+function requireOneSecret(value: EndpointRequest, context: z.RefinementCtx): void {
+  if (signInOf(value)) return;
+  const names = Object.values(protocolOf(value).signIns).map(firstOf);
+  context.addIssue({
+    code: 'custom',
+    path: [names[0] as string],
+    message: `give either ${names.join(' or ')}`,
+  });
+}
+
+function refuseSecretsThatClash(value: EndpointUpdate, context: z.RefinementCtx): void {
+  const refuse = (field: string, message: string) =>
+    context.addIssue({ code: 'custom', path: [field], message });
+  const ways = Object.values(protocolOf(value).signIns);
+  const given = ways.map(firstOf).filter((name) => isGiven(value, name));
+  if (given.length > 1) refuse(given[0] as string, `give either ${given.join(' or ')}`);
+  for (const { secrets } of ways) {
+    const names = Object.keys(secrets);
+    const required = names.filter((name) => !secrets[name]?.optional);
+    const missing = required.find((name) => !isGiven(value, name));
+    if (missing === undefined) continue;
+    const other = names.find((name) => isGiven(value, name));
+    if (other === undefined) continue;
+    if (required.includes(other)) refuse(missing, 'is required: the two belong together');
+    else refuse(other, `belongs to a ${missing}`);
+  }
+}

@@ -1,0 +1,39 @@
+import type { Endpoint } from '../../domain/endpoint.ts';
+import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type * as answers from './answers.ts';
+
+/** The last observations of an endpoint. The answer adds what to do about the error. */
+type Health = Omit<answers.EndpointHealth, 'error'> & {
+  error: { code: TransferErrorCode; message: string } | null;
+};
+
+/** Returns the fields of an endpoint that clients may see. */
+export function toEndpoint(
+  endpoint: Endpoint & { revision: number },
+  health: Health | undefined,
+): answers.Endpoint {
+  const { endpoint_id, name, settings, max_connections, accounts, overwrite } = endpoint;
+  const { sign_in, paused, unreachable_since, revision, configured_at } = endpoint;
+  return {
+    id: endpoint_id,
+    name,
+    ...settings,
+    max_connections,
+    accounts,
+    overwrite,
+    has_credentials: sign_in,
+    paused,
+    unreachable_since,
+    health: health
+      ? {
+          ...health,
+          error: health.error && {
+            ...health.error,
+            advice: TRANSFER_ERRORS[health.error.code].advice,
+          },
+        }
+      : null,
+    revision,
+    configured_at,
+  };
+}

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import type * as domain from '../domain/key.ts';
+import { EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
+import { text } from '../domain/text.ts';
+import { timestamp } from './instants.ts';
+
+const keyId = z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+
+export const keyParams = z.object({ key_id: keyId });
+
+/** Body of POST /v1/keys. */
+export const keyRequest = z
+  .strictObject({
+    name: text.min(1).max(128),
+    scopes: z.array(z.enum(SCOPES)).min(1),
+    account: z
+      .string()
+      .regex(
+        /^[a-z0-9_][a-z0-9_-]{0,63}$/,
+        'must be 1 to 64 lowercase letters, digits, underscores and hyphens',
+      )
+      .default('acc_default'),
+    expires_in: z
+      .string()
+      .regex(
+        /^(never|\d{1,9}(ms|s|m|h|d))$/,
+        'must be a whole number and a unit, such as 12h or 90d, or never',
+      )
+      .default('90d')
+      .describe('A duration of at most 365d, or `never` if the installation allows it.'),
+  })
+  .meta({ id: 'KeyRequest' });
+export type KeyRequest = z.output<typeof keyRequest>;
+
+const fields = {
+  id: keyId,
+  name: z.string(),
+  account: z.string(),
+  scopes: z.array(z.enum(SCOPES)),
+  last_four: z.string().describe('The last four characters of the key.'),
+  status: z.enum(['active', 'expired', 'revoked']),
+  expiring_soon: z.boolean().describe('Active, and expires within seven days.'),
+  created_at: timestamp,
+  expires_at: timestamp.nullable().describe('Null for a key that never expires.'),
+  revoked_at: timestamp.nullable(),
+};
+
+export const key = z
+  .strictObject({
+    ...fields,
+    last_used_at: timestamp.nullable().describe('To the minute. Null if the key was never used.'),
+  })
+  .meta({ id: 'Key' });
+export type Key = z.output<typeof key>;
+
+export const keyList = z
+  .strictObject({
+    data: z.array(key).describe('Newest first, including revoked and expired keys.'),
+  })
+  .meta({ id: 'KeyList' });
+export type KeyList = z.output<typeof keyList>;
+
+export const createdKey = z
+  .strictObject({
+    ...key.shape,
+    key: z.string().optional().describe('The key itself, shown once. A replayed answer omits it.'),
+  })
+  .meta({ id: 'CreatedKey' });
+export type CreatedKey = z.output<typeof createdKey>;
+
+/** Returns a key as clients see it. `last_used_at` is null if it was never used. */
+export function toKey({
+  key_id,
+  name,
+  account_id,
+  scopes,
+  last_four,
+  created_at,
+  expires_at,
+  revoked_at,
+  last_used_at,
+}: domain.Key & { last_used_at: string | null }): Key {
+  const left = expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at) - Date.now();
+  const status = revoked_at !== null ? 'revoked' : left <= 0 ? 'expired' : 'active';
+  return {
+    id: key_id,
+    name,
+    account: account_id,
+    scopes,
+    last_four,
+    status,
+    expiring_soon: status === 'active' && left <= EXPIRING_SOON_MS,
+    created_at,
+    expires_at,
+    revoked_at,
+    last_used_at,
+  };
+}

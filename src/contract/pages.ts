@@ -1,0 +1,51 @@
+import { z } from 'zod';
+
+const DEFAULT_PAGE = 25;
+const LONGEST_PAGE = 100;
+
+/** Query parameters of a list with pages. */
+export const pageQuery = {
+  limit: wholeNumber(1, LONGEST_PAGE, DEFAULT_PAGE).describe('Results per page.'),
+  offset: wholeNumber(0, Number.MAX_SAFE_INTEGER, 0).describe('Results to skip.'),
+};
+
+/** The part of a page beside its results. */
+export const pagination = z.strictObject({
+  total: z.int().describe('Number of matching results.'),
+  limit: z.int(),
+  offset: z.int(),
+  has_more: z.boolean().describe('True if more results follow.'),
+});
+
+/** Returns the part of a page beside its results. `shown` is the number of its results. */
+export function toPagination(
+  { limit, offset }: { limit: number; offset: number },
+  shown: number,
+  total: number,
+): z.output<typeof pagination> {
+  return { total, limit, offset, has_more: offset + shown < total };
+}
+
+/**
+ * Returns the schema of a query parameter that is a whole number within limits. `otherwise` is its
+ * default.
+ */
+export function wholeNumber(least: number, most: number, otherwise: number) {
+  const message = `must be a whole number from ${least} to ${most}`;
+  return (
+    z
+      .string()
+      .regex(/^(0|[1-9]\d{0,15})$/, message)
+      // Set before the transformation: zod drops a default that follows it.
+      .meta({
+        type: 'integer',
+        pattern: undefined,
+        minimum: least,
+        maximum: most,
+        default: otherwise,
+      })
+      .optional()
+      .transform((value) => Number(value ?? otherwise))
+      .refine((value) => value >= least && value <= most, message)
+  );
+}

@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { PRIORITIES } from '../../domain/transfer.ts';
+import { WAITING_REASONS } from '../../domain/waiting-for.ts';
+import { timestamp } from '../instants.ts';
+import { pagination } from '../pages.ts';
+import { transferError } from './errors.ts';
+import { transferId, transferStatus } from './requests.ts';
+
+const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const source = uri('sftp://files.example.com/out/report.csv');
+const destination = uri('s3://archive/in/report.csv');
+const fileName = z.string().meta({ examples: ['report.csv'] });
+const size = z
+  .int()
+  .nullable()
+  .describe('File size in bytes. Null until the source is opened.')
+  .meta({ examples: [1048576] });
+
+const waitingFor = z
+  .strictObject({
+    reason: z.enum(WAITING_REASONS),
+    message: z.string().meta({ examples: ['The endpoint bank is paused.'] }),
+    until: timestamp
+      .nullable()
+      .describe(
+        'Time of the next attempt (`retry_at`), or end of the lease or hold ' +
+          '(`previous_lease`, `sign_ins_on_hold`). Else null.',
+      ),
+    endpoint_id: z
+      .string()
+      .nullable()
+      .describe('The endpoint in question. Null if the account may not use it (any more).'),
+    in_use: z
+      .int()
+      .nullable()
+      .describe('Transfers of all accounts that use the endpoint. Only for `endpoint_full`.'),
+    limit: z.int().nullable().describe('Its `max_connections`. Only for `endpoint_full`.'),
+  })
+  .meta({ id: 'WaitingFor' })
+  .nullable()
+  .describe(
+    'Why the transfer does not move. Null while it moves, after its end, and with `as_of`. ' +
+      'Accept reasons that you do not know.',
+  );
+
+export const transferListItem = z
+  .strictObject({
+    id: transferId,
+    file_name: fileName,
+    size_bytes: size,
+    status: transferStatus,
+    source,
+    destination,
+    created_at: timestamp,
+    completed_at: timestamp.nullable().describe('Null until completed.'),
+    waiting_for: waitingFor,
+  })
+  .meta({ id: 'TransferListItem' });
+export type TransferListItem = z.output<typeof transferListItem>;
+
+export const transferList = z
+  .strictObject({
+    data: z.array(transferListItem).describe('Newest first: by `created_at`, then by `id`.'),
+    pagination,
+  })
+  .meta({ id: 'TransferList' });
+export type TransferList = z.output<typeof transferList>;
+
+export const createdTransfer = z
+  .strictObject({
+    id: transferId,
+    status: z.literal('pending'),
+    source_uri: source.describe('As submitted.'),
+    destination_uri: destination.describe('As submitted.'),
+    priority: z.enum(PRIORITIES),
+    created_at: timestamp,
+    estimated_start: timestamp.describe('Estimated time at which a mover starts it.'),
+  })
+  .meta({ id: 'CreatedTransfer' });
+export type CreatedTransfer = z.output<typeof createdTransfer>;
+
+/**
+ * The answer for one transfer. The live stream has the same fields (`liveTransfer`). The chaos
+ * checker compares every field: `detail` in `test/chaos/checker/shown/answers.ts`.
+ */
+export const transferDetail = z
+  .strictObject({
+    id: transferId,
+    file_name: fileName,
+    size_bytes: size,
+    transferred_bytes: z.int(),
+    progress_pct: z.number().describe('100 only when completed.'),
+    status: transferStatus,
+    speed_bps: z
+      .int()
+      .nullable()
+      .describe('Bits per second, averaged over the attempt. Null before the first measurement.'),
+    source,
+    destination: destination.describe('With the file name, if the submitted URI ends in a slash.'),
+    checksum_sha256: z
+      .string()
+      .nullable()
+      .describe('SHA-256 of the file, in lowercase hex. Null until completed.'),
+    created_at: timestamp,
+    completed_at: timestamp.nullable().describe('Null until completed.'),
+    retry_count: z.int(),
+    error: transferError
+      .nullable()
+      .describe('Why the transfer or its last attempt failed. Null if there is no error.'),
+    priority: z.enum(PRIORITIES),
+    metadata: z.record(z.string(), z.string()),
+    waiting_for: waitingFor,
+  })
+  .meta({ id: 'TransferDetail' });
+export type TransferDetail = z.output<typeof transferDetail>;
+
+export const cancelledTransfer = z
+  .strictObject({ id: transferId, status: z.literal('cancelled'), cancelled_at: timestamp })
+  .meta({ id: 'CancelledTransfer' });
+export type CancelledTransfer = z.output<typeof cancelledTransfer>;
+
+export const liveTransfer = z
+  .strictObject({
+    ...transferDetail.shape,
+    account: z.string(),
+    seconds_left: z
+      .int()
+      .nullable()
+      .describe('Estimated from the speed so far. Null if that is unknown.'),
+  })
+  .meta({ id: 'LiveTransfer' });
+
+export type LiveTransfer = z.output<typeof liveTransfer>;
+
+export const liveTransfers = z
+  .strictObject({ transfers: z.array(liveTransfer) })
+  .describe(
+    'The data of an event. `snapshot` has the open transfers, `changes` those that changed ' +
+      'since, including ended ones.',
+  )
+  .meta({ id: 'LiveTransfers' });

@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { DomainError } from '../../domain/errors.ts';
+import { text } from '../../domain/text.ts';
+import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
+import type { AsOf } from '../../domain/transfer-history.ts';
+import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
+import { type Edge, parseLimit, parseTime } from '../instants.ts';
+import { pageQuery } from '../pages.ts';
+
+export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+export const transferStatus = z.enum(TRANSFER_STATUSES);
+
+export const transferParams = z.object({ transfer_id: transferId });
+
+const METADATA_KEYS = 10;
+const METADATA_CHARACTERS = 256;
+/** Keys that have a meaning in JavaScript objects. */
+const RESERVED_KEYS = ['__proto__', 'constructor', 'prototype'];
+
+/** Limits a string in characters, as JSON Schema does. JavaScript counts many of them as two. */
+function atMost(characters: number, schema: z.ZodString): z.ZodString {
+  return schema
+    .refine(
+      (value) => [...value].length <= characters,
+      `must be at most ${characters} characters long`,
+    )
+    .meta({ maxLength: characters });
+}
+
+function transferUri(field: 'source_uri' | 'destination_uri') {
+  return text.superRefine((value, context) => {
+    try {
+      const uri = parseTransferUri(value, field);
+      if (field === 'source_uri' && fileName(uri) === '') {
+        context.addIssue({
+          code: 'custom',
+          message: 'must name a file: it ends in a slash or names no path',
+        });
+      }
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
+    }
+  });
+}
+
+// Checked before the record is parsed: zod's record silently drops `__proto__`.
+const metadata = z.preprocess(
+  (value, context) => {
+    const reserved =
+      typeof value === 'object' &&
+      value !== null &&
+      RESERVED_KEYS.some((key) => Object.hasOwn(value, key));
+    if (reserved)
+      context.addIssue({
+        code: 'custom',
+        message: `must not use the keys ${RESERVED_KEYS.join(', ')}`,
+      });
+    return value;
+  },
+  z
+    .record(atMost(METADATA_CHARACTERS, text.min(1)), atMost(METADATA_CHARACTERS, text))
+    .refine(
+      (value) => Object.keys(value).length <= METADATA_KEYS,
+      `must have at most ${METADATA_KEYS} keys`,
+    )
+    .meta({ maxProperties: METADATA_KEYS }),
+);
+
+/** Body of POST /v1/transfers. */
+export const transferRequest = z
+  .strictObject({
+    source_uri: transferUri('source_uri').describe(`Where the file is read: ${SCHEMES}.`),
+    destination_uri: transferUri('destination_uri').describe(
+      'Where the file is written, on a configured endpoint; the file name is appended if it ' +
+        'ends in a slash.',
+    ),
+    priority: z.enum(PRIORITIES).default('normal'),
+    notify_on_complete: z.boolean().default(false),
+    metadata: metadata
+      .default({})
+      .describe('Your own key-value pairs: at most 10 keys, each value at most 256 characters.'),
+  })
+  .meta({
+    id: 'TransferRequest',
+    examples: [
+      {
+        source_uri: 'sftp://files.example.com/out/report.csv',
+        destination_uri: 's3://archive/in/',
+        priority: 'high',
+        metadata: { order: '4711' },
+      },
+    ],
+  });
+export type TransferRequest = z.output<typeof transferRequest>;
+
+function limit(edge: Edge) {
+  return z.string().transform((value, context) => {
+    const instant = parseLimit(value, edge);
+    if (instant !== null) return instant;
+    context.addIssue({
+      code: 'custom',
+      message:
+        'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset, with + written as %2B',
+    });
+    return z.NEVER;
+  });
+}
+
+/** Query of GET /v1/transfers. */
+export const listQuery = z
+  .strictObject({
+    status: transferStatus
+      .optional()
+      .describe(
+        'Only this status. A waiting transfer is `queued`, also between attempts. `pending` ' +
+          'lasts for moments.',
+      ),
+    from_date: limit('start')
+      .optional()
+      .describe(
+        'Created at or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.',
+      ),
+    to_date: limit('end')
+      .optional()
+      .describe(
+        'Created at or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 ' +
+          'time with an offset.',
+      ),
+    destination: text
+      .min(1)
+      .optional()
+      .describe('Start of the destination URI, compared literally.'),
+    ...pageQuery,
+  })
+  .refine(
+    ({ from_date, to_date }) =>
+      from_date === undefined || to_date === undefined || from_date <= to_date,
+    {
+      path: ['from_date'],
+      message: 'must not be later than to_date',
+    },
+  );
+
+/** Query of GET /v1/transfers/{id}. */
+export const detailQuery = z.strictObject({
+  as_of: z
+    .string()
+    .transform((value, context): AsOf => {
+      if (/^\d{1,9}$/.test(value)) return { revision: Number(value) };
+      const time = parseTime(value);
+      if (time !== null) return { time };
+      context.addIssue({
+        code: 'custom',
+        message: 'must be a revision or an RFC 3339 time with an offset, with + written as %2B',
+      });
+      return z.NEVER;
+    })
+    .optional()
+    .describe(
+      'Returns the transfer at an RFC 3339 time or at a revision of its history, not as it is now.',
+    ),
+});
+
+/** Query of GET /v1/transfers/live. */
+export const liveQuery = z.strictObject({ transfer_id: z.string().optional() });

@@ -1,0 +1,42 @@
+import type { z } from 'zod';
+
+const NAMES: Record<string, string> = { record: 'object', int: 'whole number' };
+
+/**
+ * Returns what is wrong with a value, as text that follows the name of the field. Use it as
+ * `safeParse(value, { error: inWords })`. The own messages of a schema take precedence.
+ */
+export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.input === undefined) return 'is required';
+      return `must be ${withArticle(NAMES[issue.expected] ?? issue.expected)}`;
+    case 'invalid_value':
+      return `must be one of ${issue.values.join(', ')}`;
+    case 'invalid_union':
+      return Array.isArray(issue.options)
+        ? `must be one of ${issue.options.join(', ')}`
+        : undefined;
+    case 'invalid_key':
+      return `has an invalid key: ${issue.issues.map(({ message }) => message).join(', ')}`;
+    case 'too_small':
+      if (issue.origin === 'number') return `must be at least ${issue.minimum}`;
+      return issue.minimum === 1
+        ? 'must not be empty'
+        : `must have at least ${issue.minimum} ${partsOf(issue.origin)}`;
+    case 'too_big':
+      return issue.origin === 'number'
+        ? `must be at most ${issue.maximum}`
+        : `must have at most ${issue.maximum} ${partsOf(issue.origin)}`;
+    default:
+      return undefined;
+  }
+}
+
+function withArticle(name: string): string {
+  return `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
+}
+
+function partsOf(origin: string): string {
+  return origin === 'string' ? 'characters' : 'items';
+}

@@ -1,0 +1,94 @@
+import type { Sql } from '../adapters/postgres/connect.ts';
+import { createBatcher } from '../concurrency/batcher.ts';
+import {
+  type Credential,
+  type FoundRow,
+  type Identity,
+  identify,
+  lookUp,
+  noteUse,
+} from './identity.ts';
+import {
+  countRequests,
+  createUsedUpWindows,
+  numberRequests,
+  PER_ADDRESS,
+  PER_CONSOLE,
+  type RateWindow,
+  toWindow,
+  type WindowRow,
+} from './rate-limit.ts';
+
+export type Admission = Identity & { window: RateWindow };
+
+export interface AdmissionControl {
+  /** Requests per minute and key. */
+  perKey: number;
+  /**
+   * Finds the client of a key or session (null if the request has none) and counts the request in
+   * the client's window. Without a valid key or session, it counts in the window of the address.
+   */
+  admit(credential: Credential | null, address: string): Promise<Admission>;
+}
+
+interface Visitor {
+  key: string | null;
+  session: string | null;
+  byAddress: string;
+}
+
+type Row = FoundRow & WindowRow;
+
+/**
+ * Creates the admission control of all requests. One statement finds the client and counts the
+ * request. Requests that arrive at the same time share one round trip. The commits of `sql` need
+ * not wait for the disk: a crash may lose the last few counts.
+ */
+export function createAdmissionControl(sql: Sql, perKey: number): AdmissionControl {
+  const usedUp = createUsedUpWindows<Admission>();
+  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, visitors));
+
+  return {
+    perKey,
+    async admit(credential, address) {
+      const byAddress = `address:${address}`;
+      const rejected = usedUp.find(credential?.sha256 ?? byAddress);
+      if (rejected) return rejected;
+      const key = credential?.kind === 'key' ? credential.sha256 : null;
+      const session = credential?.kind === 'session' ? credential.sha256 : null;
+      const row = await count({ key, session, byAddress });
+
+      const identity = identify(row, session);
+      const { client } = identity;
+      if (client)
+        await noteUse(sql, client, { key: row.requests === 1, session: row.unnoted === true });
+      const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
+      const { window, secondsLeft } = toWindow(row, limit);
+      const admission: Admission = { ...identity, window };
+      if (window.remaining < 0)
+        usedUp.add(client && credential ? credential.sha256 : byAddress, admission, secondsLeft);
+      return admission;
+    },
+  };
+}
+
+async function findAndCount(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
+  const rows = await sql<Row[]>`
+    with visitors as materialized (
+      select nr, key_id, account_id, scopes, standing, unnoted,
+             case when standing is distinct from 'valid' then by_address
+                  when session is null then 'key:' || key_id
+                  else 'console:' || key_id end as subject
+        from unnest(
+          ${visitors.map(({ key }) => key)}::text[],
+          ${visitors.map(({ session }) => session)}::text[],
+          ${visitors.map(({ byAddress }) => byAddress)}::text[])
+          with ordinality as v(key, session, by_address, nr)
+        left join lateral (${lookUp(sql)}) found on true
+    ), counts as (${countRequests(sql)})
+    select key_id, account_id, scopes, standing, unnoted, subject, started, requests,
+           extract(epoch from clock_timestamp())::float8 as now
+      from visitors join counts using (subject) order by nr`;
+  numberRequests(rows);
+  return rows;
+}

@@ -1,0 +1,11 @@
+import type { Purges } from '../processes/housekeeping/housekeeping.ts';
+import { removeExpiredKeys } from './idempotency.ts';
+import { removeOldWindows } from './rate-limit.ts';
+import { removeOldSessions } from './session/sessions.ts';
+
+/** What housekeeping removes of the tables that the API owns. */
+export const API_PURGES: Purges = {
+  idempotency_keys: removeExpiredKeys,
+  console_sessions: removeOldSessions,
+  rate_windows: removeOldWindows,
+};

@@ -1,0 +1,54 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { problem } from '../contract/problems.ts';
+import { newId } from '../domain/ids.ts';
+import type { Readiness } from './health.ts';
+import { PROBLEM_TYPE, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+
+export interface ServerWhileStarting {
+  /** The port that it listens on. The API takes it over. */
+  port: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Answers for the API while the process waits for its dependencies. It reports live and not ready,
+ * and answers every other request with `unavailable`.
+ */
+export async function serveWhileStarting(
+  address: { host: string; port: number },
+  tls: { cert: Buffer; key: Buffer } | undefined,
+  checks: () => Readiness['checks'],
+): Promise<ServerWhileStarting> {
+  const answer: RequestListener = (request, response) => {
+    const requestId = newId('req');
+    const path = request.url?.split('?')[0];
+    const health = path === '/health/live' || path === '/health/ready';
+    response.statusCode = path === '/health/live' ? 200 : 503;
+    response.setHeader('x-request-id', requestId);
+    response.setHeader('connection', 'close');
+    response.setHeader('cache-control', 'no-store');
+    response.setHeader('content-type', health ? 'application/json; charset=utf-8' : PROBLEM_TYPE);
+    if (!health) response.setHeader('retry-after', UNAVAILABLE_RETRY_SECONDS);
+    if (path === '/health/live') response.end(JSON.stringify({ status: 'live' }));
+    else if (health) response.end(JSON.stringify({ status: 'not_ready', checks: checks() }));
+    else {
+      const detail = 'The service is starting: retry in a few seconds';
+      response.end(JSON.stringify(problem('unavailable', detail, requestId)));
+    }
+  };
+  const server = tls ? createTlsServer(tls, answer) : createServer(answer);
+  server.listen(address);
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
