@@ -1,15 +1,18 @@
 import { open, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Replaces a file as a whole, readable by its owner alone. Once this has returned a power cut does not undo it. */
+/**
+ * Replaces a whole file, readable by its owner only. After this returns, a power failure does not
+ * undo it.
+ */
 export async function replaceFile(file: string, text: string): Promise<void> {
-  const half = `${file}.new`;
-  await writeFile(half, text, { mode: 0o600, flush: true });
-  await rename(half, file);
+  const temporary = `${file}.new`;
+  await writeFile(temporary, text, { mode: 0o600, flush: true });
+  await rename(temporary, file);
   await syncFolder(dirname(file));
 }
 
-/** Makes what was created, renamed or removed in a folder survive a power cut. */
+/** Makes files that were created, renamed or removed in a folder survive a power failure. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {

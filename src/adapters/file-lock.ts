@@ -8,13 +8,17 @@ export interface FileLock {
 const SQLITE_BUSY = 5;
 const POLL_MS = 50;
 
-/** A lock that nobody refers to any more would be collected, and closed by that. */
+/**
+ * Keeps a reference to each lock. Otherwise the garbage collector would close its database and
+ * release the lock.
+ */
 const held = new Set<DatabaseSync>();
 
 /**
- * Takes a lock on a file without waiting: one `exclusive` holder, or any number of `shared` ones. It
- * belongs to the process and ends with it, however it ends. SQLite's own file locks do the work: they
- * are the operating system's, and the only ones that Node can reach without a native add-on.
+ * Acquires a lock on a file without waiting: one `exclusive` holder, or any number of `shared`
+ * ones. Returns null if it is held. The lock belongs to the process and ends with it, even after a
+ * crash. It uses SQLite's file locks: they are locks of the operating system, and the only ones
+ * that Node can use without a native add-on.
  */
 export function tryFileLock(file: string, mode: 'shared' | 'exclusive'): FileLock | null {
   const database = new DatabaseSync(file, { timeout: 0 });
@@ -33,7 +37,7 @@ export function tryFileLock(file: string, mode: 'shared' | 'exclusive'): FileLoc
   };
 }
 
-/** Runs `work` while holding the file's exclusive lock; waits for it as long as it takes. */
+/** Runs `work` while it holds the file's exclusive lock. Waits for the lock without a limit. */
 export async function withFileLock<T>(file: string, work: () => Promise<T>): Promise<T> {
   let lock = tryFileLock(file, 'exclusive');
   while (lock === null) {

@@ -10,41 +10,59 @@ const HOW_TO_MAKE_ONE = 'Make one with: openssl rand -base64 32';
 
 /** A key-encryption key. */
 export interface MasterKey {
-  /** Follows from the key, so that every process names it alike; tells nothing about it. */
+  /**
+   * Derived from the key, so that every process uses the same id. Reveals nothing about the key.
+   */
   id: string;
   key: Buffer;
 }
 
 export interface MasterKeys {
-  /** The key that seals. */
+  /** Returns the key that seals. */
   current(): MasterKey;
-  /** Every key that opens, the current one first. */
+  /** Returns every key that opens, the current one first. */
   all(): MasterKey[];
-  /** Reads again what another process may have changed. */
+  /** Reads the keys again, which another process may have changed. */
   refresh(): Promise<void>;
-  /** Makes another key current where the keys are ours to make, runs `rewrap`, and forgets the keys before. */
+  /**
+   * Creates a new current key if this module manages the keys, runs `rewrap`, and forgets the older
+   * keys.
+   */
   rotate<T>(rewrap: () => Promise<T>): Promise<T>;
 }
 
-/** There is no usable master key; the message says what to do. */
+/** There is no usable master key. The message says what to do. */
 export class MasterKeyError extends Error {
   override readonly name = 'MasterKeyError';
 }
 
 /**
- * The keys of the setting `WAYBILL_MASTER_KEY`: base64 of 32 bytes, or several such separated by commas,
- * of which the first seals and all open. Without the setting those of the file `master.key` in `dataDir`,
- * which is made at the first call; without either, MasterKeyError.
+ * Loads the keys of the setting `WAYBILL_MASTER_KEY`: base64 of 32 bytes, or several of these
+ * separated by commas. The first key seals; all open. Without the setting, loads those of the file
+ * `master.key` in `dataDir`, which the first call creates. Throws MasterKeyError without either.
  */
-export async function loadMasterKeys({ setting, dataDir }: { setting: string | null; dataDir: string | null }): Promise<MasterKeys> {
+export async function loadMasterKeys({
+  setting,
+  dataDir,
+}: {
+  setting: string | null;
+  dataDir: string | null;
+}): Promise<MasterKeys> {
   if (setting !== null) return keysOfSetting(setting);
   if (dataDir !== null) return keysOfFile(dataDir);
-  throw new MasterKeyError(`WAYBILL_MASTER_KEY is required where DATABASE_URL is set. ${HOW_TO_MAKE_ONE}`);
+  throw new MasterKeyError(
+    `WAYBILL_MASTER_KEY is required if DATABASE_URL is set. ${HOW_TO_MAKE_ONE}`,
+  );
 }
 
 function keysOfSetting(setting: string): MasterKeys {
   const keys = parseKeys(setting.split(','), 'WAYBILL_MASTER_KEY');
-  return { current: () => keys[0], all: () => keys, refresh: async () => {}, rotate: (rewrap) => rewrap() };
+  return {
+    current: () => keys[0],
+    all: () => keys,
+    refresh: async () => {},
+    rotate: (rewrap) => rewrap(),
+  };
 }
 
 async function keysOfFile(dataDir: string): Promise<MasterKeys> {
@@ -65,7 +83,7 @@ async function keysOfFile(dataDir: string): Promise<MasterKeys> {
     rotate: (rewrap) =>
       withFileLock(lock, async () => {
         keys = await requireKeys(file);
-        // Several keys are left by a rotation that was interrupted: the first of them is the new one.
+        // An interrupted rotation leaves several keys. The first of them is the new one.
         if (keys.length === 1) {
           keys = [newKey(), ...keys];
           await writeKeys(file, keys);
@@ -82,7 +100,10 @@ type Keys = [MasterKey, ...MasterKey[]];
 
 async function requireKeys(file: string): Promise<Keys> {
   const keys = await readKeys(file);
-  if (keys === null) throw new MasterKeyError(`${file} has gone. Without it no stored credentials can be read: restore it from a back-up.`);
+  if (keys === null)
+    throw new MasterKeyError(
+      `${file} is missing. Stored credentials can't be read without it: restore it from a backup.`,
+    );
   return keys;
 }
 
@@ -102,9 +123,13 @@ function parseKeys(texts: string[], source: string): Keys {
   const [first, ...others] = texts.map((text, index) => {
     const key = Buffer.from(text.trim(), 'base64');
     if (key.length === KEY_BYTES && key.toString('base64') === text.trim()) return masterKey(key);
-    throw new MasterKeyError(`${source}: key ${index + 1} of ${texts.length} is not the base64 of ${KEY_BYTES} bytes. ${HOW_TO_MAKE_ONE}`);
+    throw new MasterKeyError(
+      `${source}: key ${index + 1} of ${texts.length} is not the base64 of ${KEY_BYTES} bytes. ` +
+        HOW_TO_MAKE_ONE,
+    );
   });
-  if (first === undefined) throw new MasterKeyError(`${source} holds no key. ${HOW_TO_MAKE_ONE}`);
+  if (first === undefined)
+    throw new MasterKeyError(`${source} contains no key. ${HOW_TO_MAKE_ONE}`);
   return [first, ...others];
 }
 
@@ -113,5 +138,8 @@ function newKey(): MasterKey {
 }
 
 function masterKey(key: Buffer): MasterKey {
-  return { id: createHash('sha256').update('waybill master key').update(key).digest('hex').slice(0, 16), key };
+  return {
+    id: createHash('sha256').update('waybill master key').update(key).digest('hex').slice(0, 16),
+    key,
+  };
 }

@@ -8,56 +8,98 @@ import {
   WrongExpectedVersionError,
 } from '@eventstore/db-client';
 import pRetry from 'p-retry';
+import { withTimeout } from '../../concurrency/with-timeout.ts';
 import type { NewEvent, StoredEvent } from '../../domain/event.ts';
-import { within } from '../../within.ts';
-import { shareConnection } from './eventstoredb/connection.ts';
+import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
+import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient } from './eventstoredb/errors.ts';
-import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
+import { isPosition, toRecord, toStoredEvent } from './eventstoredb/records.ts';
 import { subscribe } from './eventstoredb/subscription.ts';
-import { type AppendResult, type EventStore, EventStoreUnavailable, type ExpectedRevision, RevisionConflict } from './port.ts';
+import {
+  type AppendResult,
+  type EventStore,
+  EventStoreUnavailable,
+  type ExpectedRevision,
+  RevisionConflict,
+} from './port.ts';
 
-export interface EventStoreDbOptions {
-  /** `esdb://...` or `esdb+discover://...`; it may carry the user name and password. */
-  url: string;
-  /** In front of every stream name. No installation's prefix may begin with that of another. */
+export interface EventStoreDbOptions extends EventStoreDbSignIn {
+  /** Precedes every stream name. The prefix of one installation must not begin with another's. */
   prefix: string;
-  /** Milliseconds that one try may take, and that a call may take with all its tries. */
+  /** Time limits in milliseconds: for one try, and for a call with all its tries. */
   timeouts?: { attempt: number; total: number };
 }
 
 /**
- * The log of one installation in an EventStoreDB or KurrentDB. Its position is the commit position.
- * All stores of a process share one connection; throws Error while a store of another URL is open.
- * In a secured cluster the user needs the right to read `$all`.
+ * Opens the log of one installation in an EventStoreDB or KurrentDB. Its position is the commit
+ * position. All stores of a process share one connection. Throws Error while a store with another
+ * URL is open, and EventStoreUnusable if the URL can't be used. In a secured cluster the user needs
+ * the right to read `$all`.
  */
-export function createEventStoreDb({ url, prefix, timeouts = { attempt: 3_000, total: 10_000 } }: EventStoreDbOptions): EventStore {
-  const connection = shareConnection(url);
+export function createEventStoreDb({
+  prefix,
+  timeouts = { attempt: 3_000, total: 10_000 },
+  ...location
+}: EventStoreDbOptions): EventStore {
+  const connection = shareConnection(location);
   const closing = new AbortController();
+  const calls = new Set<AbortController>();
 
-  /** Tries until it succeeds, fails for good, or the time is over. */
-  async function persist<T>(what: string, attempt: () => Promise<T>): Promise<T> {
-    const tries = pRetry(attempt, {
+  /** Tries until one succeeds or fails permanently, or the time is over. Then it sends nothing. */
+  async function persist<T>(what: string, attempt: (limits: CallLimits) => Promise<T>): Promise<T> {
+    if (closing.signal.aborted) return giveUp(closing.signal.reason, what);
+    const call = new AbortController();
+    let lastFailure: unknown = null;
+    const end = performance.now() + timeouts.total;
+    const limits: CallLimits = {
+      signal: call.signal,
+      attemptMs() {
+        const left = Math.min(timeouts.attempt, Math.floor(end - performance.now()));
+        if (left <= 0) throw new EventStoreUnavailable(`no answer within ${timeouts.total} ms`);
+        return left;
+      },
+    };
+    const tries = pRetry(() => attempt(limits), {
       retries: Number.POSITIVE_INFINITY,
       minTimeout: 50,
       maxTimeout: 1_000,
       randomize: true,
       maxRetryTime: timeouts.total,
-      shouldRetry: ({ error }) => isTransient(error),
-      signal: closing.signal,
+      shouldRetry({ error }) {
+        lastFailure = error;
+        return isTransient(error);
+      },
+      signal: call.signal,
     });
-    return within(timeouts.total, tries, EventStoreUnavailable).catch((error: unknown) => giveUp(error, what));
+    calls.add(call);
+    try {
+      return await withTimeout(timeouts.total, tries, EventStoreUnavailable);
+    } catch (error) {
+      call.abort(new EventStoreUnavailable('the call was aborted'));
+      // The reason of the last failure says more than that the time is over.
+      const timedOut = error instanceof EventStoreUnavailable && !closing.signal.aborted;
+      return giveUp(timedOut ? (lastFailure ?? error) : error, what);
+    } finally {
+      calls.delete(call);
+    }
   }
 
-  async function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+  async function append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: NewEvent[],
+  ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
     const records = events.map(toRecord);
     const expectedRevision = expected === 'no_stream' ? expected : BigInt(expected);
     try {
-      const result = await persist(`append to ${stream}`, () =>
-        connection.append(prefix + stream, records, expectedRevision, timeouts.attempt),
+      const { nextExpectedRevision, position } = await persist(`append to ${stream}`, (limits) =>
+        connection.append(prefix + stream, records, expectedRevision, limits),
       );
-      // A repeated append has no position once a scavenge took its events: then everything up to now is behind it.
-      return { revision: Number(result.nextExpectedRevision), position: result.position?.commit ?? (await head()) ?? 0n };
+      // A repeated append has no position if its events were scavenged since. The head is then
+      // used: it is not before the append.
+      const known = position && isPosition(position.commit) ? position.commit : await head();
+      return { revision: Number(nextExpectedRevision), position: known ?? 0n };
     } catch (error) {
       if (!(error instanceof WrongExpectedVersionError)) throw error;
       throw new RevisionConflict(stream, expected, actualRevision(error.actualVersion));
@@ -65,9 +107,13 @@ export function createEventStoreDb({ url, prefix, timeouts = { attempt: 3_000, t
   }
 
   async function read(stream: string, fromRevision = 0): Promise<StoredEvent[]> {
-    const open = () => connection.reader.readStream(prefix + stream, { fromRevision: BigInt(fromRevision) });
+    const options = { fromRevision: BigInt(fromRevision), requiresLeader: true };
     try {
-      const resolved = await persist(`read ${stream}`, () => collect<ResolvedEvent>(open(), timeouts.attempt));
+      const resolved = await persist(`read ${stream}`, (limits) =>
+        connection.read(limits, (client) =>
+          collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits),
+        ),
+      );
       return resolved.flatMap(({ event }) => (event && toStoredEvent(event, prefix)) ?? []);
     } catch (error) {
       if (error instanceof StreamNotFoundError) return [];
@@ -76,8 +122,17 @@ export function createEventStoreDb({ url, prefix, timeouts = { attempt: 3_000, t
   }
 
   async function head(): Promise<bigint | null> {
-    const open = () => connection.reader.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 });
-    const [last] = await persist('read the head of the log', () => collect<AllStreamResolvedEvent>(open(), timeouts.attempt));
+    const options = {
+      direction: BACKWARDS,
+      fromPosition: END,
+      maxCount: 1,
+      requiresLeader: true,
+    } as const;
+    const [last] = await persist('read the head of the log', (limits) =>
+      connection.read(limits, (client) =>
+        collect<AllStreamResolvedEvent>(client.readAll(options), limits),
+      ),
+    );
     return last?.event?.position.commit ?? null;
   }
 
@@ -85,23 +140,31 @@ export function createEventStoreDb({ url, prefix, timeouts = { attempt: 3_000, t
     append,
     read,
     head,
-    subscribe: (options) => subscribe(connection.reader, prefix, { ...options, signal: AbortSignal.any([options.signal, closing.signal]) }),
+    subscribe: (options) =>
+      subscribe(connection, prefix, timeouts.attempt, {
+        ...options,
+        signal: AbortSignal.any([options.signal, closing.signal]),
+      }),
     async close() {
       if (closing.signal.aborted) return;
-      closing.abort(new EventStoreUnavailable('the store was closed'));
+      const reason = new EventStoreUnavailable('the store was closed');
+      closing.abort(reason);
+      for (const call of calls) call.abort(reason);
       await connection.release();
     },
   };
 }
 
-function actualRevision(version: WrongExpectedVersionError['actualVersion']): ExpectedRevision | null {
+function actualRevision(
+  version: WrongExpectedVersionError['actualVersion'],
+): ExpectedRevision | null {
   if (version === 'no_stream') return version;
   return typeof version === 'bigint' ? Number(version) : null;
 }
 
-/** Everything that a read gives. Where it takes longer than `timeoutMs`, EventStoreUnavailable. */
-async function collect<T>(stream: StreamingRead<T>, timeoutMs: number): Promise<T[]> {
-  // The iterator throws a first error; one that follows would end the process if nobody listened.
+/** Returns everything that a read gives. Throws EventStoreUnavailable when its time is over. */
+async function collect<T>(stream: StreamingRead<T>, { attemptMs }: CallLimits): Promise<T[]> {
+  // The iterator throws the first error. Without a listener, a second one would end the process.
   stream.on('error', () => undefined);
   const items: T[] = [];
   const drain = async () => {
@@ -109,9 +172,9 @@ async function collect<T>(stream: StreamingRead<T>, timeoutMs: number): Promise<
     return items;
   };
   try {
-    return await within(timeoutMs, drain(), EventStoreUnavailable);
+    return await withTimeout(attemptMs(), drain(), EventStoreUnavailable);
   } finally {
-    // It rejects where the call never came about.
+    // It rejects if the call was never established.
     stream.cancel().catch(() => undefined);
   }
 }

@@ -11,13 +11,14 @@ export interface AppendResult {
 }
 
 /**
- * What a subscription gives: events in the order of the log, and behind them the position up to which
- * (inclusive) everything has now been given. Only such a position may be kept as a checkpoint.
+ * What a subscription yields: events in the order of the log, then the position up to which
+ * (inclusive) everything has now been delivered. Only such a position may be stored as a
+ * checkpoint.
  */
 export interface Batch {
   events: StoredEvent[];
   position: bigint;
-  /** True when nothing more lay in the log at the moment this batch was read. */
+  /** True if the log had no further events when this batch was read. */
   caughtUp: boolean;
 }
 
@@ -25,18 +26,21 @@ export interface SubscribeOptions {
   /** Exclusive; null starts before the first event. */
   from: bigint | null;
   signal: AbortSignal;
-  /** At most so many events in a batch. */
+  /** Maximum number of events in a batch. */
   batchSize?: number;
-  /** Only streams whose name (without the installation's prefix) starts with one of these. All of them by default. */
+  /**
+   * Only streams whose name (without the installation's prefix) starts with one of these; all
+   * streams by default.
+   */
   streams?: string[];
 }
 
-/** The log holds another revision than the writer last saw: load again, decide again. */
+/** The log has another revision than the writer last saw: load and decide again. */
 export class RevisionConflict extends Error {
   override readonly name = 'RevisionConflict';
   readonly stream: string;
   readonly expected: ExpectedRevision;
-  /** null where the engine does not tell. */
+  /** Null if the engine does not say. */
   readonly actual: ExpectedRevision | null;
 
   constructor(stream: string, expected: ExpectedRevision, actual: ExpectedRevision | null) {
@@ -47,31 +51,49 @@ export class RevisionConflict extends Error {
   }
 }
 
-/** The engine can't be reached or did not answer in time. Whether an append was made is unknown: repeat it with the same ids. */
+/**
+ * The engine can't be reached or did not answer in time. An append may have succeeded: repeat it
+ * with the same ids.
+ */
 export class EventStoreUnavailable extends Error {
   override readonly name = 'EventStoreUnavailable';
 }
 
 /**
- * The log of one installation. Stream names carry no prefix here: an engine adds its own and sees
- * nothing else. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
+ * The engine can't be used as it is configured: it is too old, or it rejects the user. A retry
+ * does not help. The message says what to do and holds no secret.
+ */
+export class EventStoreUnusable extends Error {
+  override readonly name = 'EventStoreUnusable';
+}
+
+/**
+ * The log of one installation. Stream names have no prefix here: an engine adds its own and sees no
+ * other streams. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
  */
 export interface EventStore {
   /**
-   * Appends all events or none. An append repeated with the same ids at the same revision gives the
-   * first one's result. Throws RevisionConflict, EventStoreUnavailable (after retries within its time
-   * limit), or RangeError for an empty append.
+   * Appends all events or none. An append repeated with the same ids at the same revision returns
+   * the result of the first one. Throws RevisionConflict, EventStoreUnavailable (after retries
+   * within its time limit; nothing is sent after that), EventStoreUnusable, or RangeError for an
+   * empty append.
    */
   append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
-  /** All events of a stream from `fromRevision` (0) on, oldest first; none where there is no such stream. */
+  /**
+   * Returns all events of a stream from `fromRevision` (0) on, oldest first; none if there is no
+   * such stream.
+   */
   read(stream: string, fromRevision?: number): Promise<StoredEvent[]>;
   /**
-   * Everything under the prefix, past and to come, until the signal aborts (then it returns; it does
-   * not throw). Reconnects by itself and goes on where it was. A batch may be empty where only the
-   * position moved. The consumer's pace is the reader's pace: nothing is read far ahead.
+   * Yields everything under the prefix, past and future, until the signal aborts; then it returns
+   * without an error. Reconnects and continues where it was. A batch may be empty if only the
+   * position moved. Reads at the consumer's pace, never far ahead of it.
    */
   subscribe(options: SubscribeOptions): AsyncIterable<Batch>;
-  /** Position of the newest event of the whole log; null for an empty one. Throws EventStoreUnavailable. */
+  /**
+   * Returns the position of the newest event of the whole log; null for an empty log. Throws
+   * EventStoreUnavailable.
+   */
   head(): Promise<bigint | null>;
   close(): Promise<void>;
 }

@@ -1,9 +1,38 @@
+/**
+ * The event store in the installation's own Postgres: the table `log.events`, the row `log.head`,
+ * and the SQL function `log.append`.
+ *
+ * Appending: each process makes one call of `log.append` at a time. Appends that arrive meanwhile
+ * share the next call, at most 64 of them. A call names each stream once, so two appends to one
+ * stream go into two calls. The function locks the head row: positions have no gaps and become
+ * visible in order. It notifies the channel `waybill_log` of the kinds of streams and the new head.
+ *
+ * Subscribing: each subscription has an append cache (`append-cache.ts`) and is in one of two
+ * states.
+ *
+ * - Up to date: it takes the events of its own process from the cache, without a read.
+ * - Behind: it reads from the table. An event of another process, a full cache, a reconnect or a
+ *   second without a wake-up put it into this state.
+ *
+ * What can go wrong:
+ *
+ * - The answer to an append is lost. The call is repeated, for up to 10 s. `log.append` returns the
+ *   first result for the same ids at the same revisions, so a repetition is safe.
+ * - Postgres stays unavailable. Appends and reads throw EventStoreUnavailable; subscriptions
+ *   retry every second.
+ * - Postgres rejects one append of a call. The appends are then made one by one.
+ * - A notification is lost. The poll after a second finds the events.
+ *
+ * It relies on the head lock, and on a driver that rejects every query of a lost connection.
+ */
 import canonicalize from 'canonicalize';
-import { createBatcher } from '../../batcher.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import { withTimeout } from '../../concurrency/with-timeout.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
-import { within } from '../../within.ts';
 import type { Sql } from '../postgres/connect.ts';
+import { listen } from '../postgres/listen.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
+import { type AppendCache, createAppendCache } from './append-cache.ts';
 import {
   type AppendResult,
   type Batch,
@@ -13,15 +42,14 @@ import {
   RevisionConflict,
   type SubscribeOptions,
 } from './port.ts';
-import { createTail, type Tail } from './tail.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
-/** The notification is a hint that may be lost with a connection; this finds what it did not announce. */
+/** Notifications may be lost with a connection. This poll finds the events that none announced. */
 const POLL_MS = 1_000;
 /**
- * That the other end of a connection has vanished is not noticed for a quarter of an hour: then the call is made once more over
- * another one. What was only slow may still answer.
+ * After this time, the call is repeated over another connection. Otherwise it takes 15 minutes to
+ * notice that the other end of a connection has vanished. A slow first call may still answer.
  */
 const ANSWER_WITHIN_MS = 5_000;
 const RETRY_FOR_MS = 10_000;
@@ -32,18 +60,21 @@ interface Append {
   events: NewEvent[];
 }
 
-/** A position of null: refused, and `revision` is what was found. */
+/**
+ * The result of one append. A null position means that it was rejected; `revision` is then the one
+ * found.
+ */
 interface Verdict {
   revision: number;
   position: bigint | null;
-  /** False for one that was made before. */
+  /** False if the append was a repetition of an earlier one. */
   appended: boolean;
 }
 
-/** An append that Postgres refuses by itself has an error of its own. */
+/** An append that Postgres itself rejects has its own error. */
 type Outcome = Verdict | { error: unknown };
 
-/** An event as it is written; its data and metadata in the very bytes that are hashed. */
+/** An event as it is written. Its data and metadata are the exact bytes that are hashed. */
 interface Row {
   id: string;
   type: string;
@@ -53,7 +84,7 @@ interface Row {
 }
 
 interface NewRow extends Row {
-  /** Which of the appends it belongs to, and its place in that one; both from 1. */
+  /** Number of its append in the call, and its place in that append; both from 1. */
   owner: number;
   place: number;
 }
@@ -64,44 +95,52 @@ interface StoredRow extends Row {
   revision: number;
 }
 
-/** The event store in the installation's own Postgres, in the schema `log`. */
+/** Creates the event store in the schema `log` of the installation's own Postgres. */
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
-  /** Of each subscription. */
-  const tails = new Set<Tail>();
-  /** What was heard while an append was under way: most often that very append. */
-  const heard: { kinds: string[]; position: bigint }[] = [];
+  /** One cache per subscription. */
+  const caches = new Set<AppendCache>();
+  /** Notifications received during an append, handled after it. Most announce that very append. */
+  const deferred: { kinds: string[]; position: bigint }[] = [];
   let appending = 0;
-  let listening: Promise<{ unlisten(): Promise<void> }> | null = null;
+  let unlisten: (() => void) | null = null;
 
-  /** One call at a time: what arrives meanwhile shares the next one, and its one flush to disk. */
+  /**
+   * Makes one call at a time. Appends that arrive meanwhile share the next call and its one flush
+   * to disk.
+   */
   const appendOne = createBatcher(appendAll, { limit: APPENDS_PER_CALL, answerWithinMs: null });
 
-  async function append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+  async function append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: NewEvent[],
+  ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
     const outcome = await appendOne({ stream: prefix + stream, expected, events });
     if ('error' in outcome) throw outcome.error;
     const { revision, position } = outcome;
-    if (position === null) throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
+    if (position === null)
+      throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
     return { revision, position };
   }
 
   async function appendAll(appends: Append[]): Promise<Outcome[]> {
     const outcomes = new Map<Append, Outcome>();
-    for (const group of inGroups(appends)) {
-      const ofGroup = await appendGroup(group);
-      for (const [i, member] of group.entries()) outcomes.set(member, ofGroup[i] as Outcome);
+    for (const group of groupsOf(appends)) {
+      const results = await appendGroup(group);
+      for (const [i, member] of group.entries()) outcomes.set(member, results[i] as Outcome);
     }
     return appends.map((member) => outcomes.get(member) as Outcome);
   }
 
-  /** Throws EventStoreUnavailable for all of them. */
+  /** Throws EventStoreUnavailable for the whole group. */
   async function appendGroup(group: Append[]): Promise<Outcome[]> {
     try {
       return await callAppend(group);
     } catch (error) {
       if (error instanceof EventStoreUnavailable) throw error;
       if (group.length === 1) return [{ error }];
-      // One append that Postgres refuses must not take the others with it.
+      // One append that Postgres rejects must not fail the others.
       const outcomes: Outcome[] = [];
       for (const member of group) outcomes.push(...(await appendGroup([member])));
       return outcomes;
@@ -109,14 +148,16 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   async function callAppend(group: Append[]): Promise<Verdict[]> {
-    const rows = group.flatMap(({ events }, i) => events.map((event, n) => toRow(event, i + 1, n + 1)));
+    const rows = group.flatMap(({ events }, i) =>
+      events.map((event, n) => toRow(event, i + 1, n + 1)),
+    );
     appending++;
     try {
       const verdicts = await retryWhileUnavailable(
         () => sql<Verdict[]>`
           select revision, position, appended from log.append(
             ${group.map((member) => member.stream)}::text[],
-            ${group.map((member) => (member.expected === 'no_stream' ? -1 : member.expected))}::integer[],
+            ${group.map(({ expected }) => (expected === 'no_stream' ? -1 : expected))}::integer[],
             ${group.map((member) => member.events.length)}::integer[],
             ${rows.map(({ owner }) => owner)}::integer[],
             ${rows.map(({ place }) => place)}::integer[],
@@ -126,27 +167,32 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
             ${rows.map(({ data }) => data)}::text[],
             ${rows.map(({ metadata }) => metadata)}::text[])`,
       );
-      hand(group, verdicts, rows);
+      addToCaches(group, verdicts, rows);
       return verdicts;
     } finally {
-      if (--appending === 0) for (const { kinds, position } of heard.splice(0)) announce(kinds, position);
+      if (--appending === 0)
+        for (const { kinds, position } of deferred.splice(0)) announce(kinds, position);
     }
   }
 
-  /** What was appended here goes to the subscriptions of this process without being read back. */
-  function hand(group: Append[], verdicts: Verdict[], rows: NewRow[]): void {
-    if (tails.size === 0) return;
+  /**
+   * Passes the appended events to the subscriptions of this process, which then need not read them.
+   */
+  function addToCaches(group: Append[], verdicts: Verdict[], rows: NewRow[]): void {
+    if (caches.size === 0) return;
     const events = rows.flatMap(({ owner, place, ...row }) => {
       const { stream, events } = group[owner - 1] as Append;
       const { appended, revision, position } = verdicts[owner - 1] as Verdict;
       if (!appended || position === null) return [];
       const later = events.length - place;
-      return [toEvent({ ...row, stream, revision: revision - later, position: position - BigInt(later) })];
+      return [
+        toEvent({ ...row, stream, revision: revision - later, position: position - BigInt(later) }),
+      ];
     });
     const [first] = events;
     const last = events.at(-1);
-    // The head of the log was locked: nobody's events are between them.
-    if (first && last) for (const tail of tails) tail.hand(first.position, last.position, events);
+    // The head of the log was locked, so no other process has events between these.
+    if (first && last) for (const cache of caches) cache.add(first.position, last.position, events);
   }
 
   const readOne = createBatcher(readStreams, { answerWithinMs: null });
@@ -154,10 +200,13 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   async function readStreams(reads: { stream: string; from: number }[]): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
       () => sql<(StoredRow & { read: bigint })[]>`
-        select r.read, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
-          from unnest(${reads.map(({ stream }) => prefix + stream)}::text[], ${reads.map(({ from }) => from)}::integer[])
+        select r.read, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data,
+               e.metadata
+          from unnest(${reads.map(({ stream }) => prefix + stream)}::text[],
+                      ${reads.map(({ from }) => from)}::integer[])
                with ordinality as r(stream, first, read)
-         cross join lateral (select * from log.events where stream = r.stream and revision >= r.first) e
+          cross join lateral (
+            select * from log.events where stream = r.stream and revision >= r.first) e
          order by r.read, e.revision`,
     );
     const found: StoredEvent[][] = reads.map(() => []);
@@ -166,14 +215,17 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   async function head(): Promise<bigint | null> {
-    const rows = await retryWhileUnavailable(() => sql<{ position: bigint }[]>`select position from log.head`);
+    const rows = await retryWhileUnavailable(
+      () => sql<{ position: bigint }[]>`select position from log.head`,
+    );
     return rows[0]?.position || null;
   }
 
-  /** The events after `from`, and the head of the log as the same snapshot had it. */
+  /** Returns the events after `from`, and the head of the log in the same snapshot. */
   async function readAfter(from: bigint, limit: number, names: string[]): Promise<Batch> {
     const rows = await sql<((StoredRow | { position: null }) & { head: bigint })[]>`
-      select h.position as head, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data, e.metadata
+      select h.position as head, e.position, e.stream, e.revision, e.id, e.type, e.schema_version,
+             e.data, e.metadata
         from log.head h
         left join lateral (
           select * from log.events
@@ -182,56 +234,62 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
        order by e.position`;
     const events = rows.flatMap((row) => (row.position === null ? [] : [toEvent(row)]));
     const full = events.length === limit;
-    const position = full ? (events.at(-1) as StoredEvent).position : (rows[0] as { head: bigint }).head;
+    const position = full
+      ? (events.at(-1) as StoredEvent).position
+      : (rows[0] as { head: bigint }).head;
     return { events, position, caughtUp: !full };
   }
 
-  async function* subscribe({ from, signal, batchSize = 1_000, streams = [''] }: SubscribeOptions): AsyncGenerator<Batch> {
+  async function* subscribe({
+    from,
+    signal,
+    batchSize = 1_000,
+    streams = [''],
+  }: SubscribeOptions): AsyncGenerator<Batch> {
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
-    let toldCaughtUp = false;
-    const tail = createTail({ streams, names, from: position, room: batchSize });
-    const { bell } = tail;
-    tails.add(tail);
-    signal.addEventListener('abort', bell.ring);
+    let reportedCaughtUp = false;
+    const cache = createAppendCache({ streams, names, from: position, room: batchSize });
+    const { wakeUp } = cache;
+    caches.add(cache);
+    signal.addEventListener('abort', wakeUp.wake);
     const read = (after: bigint) => readAfter(after, batchSize, names);
     try {
-      await listen();
+      unlisten ??= listenForAppends();
       while (!signal.aborted) {
-        const batch = tail.behind() ? await tail.read(position, read).catch(passOverUnavailable) : tail.take();
+        const batch = cache.behind()
+          ? await cache.read(position, read).catch(ignoreUnavailable)
+          : cache.take();
         if (signal.aborted) return;
-        if (batch && (batch.position > position || !toldCaughtUp)) {
+        if (batch && (batch.position > position || !reportedCaughtUp)) {
           if (batch.position > position) position = batch.position;
-          toldCaughtUp = batch.caughtUp;
+          reportedCaughtUp = batch.caughtUp;
           yield { ...batch, position };
         }
-        if (batch?.caughtUp !== false && !(await bell.wait(POLL_MS))) tail.announce(null, null);
+        if (batch?.caughtUp !== false && !(await wakeUp.wait(POLL_MS))) cache.announce(null, null);
       }
     } finally {
-      signal.removeEventListener('abort', bell.ring);
-      tails.delete(tail);
+      signal.removeEventListener('abort', wakeUp.wake);
+      caches.delete(cache);
     }
   }
 
-  function listen(): Promise<unknown> {
-    // `onlisten` is called again after a reconnect: whatever was announced meanwhile is found then.
-    listening ??= sql.listen(
+  function listenForAppends(): () => void {
+    return listen(
+      sql,
       CHANNEL,
-      (announcement) => {
-        const kinds = announcement.split(' ');
+      (notification) => {
+        const kinds = notification.split(' ');
         const position = BigInt(kinds.pop() as string);
-        if (appending > 0) heard.push({ kinds, position });
+        if (appending > 0) deferred.push({ kinds, position });
         else announce(kinds, position);
       },
       () => announce(null, null),
     );
-    return listening.catch(() => {
-      listening = null;
-    });
   }
 
   function announce(kinds: string[] | null, position: bigint | null): void {
-    for (const tail of tails) tail.announce(kinds, position);
+    for (const cache of caches) cache.announce(kinds, position);
   }
 
   function toEvent(row: StoredRow): StoredEvent {
@@ -253,18 +311,32 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     subscribe,
     head,
     async close() {
-      const subscription = await listening?.catch(() => null);
-      await subscription?.unlisten().catch(() => undefined);
+      unlisten?.();
     },
   };
 }
 
-function toRow({ id, type, schema_version, data, metadata }: NewEvent, owner: number, place: number): NewRow {
-  return { owner, place, id, type, schema_version, data: canonicalize(data) as string, metadata: canonicalize(metadata) as string };
+function toRow(
+  { id, type, schema_version, data, metadata }: NewEvent,
+  owner: number,
+  place: number,
+): NewRow {
+  return {
+    owner,
+    place,
+    id,
+    type,
+    schema_version,
+    data: canonicalize(data) as string,
+    metadata: canonicalize(metadata) as string,
+  };
 }
 
-/** At most one append to a stream in each: the second of two has to see what came of the first. */
-function inGroups(appends: Append[]): Iterable<Append[]> {
+/**
+ * Splits appends into groups with at most one append per stream: a second append to a stream
+ * depends on the result of the first.
+ */
+function groupsOf(appends: Append[]): Iterable<Append[]> {
   const before = new Map<string, number>();
   const groups = Map.groupBy(appends, ({ stream }) => {
     const group = before.get(stream) ?? 0;
@@ -274,7 +346,10 @@ function inGroups(appends: Append[]): Iterable<Append[]> {
   return groups.values();
 }
 
-/** Repeats a call that is safe to repeat until Postgres answers again. Throws EventStoreUnavailable when it does not. */
+/**
+ * Repeats a call that is safe to repeat until Postgres answers. Throws EventStoreUnavailable if it
+ * does not answer in time.
+ */
 async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + RETRY_FOR_MS;
   const { promise: answered, resolve: answer } = Promise.withResolvers<T>();
@@ -282,24 +357,35 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
     try {
       const attempt = call();
       attempt.then(answer, () => undefined);
-      return await within(ANSWER_WITHIN_MS, Promise.race([answered, attempt]), EventStoreUnavailable);
+      return await withTimeout(
+        ANSWER_WITHIN_MS,
+        Promise.race([answered, attempt]),
+        EventStoreUnavailable,
+      );
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       if (Date.now() + pause > deadline)
-        throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', { cause: error });
+        throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', {
+          cause: error,
+        });
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
 }
 
-function passOverUnavailable(error: unknown): null {
+function ignoreUnavailable(error: unknown): null {
   if (!isUnavailable(error)) throw error;
   return null;
 }
 
-/** No answer, or a deadlock or a serialization that was lost (class 40): the same call wins the next time. */
+/**
+ * Returns whether the error is a missing answer, a deadlock or a serialization failure (class 40).
+ * The same call may succeed the next time.
+ */
 function isUnavailable(error: unknown): boolean {
   return (
-    error instanceof EventStoreUnavailable || isPostgresUnavailable(error) || String((error as { code?: unknown }).code).startsWith('40')
+    error instanceof EventStoreUnavailable ||
+    isPostgresUnavailable(error) ||
+    String((error as { code?: unknown }).code).startsWith('40')
   );
 }

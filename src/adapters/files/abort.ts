@@ -1,12 +1,18 @@
 import { FileError, type FileStep } from './port.ts';
 
-/** What a wait ends with when its signal is aborted: the reason where that is a FileError. */
+/** Returns the error of a wait whose signal aborted: the abort reason if that is a FileError. */
 export function abortError(signal: AbortSignal, step: FileStep): FileError {
-  return signal.reason instanceof FileError ? signal.reason : new FileError('connection_failed', step, 'Aborted', { cause: signal.reason });
+  return signal.reason instanceof FileError
+    ? signal.reason
+    : new FileError('connection_failed', step, 'Aborted', { cause: signal.reason });
 }
 
-/** The promise's outcome, or an `abortError` as soon as the signal is aborted. */
-export function abortable<Result>(promise: Promise<Result>, signal: AbortSignal, step: FileStep): Promise<Result> {
+/** Settles as the promise does, or rejects with an `abortError` as soon as the signal aborts. */
+export function abortable<Result>(
+  promise: Promise<Result>,
+  signal: AbortSignal,
+  step: FileStep,
+): Promise<Result> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(abortError(signal, step));
   if (signal.aborted) abort();

@@ -1,29 +1,53 @@
-import type { EndpointCredentials, EndpointDefinition } from '../../domain/endpoint.ts';
-import type { AzureCredentials } from './azure/store.ts';
-import type { FtpsCredentials } from './ftps/connection.ts';
-import type { FileEndpoint } from './port.ts';
-import type { S3Credentials } from './s3/store.ts';
-import type { SftpCredentials } from './sftp/connection.ts';
+import type { EndpointDefinition } from '../../domain/endpoint.ts';
+import type {
+  CredentialsFor,
+  EndpointCredentials,
+  ProtocolName,
+  SettingsFor,
+} from '../../domain/protocols/index.ts';
+import { type FileEndpoint, FileError } from './port.ts';
 
-/** The adapter for an endpoint's protocol, loaded when first asked for: each takes megabytes in every thread that has it. */
-export async function openFileEndpoint(definition: EndpointDefinition, credentials: EndpointCredentials): Promise<FileEndpoint> {
-  const { settings, max_connections: maxConnections } = definition;
-  switch (settings.protocol) {
-    case 'sftp': {
-      const { createSftpEndpoint } = await import('./sftp/endpoint.ts');
-      return createSftpEndpoint({ settings, credentials: credentials as SftpCredentials, maxConnections });
-    }
-    case 'ftps': {
-      const { createFtpsEndpoint } = await import('./ftps/endpoint.ts');
-      return createFtpsEndpoint({ settings, credentials: credentials as FtpsCredentials, maxConnections });
-    }
-    case 's3': {
-      const { createS3Endpoint } = await import('./s3/endpoint.ts');
-      return createS3Endpoint({ settings, credentials: credentials as S3Credentials, maxConnections });
-    }
-    case 'azure': {
-      const { createAzureEndpoint } = await import('./azure/endpoint.ts');
-      return createAzureEndpoint({ settings, credentials: credentials as AzureCredentials, maxConnections });
-    }
+type Open<Name extends ProtocolName> = (options: {
+  settings: SettingsFor<Name>;
+  credentials: CredentialsFor<Name>;
+  maxConnections: number;
+}) => FileEndpoint;
+
+/** Loads each adapter when it is first needed: it takes megabytes in every thread that loads it. */
+const ADAPTERS: { [Name in ProtocolName]: () => Promise<Open<Name>> } = {
+  sftp: async () => (await import('./sftp/endpoint.ts')).createSftpEndpoint,
+  ftps: async () => (await import('./ftps/endpoint.ts')).createFtpsEndpoint,
+  s3: async () => (await import('./s3/endpoint.ts')).createS3Endpoint,
+  azure: async () => (await import('./azure/endpoint.ts')).createAzureEndpoint,
+};
+
+/** Opens an endpoint with the adapter for its protocol. */
+export async function openFileEndpoint(
+  { settings, max_connections: maxConnections }: EndpointDefinition,
+  credentials: EndpointCredentials,
+): Promise<FileEndpoint> {
+  const open = (await ADAPTERS[settings.protocol]()) as unknown as Open<never>;
+  try {
+    return open({ settings, credentials, maxConnections } as never);
+  } catch (error) {
+    return unusable(error as Error);
   }
+}
+
+/** Returns an endpoint that always fails: an older log has settings that are no longer valid. */
+function unusable(cause: Error): FileEndpoint {
+  const fail = async () => {
+    const message = `The settings of the endpoint cannot be used: ${cause.message}`;
+    throw new FileError('connection_failed', 'connect', message, { cause });
+  };
+  return {
+    connections: async () => 0,
+    openSource: fail,
+    openDestination: fail,
+    probe: fail,
+    list: fail,
+    remove: fail,
+    removeLeftovers: fail,
+    close: async () => undefined,
+  };
 }

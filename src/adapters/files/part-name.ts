@@ -2,27 +2,41 @@ import { basename, dirname, join } from 'node:path/posix';
 
 const MAX_NAME_BYTES = 150;
 
-/** What stands in a resume point of a protocol with part files: the part's name, in the folder of the destination. */
+/**
+ * The state in a resume point of a protocol with part files: the part's name, in the folder of the
+ * destination.
+ */
 export interface PartState {
   part: string;
 }
 
-/** Where a claim writes before the commit: hidden, beside the destination, unlike for every claim. */
+/**
+ * Returns the path that a claim writes to before the commit: a hidden file beside the destination,
+ * different for each claim.
+ */
 export function partPath(path: string, transferId: string, claimId: string): string {
   return join(dirname(path), `${prefix(path, transferId)}${claimId}.part`);
 }
 
-/** Whether a name in the destination's folder is a part of any claim of the transfer. */
+/**
+ * Returns whether a name in the destination's folder is a part file of any claim of the transfer.
+ */
 export function isPartOf(name: string, path: string, transferId: string): boolean {
   return name.startsWith(prefix(path, transferId)) && name.endsWith('.part');
 }
 
-/** Where the older file waits while a part takes its name, on a server that does not rename over a file. */
+/**
+ * Returns the path of the older file while a part takes its name, on a server that can't rename
+ * over a file.
+ */
 export function asidePath(part: string): string {
   return part.replace(/part$/, 'old');
 }
 
-/** Whether a name in the destination's folder is an older file that a claim of the transfer has set aside. */
+/**
+ * Returns whether a name in the destination's folder is an older file that a claim of the transfer
+ * set aside.
+ */
 export function isAsideOf(name: string, path: string, transferId: string): boolean {
   return name.startsWith(prefix(path, transferId)) && name.endsWith('.old');
 }
@@ -31,7 +45,10 @@ function prefix(path: string, transferId: string): string {
   return `.${cut(basename(path))}.${transferId}.`;
 }
 
-/** At most 150 bytes of a name, not cut within a character: ids and dots come to it, and 255 is the common limit. */
+/**
+ * Returns at most 150 bytes of a name, without splitting a character. Ids and dots are added, and
+ * most file systems limit a name to 255 bytes.
+ */
 function cut(name: string): string {
   let bytes = 0;
   let kept = '';

@@ -1,12 +1,18 @@
 import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
 
-/** Where in the use of one endpoint something went wrong; the mover adds which side it was. */
+/** The step in the use of one endpoint that failed. The mover adds the side. */
 export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 'commit';
 
-/** Which end of a transfer a request is about: the same answer can mean another thing at either. */
+/**
+ * The end of a transfer that a request is for. The same answer can mean different errors at each
+ * end.
+ */
 export type Side = 'source' | 'destination';
 
-/** Every error that leaves an adapter: a code of the one table, the step, the server's own words without secrets. */
+/**
+ * The only error that leaves an adapter: a code of the table in `transfer-errors.ts`, the step, and
+ * the server's own text without secrets.
+ */
 export class FileError extends Error {
   override readonly name = 'FileError';
   readonly code: TransferErrorCode;
@@ -19,80 +25,100 @@ export class FileError extends Error {
   }
 }
 
-/** What tells whether a file is still the one that was opened. */
+/** Shows whether a file is still the one that was opened. */
 export interface FileIdentity {
   size: number;
-  /** Modification time, ETag or version as the protocol has it, compared as text; null where the server gives none. */
+  /**
+   * Modification time, ETag or version, whichever the protocol has, compared as text. Null if the
+   * server gives none.
+   */
   version: string | null;
 }
 
 export interface SourceFile {
   readonly identity: FileIdentity;
-  /** Reads in any order and so many at once; 1 means from the start to the end, one after the other. */
+  /**
+   * Number of parallel reads, in any order. 1 means one after the other, from the start to the end.
+   */
   readonly parallelReads: number;
-  /** All of it came in the one answer that opened it: there was no time to change while it was read. */
+  /**
+   * True if the whole file came in the answer that opened it, so it could not change during the
+   * read.
+   */
   readonly readAtOnce: boolean;
   /**
-   * Fills the whole of `target` from `offset`. Throws FileError `source_changed` where the file ends
-   * before that: a short read is never taken for a full one.
+   * Fills the whole of `target` from `offset`. Throws FileError `source_changed` if the file ends
+   * before that: a short read never counts as a full one.
    */
   read(offset: number, target: Uint8Array): Promise<void>;
-  /** Asks the server again, at the end of a move, what the file is now. */
+  /** Asks the server for the current identity, at the end of a move. */
   stat(): Promise<FileIdentity>;
-  /** Ends what is under way. Never throws; may be called twice. */
+  /** Ends requests under way. Never throws; may be called twice. */
   close(): Promise<void>;
 }
 
-/** What is needed to go on with a half-written destination in another process. Plain JSON, saved as it goes. */
+/**
+ * What another process needs to continue a half-written destination. Plain JSON, saved during the
+ * move.
+ */
 export interface ResumePoint {
-  /** Bytes from the start that are safely at the destination, without a gap. */
+  /** Bytes from the start that are durable at the destination, without a gap. */
   bytes: number;
-  /** Part name, upload id, parts: only the adapter that made it reads it. */
+  /** Part name, upload id or parts. Only the adapter that made it reads it. */
   state: unknown;
 }
 
 export interface OpenDestination {
   transferId: string;
-  /** Unlike for every claim: what a predecessor left is taken over, what a stale one writes is not ours. */
+  /**
+   * Different for each claim. The claim takes over what a predecessor left; writes of a stale claim
+   * go elsewhere.
+   */
   claimId: string;
   /** Size of the source, in bytes. */
   size: number;
-  /** Replace an existing file. Where false, the commit fails with `destination_exists`. */
+  /** Whether to replace an existing file. If false, the commit fails with `destination_exists`. */
   overwrite: boolean;
   resume: ResumePoint | null;
   signal: AbortSignal;
 }
 
 export interface CommitProof {
-  /** Bytes that the destination itself says it holds. */
+  /** Bytes that the destination reports. */
   size: number;
   destinationChecksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
   atomicReplace: boolean;
 }
 
 export interface DestinationFile {
-  /** Writes in any order and so many at once; 1 means in order. */
+  /** Number of parallel writes, in any order. 1 means in order. */
   readonly parallelWrites: number;
   /** Every chunk but the last has exactly this many bytes. */
   readonly chunkSize: number;
-  /** Where to go on; 0 for a new file. At most the `bytes` of the resume point that was handed in. */
+  /**
+   * Where to continue; 0 for a new file. At most the `bytes` of the resume point that was passed
+   * in.
+   */
   readonly resumedFrom: number;
   /** Resolves when the server has acknowledged every byte. */
   write(offset: number, data: Uint8Array): Promise<void>;
-  /** What a successor needs to go on after the first `bytes` bytes. */
+  /** Returns what a successor needs to continue after the first `bytes` bytes. */
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**
-   * Makes the file appear under its name, whole: flush, check the size, rename (or complete, or
+   * Makes the whole file appear under its name: flush, check the size, rename (or complete, or
    * commit). Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
    */
   commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
-  /** Ends what is under way and leaves what is written for the next claim. Never throws; may be called twice. */
+  /**
+   * Ends requests under way and leaves the written bytes for the next claim. Never throws; may be
+   * called twice.
+   */
   close(): Promise<void>;
 }
 
 export interface Leftovers {
   transferId: string;
-  /** The last one that was saved, where there was one. */
+  /** The last resume point that was saved, if any. */
   resume: ResumePoint | null;
   signal: AbortSignal;
 }
@@ -105,36 +131,43 @@ export interface FileEntry {
   modified_at: string | null;
 }
 
-/** Who answered under an endpoint's address. */
+/** The server that answered at an endpoint's address. */
 export interface Peer {
-  /** Host key (`SHA256:...` as `ssh-keygen -l` prints it) or the certificate's SHA-256; null where there is none (plain http). */
+  /**
+   * Host key (`SHA256:...` as `ssh-keygen -l` prints it) or the certificate's SHA-256. Null if
+   * there is none (plain http).
+   */
   fingerprint: string | null;
-  /** It is the pinned key, or the certificate verifies. */
+  /** True if it is the pinned host key, or if the certificate verifies. */
   trusted: boolean;
-  /** Why not, in words; null when trusted. */
+  /** Why the server is not trusted, as text; null when trusted. */
   reason: string | null;
 }
 
 /**
- * One configured endpoint, with its connections pooled. Paths are remote paths: what `matchEndpoint`
- * made of a URI. Every method throws FileError and nothing else.
+ * One configured endpoint with its pool of connections. Paths are remote paths, as `matchEndpoint`
+ * returns them for a URI. Every method throws FileError and nothing else.
  */
 export interface FileEndpoint {
   /** Connections that are open now, in use or idle. */
   connections(): Promise<number>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
-  /** Connects and checks the host key or certificate; never signs in. */
+  /** Connects and checks the host key or certificate. Never signs in. */
   probe(signal: AbortSignal): Promise<Peer>;
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
   /**
-   * Removes whatever any claim of a transfer has left unfinished at its destination: parts, uploads,
-   * blocks. Never touches what stands under the destination's own name; where nothing does, an older file that a broken-off
-   * commit had set aside has it back. To be called when the transfer has ended.
+   * Removes everything unfinished that any claim of a transfer left at its destination: parts,
+   * uploads, blocks. Never changes a file under the destination's own name. If no file has that
+   * name, an older file that an interrupted commit had set aside gets it back. To be called when
+   * the transfer has ended.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
-  /** Removes a file, such as the probe of an endpoint's test. Throws FileError `source_not_found` where there is none. */
+  /**
+   * Removes a file, such as the one written by an endpoint test. Throws FileError
+   * `source_not_found` if there is none.
+   */
   remove(path: string, signal: AbortSignal): Promise<void>;
-  /** Ends idle and used connections alike. */
+  /** Closes all connections, idle or in use. */
   close(): Promise<void>;
 }

@@ -1,74 +1,157 @@
 import { dirname, join } from 'node:path/posix';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
 import { FileError, type Leftovers } from './port.ts';
 
-/** What a server does with names. Each fails with what it answered. */
+/** The operations of a server on names. Each one fails with the server's answer. */
 export interface Names {
-  /** null where there is nothing, or the server says nothing of it. */
+  /** Returns null if nothing has the name, or if the server does not say. */
   typeOf(path: string): Promise<'file' | 'directory' | null>;
-  /** May replace a file, and may refuse to: servers differ. */
+  /** May replace a file or fail: servers differ. */
   rename(from: string, to: string): Promise<void>;
-  /** Replaces a file for sure; null where the server knows no such thing. */
+  /** Always replaces a file; null if the server has no such operation. */
   renameOver: ((from: string, to: string) => Promise<void>) | null;
-  /** Resolves also where there is none. */
+  /** Also resolves if there is no such file. */
   remove(path: string): Promise<void>;
-  /** Whether an error is the server's answer, so that the connection is still of use. */
+  /** Returns whether an error is the server's answer, so that the connection is still usable. */
   isRefusal(error: unknown): boolean;
 }
 
-/**
- * Gives a finished part its name. `atomicReplace` is false where an older file had to be set aside first, so
- * that for a moment there was none. Throws FileError `destination_exists`, or what the server answered.
- */
-export async function publish(names: Names, part: string, path: string, overwrite: boolean): Promise<{ atomicReplace: boolean }> {
-  const exists = (why: string) => new FileError('destination_exists', 'commit', `${path} exists ${why}`);
-  const renameOver = overwrite ? names.renameOver : null;
-  // Most servers replace an existing file, also those that must not: so look first.
-  if (!overwrite && (await names.typeOf(path))) throw exists('and the endpoint does not overwrite');
-  try {
-    await (renameOver ?? names.rename)(part, path);
-    return { atomicReplace: true };
-  } catch (error) {
-    const there = names.isRefusal(error) ? await names.typeOf(path) : null;
-    if (!there) throw error;
-    if (!overwrite) throw exists('and the endpoint does not overwrite');
-    if (there === 'directory') throw exists('and is a directory');
-    if (renameOver) throw error;
-    await replace(names, part, path);
-    return { atomicReplace: false };
-  }
-}
+/** Refusals in a row, without a change in between, after which a refusal is final. */
+const REFUSALS = 10;
+const PAUSE_MS = 100;
+/** How long a publication continues while other transfers replace the same file. */
+const CONTENDED_MS = 60_000;
 
 /**
- * Gives a part the name of an older file, on a server that does not rename over one. The older one is set aside until the
- * part has its name, and goes back where it does not get it: one of the two is whole at any moment. Whoever is
- * ended in between leaves the rest to `settle`. Fails with what the server refused; all is then as before.
+ * Gives a finished part its name.
+ *
+ * If the server can't rename over a file, the older file is set aside until the part has its name.
+ * It goes back if the part does not get the name. One of the two is whole at any moment.
+ * `atomicReplace` is then false, because no file had the name for a moment.
+ *
+ * Another transfer may publish under the name meanwhile; then the publication starts over. `settle`
+ * repairs what a crash in between leaves. Throws FileError `destination_exists` or `timeout`, or
+ * the server's refusal; then everything is as before.
  */
-async function replace(names: Names, part: string, path: string): Promise<void> {
+export async function publish(
+  names: Names,
+  part: string,
+  path: string,
+  overwrite: boolean,
+): Promise<{ atomicReplace: boolean }> {
+  const exists = (why: string) =>
+    new FileError('destination_exists', 'commit', `${path} exists ${why}`);
+  const renameOver = overwrite ? names.renameOver : null;
+  // Most servers replace an existing file, even those that must not. So check first.
+  if (!overwrite && (await names.typeOf(path))) throw exists('and the endpoint does not overwrite');
   const aside = asidePath(part);
-  await names.rename(path, aside);
+  const contention = createContention(path);
+  let isAside = false;
+  let atomicReplace = true;
   try {
-    await names.rename(part, path);
-    await names.remove(aside).catch(async (error) => {
-      // Who may rename but not remove would leave one of these for every file.
-      await names.rename(path, part).catch(() => undefined);
-      throw error;
-    });
+    for (;;) {
+      const refusal = await refusalOf(names, (renameOver ?? names.rename)(part, path));
+      if (refusal === null) break;
+      const there = await names.typeOf(path);
+      if (there && !overwrite) throw exists('and the endpoint does not overwrite');
+      if (there === 'directory') throw exists('and is a directory');
+      if (renameOver) throw refusal;
+      if (there === null) {
+        await contention.wait(refusal);
+        continue;
+      }
+      // Another transfer has published since, so the file set aside is older than that.
+      if (isAside) await names.remove(aside);
+      isAside = false;
+      const kept = await refusalOf(names, names.rename(path, aside));
+      isAside = kept === null;
+      if (isAside) atomicReplace = false;
+      if (isAside || (await names.typeOf(path)) === null) contention.changed();
+      if (kept !== null) await contention.wait(kept);
+    }
+    if (isAside) await removeAside(names, aside, part, path);
+    return { atomicReplace };
   } catch (error) {
-    await settle(names, aside, path).catch(() => undefined);
+    if (isAside) await settle(names, aside, path).catch(() => undefined);
     throw error;
   }
 }
 
-/** Ends what broke off in `replace`: the older file gets its name back where nothing has it, and is removed where something has. */
-export async function settle(names: Names, aside: string, path: string): Promise<void> {
-  if (!(await names.typeOf(aside))) return;
-  if (await names.typeOf(path)) await names.remove(aside);
-  else await names.rename(aside, path);
+/**
+ * Removes the file set aside. If that is denied, the publication is undone: an account that may
+ * rename but not remove would leave such a file for each transfer.
+ */
+async function removeAside(names: Names, aside: string, part: string, path: string): Promise<void> {
+  const refusal = await refusalOf(names, names.remove(aside));
+  if (refusal === null) return;
+  await names.rename(path, part).catch(() => undefined);
+  throw refusal;
 }
 
-/** Removes the parts of all claims of a transfer, as far as they are listed or were saved, and settles what they have set aside. */
-export async function removeParts(names: Names, listed: string[], path: string, { transferId, resume }: Leftovers): Promise<void> {
+/**
+ * Waits between the attempts to publish, for a random time, so that competing transfers do not stay
+ * in step.
+ */
+function createContention(path: string) {
+  const until = performance.now() + CONTENDED_MS;
+  let refusals = 0;
+  return {
+    /** Records that another transfer works on the same name. */
+    changed(): void {
+      refusals = 0;
+    },
+    /** Throws the refusal if the server repeats it without a change in between. */
+    async wait(refusal: unknown): Promise<void> {
+      if (++refusals === REFUSALS) throw refusal;
+      if (performance.now() > until)
+        throw new FileError(
+          'timeout',
+          'commit',
+          `${path}: other transfers have kept replacing it for ${CONTENDED_MS / 1000} s`,
+          { cause: refusal },
+        );
+      await sleep(Math.random() * PAUSE_MS);
+    },
+  };
+}
+
+/** Returns the server's refusal; null if the operation succeeded. Throws any other error. */
+async function refusalOf(names: Names, work: Promise<unknown>): Promise<unknown> {
+  try {
+    await work;
+    return null;
+  } catch (error) {
+    if (names.isRefusal(error)) return error;
+    throw error;
+  }
+}
+
+/**
+ * Completes an interrupted publication. The older file gets its name back if no file has it;
+ * otherwise it is removed.
+ */
+export async function settle(names: Names, aside: string, path: string): Promise<void> {
+  if (!(await names.typeOf(aside))) return;
+  if (!(await names.typeOf(path))) {
+    const refusal = await refusalOf(names, names.rename(aside, path));
+    if (refusal === null) return;
+    // Another transfer may have published in between.
+    if (!(await names.typeOf(path))) throw refusal;
+  }
+  await names.remove(aside);
+}
+
+/**
+ * Removes the parts of all claims of a transfer that are listed or in the resume point. Also
+ * settles the files that the claims set aside.
+ */
+export async function removeParts(
+  names: Names,
+  listed: string[],
+  path: string,
+  { transferId, resume }: Leftovers,
+): Promise<void> {
   const found = new Set(listed);
   if (resume) {
     const { part } = resume.state as PartState;

@@ -1,16 +1,21 @@
-/** One-dimensional arrays as Postgres writes them: `{1,NULL,"a \"quoted\" one"}`. */
+/** Maps one-dimensional arrays in the notation of Postgres: `{1,NULL,"a \"quoted\" one"}`. */
 function arrayType<T>(oid: number, parseItem: (text: string) => T) {
   return {
     to: oid,
     from: [oid],
-    // A statement whose plan no longer holds is sent again by the driver, with what was made of its parameters the first time.
-    serialize: (items: unknown) => (typeof items === 'string' ? items : `{${(items as unknown[]).map(serializeItem).join(',')}}`),
-    parse: (text: string): unknown => parseItems(text).map((item) => (item === null ? null : parseItem(item))),
+    // If a statement's plan is no longer valid, the driver sends the statement again, with the
+    // parameters that it serialized the first time.
+    serialize: (items: unknown) =>
+      typeof items === 'string' ? items : `{${(items as unknown[]).map(serializeItem).join(',')}}`,
+    parse: (text: string): unknown =>
+      parseItems(text).map((item) => (item === null ? null : parseItem(item))),
   };
 }
 
 function serializeItem(item: unknown): string {
-  return item === null || item === undefined ? 'NULL' : `"${String(item).replace(/["\\]/g, '\\$&')}"`;
+  return item === null || item === undefined
+    ? 'NULL'
+    : `"${String(item).replace(/["\\]/g, '\\$&')}"`;
 }
 
 function parseItems(text: string): (string | null)[] {
@@ -22,8 +27,9 @@ function parseItems(text: string): (string | null)[] {
 }
 
 /**
- * The array types that queries use. The driver would otherwise ask for all of them on each new connection,
- * and a connection that is lost meanwhile takes the process with it: nobody can catch that rejection.
+ * The array types that queries use. Without this list, the driver would query all of them on each
+ * new connection. If that connection is lost meanwhile, the process ends: the rejection can't be
+ * caught.
  */
 export const ARRAY_TYPES = {
   textArray: arrayType(1009, String),

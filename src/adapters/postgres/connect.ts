@@ -1,6 +1,13 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
 
+// The unpatched driver ends the process or loses answers when a connection is lost.
+if (!('lostConnections' in postgres))
+  throw new Error(
+    'The driver `postgres` in node_modules lacks the changes that Waybill needs. ' +
+      'Run `bin/node scripts/set-up.ts`: it applies them, or says why it cannot.',
+  );
+
 type Types = { bigint: bigint; timestamptz: string } & Record<keyof typeof ARRAY_TYPES, unknown>;
 
 /** A pool of connections, with `begin` for transactions. */
@@ -11,17 +18,29 @@ export type Transaction = postgres.TransactionSql<Types>;
 export type Queryable = postgres.ISql<Types>;
 
 export interface ConnectOptions {
-  /** Connections at most; 10 by default. */
+  /** Maximum number of connections; 10 by default. */
   max?: number;
   /** Shown in `pg_stat_activity`; `waybill` by default. */
   applicationName?: string;
   /** Settings of every session, such as `statement_timeout` in milliseconds; none by default. */
   settings?: Record<string, string | number>;
-  /** Connections stay open until one side is made to close them. Without it idle and old ones are replaced. */
+  /**
+   * How long a query may wait for the next byte of its answer, in milliseconds; 60,000 by default.
+   * Then its connection counts as lost. A frozen server, or a network that drops packets, closes no
+   * connection. Null means no limit, for statements that take minutes.
+   */
+  answerWithinMs?: number | null;
+  /**
+   * Keeps connections open until one side has to close them. Without it, idle and old ones are
+   * replaced.
+   */
   keepOpen?: boolean;
-  /** Told of every connection of the pool that has closed, whatever the reason. */
+  /** Called for every connection of the pool that has closed, whatever the reason. */
   onClose?: () => void;
 }
+
+const ANSWER_WITHIN_MS = 60_000;
+const RECONNECT_DELAY_MS = { first: 20, longest: 1_000 };
 
 const timestamptz = {
   to: 1184,
@@ -31,20 +50,35 @@ const timestamptz = {
 };
 
 /**
- * Opens a pool; nothing is dialled before the first query.
+ * Opens a pool. The first query opens the first connection.
  *
- * `bigint` columns are JavaScript bigints. `timestamptz` columns are ISO 8601 strings in UTC with
- * milliseconds, `2026-01-31T09:30:00.000Z`; parameters may be such strings or Dates. A JSON parameter is
- * passed as `sql.json(value)`; a text that is already JSON goes through `${text}::text::jsonb`, for the
- * driver would encode it a second time. An array parameter names its type, `${ids}::text[]`: text, integer,
- * bigint and timestamptz are known; bigints go into one as text.
+ * - `bigint` columns are JavaScript bigints.
+ * - `timestamptz` columns are ISO 8601 strings in UTC with milliseconds,
+ *   `2026-01-31T09:30:00.000Z`. Parameters may be such strings or Dates.
+ * - Pass a JSON parameter as `sql.json(value)`. Pass a text that is JSON already as
+ *   `${text}::text::jsonb`, because the driver would encode it a second time.
+ * - An array parameter names its type, `${ids}::text[]`: text, integer, bigint or timestamptz. Pass
+ *   the bigints of an array as text.
  */
 export function connect(url: string, options: ConnectOptions = {}): Sql {
-  const { max = 10, applicationName = 'waybill', settings = {}, keepOpen = false, onClose = () => {} } = options;
+  const {
+    max = 10,
+    applicationName = 'waybill',
+    settings = {},
+    answerWithinMs = ANSWER_WITHIN_MS,
+    keepOpen = false,
+    onClose = () => {},
+  } = options;
+  const notInTheDriversTypes = {
+    answer_timeout: answerWithinMs === null ? null : answerWithinMs / 1_000,
+  };
   return postgres(url, {
+    ...notInTheDriversTypes,
     max,
     connect_timeout: 10,
-    // Idle connections whose other end has vanished are gone after a quarter of a minute, and calls go over new ones.
+    backoff: (failures) => reconnectDelayMs(failures) / 1_000,
+    // Probes idle connections, so that those whose other end has vanished are gone after 15 s. New
+    // calls then use new connections.
     keep_alive: 5,
     ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
     fetch_types: false,
@@ -59,4 +93,13 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     onnotice: () => {},
     onclose: onClose,
   });
+}
+
+/**
+ * Returns the delay before a reconnect. A pool counts the failures of all its connections together,
+ * and its 20 connections fail at once. So the delay must stay short.
+ */
+function reconnectDelayMs(failures: number): number {
+  const { first, longest } = RECONNECT_DELAY_MS;
+  return Math.min(first * 2 ** failures, longest) * (0.5 + Math.random() / 2);
 }

@@ -11,7 +11,7 @@ export { EmbeddedPostgresError } from './embedded/error.ts';
 const WATCH_MS = 1_000;
 
 export interface EmbeddedOptions {
-  /** Created where there is none. Holds `postgres/` with the server's data, password, log and locks. */
+  /** Created if it is missing. Contains `postgres/`: the server's data, password, log and locks. */
   dataDir: string;
   logger: Pick<BaseLogger, 'info' | 'warn' | 'error'>;
   /** Server settings that differ from the usual ones. */
@@ -19,18 +19,22 @@ export interface EmbeddedOptions {
 }
 
 export interface EmbeddedPostgres {
-  /** Loopback only, with a random password. Stays the same when the server has to be started again. */
+  /** Loopback only, with a random password. It stays the same after a restart of the server. */
   url: string;
   /** Stops the server unless another process uses it too. */
   release(): Promise<void>;
 }
 
 /**
- * The Postgres server of a data directory, shared by all processes that ask for it: the first starts it,
- * the last stops it. A server whose users were killed is taken over by the next one. Throws
- * EmbeddedPostgresError, which says what to do, where none can run.
+ * Starts or joins the Postgres server of a data directory. All processes of the directory share it:
+ * the first one starts it, and the last one stops it. If all were killed, the next process takes
+ * the server over. Throws EmbeddedPostgresError, which says what to do, if no server can run.
  */
-export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: EmbeddedOptions): Promise<EmbeddedPostgres> {
+export async function startEmbeddedPostgres({
+  dataDir,
+  logger,
+  settings = {},
+}: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const home = await makeHome(dataDir);
   const lock = join(home, 'start.lock');
   const users = join(home, 'users.lock');
@@ -39,7 +43,8 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
     const cluster = await openCluster(home, settings);
     const server = await runPostmaster(cluster, () => isUsed(users));
     const use = tryFileLock(users, 'shared');
-    if (use === null) throw new EmbeddedPostgresError(`${users} is locked by a program that is not Waybill.`);
+    if (use === null)
+      throw new EmbeddedPostgresError(`${users} is locked by a program that is not Waybill.`);
     return { cluster, server, use };
   });
   let { pid } = server;
@@ -51,7 +56,9 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
 
   async function watch(): Promise<void> {
     for (;;) {
-      await setTimeout(WATCH_MS, undefined, { signal: released.signal, ref: false }).catch(() => {});
+      await setTimeout(WATCH_MS, undefined, { signal: released.signal, ref: false }).catch(
+        () => {},
+      );
       if (released.signal.aborted) return;
       if (!(await isPostmasterOf(cluster, pid))) await revive();
     }
@@ -60,9 +67,9 @@ export async function startEmbeddedPostgres({ dataDir, logger, settings = {} }: 
   async function revive(): Promise<void> {
     try {
       ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, () => true, server.port)));
-      logger.warn({ pid }, 'embedded Postgres had ended and runs again');
+      logger.warn({ pid }, 'embedded Postgres ended; it runs again');
     } catch (error) {
-      logger.error({ err: error }, 'embedded Postgres has ended and does not start');
+      logger.error({ err: error }, 'embedded Postgres ended and does not start');
     }
   }
 

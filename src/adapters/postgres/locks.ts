@@ -6,47 +6,67 @@ const POLL_MS = 500;
 const HEARTBEAT_MS = 5_000;
 const IDLE_MS = 3 * HEARTBEAT_MS;
 
+/** The connection was lost right after it got the lock. */
+class LockLost extends Error {
+  override readonly name = 'LockLost';
+  readonly code = 'CONNECTION_CLOSED';
+}
+
 export interface Held {
-  /** Aborts when the lock may be another's: its connection was lost, or the locks were closed. */
+  /**
+   * Aborts when another process may have the lock: the connection was lost, or the locks were
+   * closed.
+   */
   signal: AbortSignal;
-  /** Gives the lock back. Does nothing the second time, and where it was lost already. */
+  /** Releases the lock. Does nothing if it was released or lost before. */
   release(): Promise<void>;
 }
 
 export interface Locks {
   /**
-   * Waits for the lock, also while Postgres is away. Rejects with the reason of the signal when that
-   * aborts, and when the locks are closed.
+   * Waits for the lock, even while Postgres is unavailable. Rejects with the signal's reason when
+   * the signal aborts, and when the locks are closed.
    */
   acquire(name: string, signal: AbortSignal): Promise<Held>;
-  /** Null where somebody holds it, in this process or another. Rejects where Postgres can't be asked. */
+  /**
+   * Returns null if the lock is held, in this process or another. Rejects if Postgres does not
+   * answer.
+   */
   tryAcquire(name: string): Promise<Held | null>;
-  /** Somebody holds it, in this process or another. */
+  /** Returns whether the lock is held, in this process or another. */
   isHeld(name: string): Promise<boolean>;
-  /** Gives back every lock, aborts their signals and ends all waiting. */
+  /** Releases every lock, aborts the locks' signals and ends all waits. */
   close(): Promise<void>;
 }
 
 /**
- * Named locks that end with this process: advisory locks of one connection of its own, which is made when
- * the first one is asked for. Waiting is polling (every `pollMs` milliseconds, give or take a quarter), so
- * that one connection serves any number of waiters.
+ * Creates named locks that end with this process. They are advisory locks of one connection of
+ * their own, which opens with the first request. Waiters poll every `pollMs` milliseconds, plus or
+ * minus a quarter, so one connection serves any number of waiters.
  */
 export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number } = {}): Locks {
   const closing = new AbortController();
-  /** The locks held or asked for here. Postgres would grant them again to the session that has them. */
+  /**
+   * The locks that are held or requested here. Postgres would grant a lock again to the session
+   * that holds it.
+   */
   const taken = new Map<string, AbortController>();
   let sql = open();
-  const heartbeat = setInterval(() => void beat(), HEARTBEAT_MS).unref();
+  const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
 
   function open(): Sql {
     const opened = connect(url, {
       max: 1,
       applicationName: 'waybill locks',
       keepOpen: true,
-      // The server drops the locks of a machine that has vanished within seconds, and of a process that is
-      // frozen (its kernel still answers for it) when its heartbeat has failed twice.
-      settings: { tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3, idle_session_timeout: IDLE_MS },
+      // Within seconds, the server drops the locks of a machine that has vanished. It drops those
+      // of a frozen process, whose kernel still answers, after two missed heartbeats.
+      settings: {
+        tcp_keepalives_idle: 5,
+        tcp_keepalives_interval: 2,
+        tcp_keepalives_count: 3,
+        idle_session_timeout: IDLE_MS,
+      },
       onClose: () => opened === sql && loseAll('the connection that held the lock was lost'),
     });
     return opened;
@@ -58,15 +78,18 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     for (const controller of lost) controller.abort(new Error(why));
   }
 
-  /** A connection whose other end has vanished does not close by itself for a long time. */
-  async function beat(): Promise<void> {
+  /** Checks the connection. If its other end has vanished, it stays open for a long time. */
+  async function sendHeartbeat(): Promise<void> {
     if (taken.size === 0) return;
-    const asked = sql;
-    const answer = await Promise.race([asked`select 1`.catch(() => null), setTimeout(HEARTBEAT_MS, 'deaf', { ref: false })]);
-    if (answer !== 'deaf' || asked !== sql || closing.signal.aborted) return;
+    const current = sql;
+    const answer = await Promise.race([
+      current`select 1`.catch(() => null),
+      setTimeout(HEARTBEAT_MS, 'no answer', { ref: false }),
+    ]);
+    if (answer !== 'no answer' || current !== sql || closing.signal.aborted) return;
     sql = open();
     loseAll('the connection that held the lock does not answer');
-    await asked.end({ timeout: 0 });
+    await current.end({ timeout: 0 });
   }
 
   async function tryAcquire(name: string): Promise<Held | null> {
@@ -76,19 +99,23 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     taken.set(name, controller);
     let locked = false;
     try {
-      const [row] = await sql<{ locked: boolean }[]>`select pg_try_advisory_lock(${keyOf(name)}) as locked`;
-      locked = row?.locked === true && !controller.signal.aborted;
+      const [row] = await sql<{ locked: boolean }[]>`
+        select pg_try_advisory_lock(${keyOf(name)}) as locked`;
+      locked = row?.locked === true;
     } finally {
       if (!locked) forget(name, controller);
     }
-    return locked ? hold(name, controller) : null;
+    if (!locked) return null;
+    // Granted and lost in one packet: the lock is free, so null would be wrong.
+    if (controller.signal.aborted) throw new LockLost();
+    return hold(name, controller);
   }
 
   function hold(name: string, controller: AbortController): Held {
     let released: Promise<void> | null = null;
     const release = async () => {
       if (controller.signal.aborted) return;
-      // What fails here fails with its connection, and the lock goes with that.
+      // An error here means a lost connection, and the lock is lost with it.
       await sql`select pg_advisory_unlock(${keyOf(name)})`.catch(() => {});
       forget(name, controller);
     };
@@ -112,7 +139,9 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
       const held = await tryAcquire(name).catch(() => null);
       if (held !== null && !ended.aborted) return held;
       await held?.release();
-      await setTimeout(pollMs * (0.75 + Math.random() / 2), undefined, { signal: ended }).catch(() => {});
+      await setTimeout(pollMs * (0.75 + Math.random() / 2), undefined, { signal: ended }).catch(
+        () => {},
+      );
     }
   }
 
@@ -120,7 +149,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     const key = BigInt.asUintN(64, keyOf(name));
     const held = await sql`
       select from pg_locks
-       where locktype = 'advisory' and granted and objsubid = 1 and classid = ${key >> 32n}::bigint::oid and objid = ${key & 0xffffffffn}::bigint::oid
+       where locktype = 'advisory' and granted and objsubid = 1
+         and classid = ${key >> 32n}::bigint::oid and objid = ${key & 0xffffffffn}::bigint::oid
          and database = (select oid from pg_database where datname = current_database())`;
     return held.length > 0;
   }
@@ -135,7 +165,10 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   return { acquire, tryAcquire, isHeld, close };
 }
 
-/** The first 64 bits of a hash: the same in every process, and apart from other users of advisory locks. */
+/**
+ * Returns the first 64 bits of a hash. They are the same in every process and differ from the keys
+ * of other users of advisory locks.
+ */
 function keyOf(name: string): bigint {
   return createHash('sha256').update(`waybill lock ${name}`).digest().readBigInt64BE();
 }

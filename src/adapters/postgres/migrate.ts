@@ -2,16 +2,26 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Sql, Transaction } from './connect.ts';
+import { MigrationError } from './migration-error.ts';
+import { FUNCTIONS, installFunctions } from './sql-functions.ts';
+
+export { MigrationError } from './migration-error.ts';
 
 export const MIGRATIONS = join(import.meta.dirname, 'migrations');
 
-/** Any number will do, as long as every version of the service takes the same. */
+/** Every version of the service must use the same number. */
 const LOCK = 7_265_519_402_113n;
 
-/** A migration fails, or the database's migrations are not those of this version; the message says which and what to do. */
-export class MigrationError extends Error {
-  override readonly name = 'MigrationError';
-}
+/**
+ * SHA-256 of migrations as released before functions moved to files of their own. A database that
+ * applied them has the same tables. Three of these files held functions only and are gone.
+ */
+const FORMER_TEXTS: ReadonlyMap<string, string> = new Map([
+  ['010_log.sql', 'd48ef2d93bd13183ac167dd39960835d6dc51abab117c887525f24b3b0d39449'],
+  ['011_append.sql', 'b702be845ff0523c030cbc8099db3cfae77fbf88e38a5a020fa0d2d3ab659107'],
+  ['031_claims.sql', '3e1b0c61b31a3c561466917128e06cefa8e6b2e75e2f6be6b60f47993a51f49a'],
+  ['080_announce.sql', '5528d49e8175356eb439487dd3ee23e9fafb3f0d37b880ce2c0b5341a4b9ca9f'],
+]);
 
 interface Migration {
   name: string;
@@ -20,18 +30,29 @@ interface Migration {
 }
 
 /**
- * Applies what is not applied yet, in the order of the file names, and gives their names. Each file is a
- * transaction of its own, under a lock, so that any number of processes may call this at once. Throws
- * MigrationError when an applied file has changed or is not known here, or when one fails.
+ * Applies new migrations in the order of their file names, then installs the SQL functions. Returns
+ * the names of the applied migrations. Each file is a separate transaction, under a lock, so any
+ * number of processes may call this at once. Throws MigrationError if an applied file has changed
+ * or is unknown, or if a file fails.
  */
-export async function migrate(sql: Sql, folder: string = MIGRATIONS): Promise<string[]> {
+export async function migrate(
+  sql: Sql,
+  folder: string = MIGRATIONS,
+  functions: string = FUNCTIONS,
+): Promise<string[]> {
   const migrations = await readMigrations(folder);
   const applied: string[] = [];
   for (;;) {
     const name = await sql.begin((tx) => applyNext(tx, migrations));
-    if (name === null) return applied;
+    if (name === null) break;
     applied.push(name);
   }
+  await installFunctions(sql, functions, lock);
+  return applied;
+}
+
+function lock(tx: Transaction): PromiseLike<unknown> {
+  return tx`select pg_advisory_xact_lock(${LOCK})`;
 }
 
 async function readMigrations(folder: string): Promise<Migration[]> {
@@ -45,27 +66,27 @@ async function readMigrations(folder: string): Promise<Migration[]> {
 }
 
 async function applyNext(tx: Transaction, migrations: Migration[]): Promise<string | null> {
-  await tx`select pg_advisory_xact_lock(${LOCK})`;
+  await lock(tx);
   await tx`create schema if not exists work`;
   await tx`create table if not exists work.migrations (
     name text collate "C" primary key,
     sha256 text not null,
     applied_at timestamptz not null default now()
   )`;
-  const applied = await tx<{ name: string; sha256: string }[]>`select name, sha256 from work.migrations order by name`;
+  const applied = await tx<
+    { name: string; sha256: string }[]
+  >`select name, sha256 from work.migrations order by name`;
   const known = new Map(migrations.map((migration) => [migration.name, migration.sha256]));
   for (const { name, sha256 } of applied) {
     const expected = known.get(name);
-    if (expected === undefined) {
-      throw new MigrationError(
-        `The database was migrated by a newer version of Waybill (${name} is not known here). Start that version or a later one.`,
-      );
-    }
-    if (expected !== sha256) {
-      throw new MigrationError(
-        `The migration ${name} was changed after it had been applied to this database. Restore the file and put the change into a new migration.`,
-      );
-    }
+    if (sha256 === expected || sha256 === FORMER_TEXTS.get(name)) continue;
+    throw new MigrationError(
+      expected === undefined
+        ? `The database was migrated by a newer version of Waybill (${name} is not known ` +
+            'here). Start that version or a later one.'
+        : `The migration ${name} was changed after it had been applied to this database. ` +
+            'Restore the file and put the change into a new migration.',
+    );
   }
   const done = new Set(applied.map(({ name }) => name));
   const next = migrations.find(({ name }) => !done.has(name));
@@ -73,7 +94,9 @@ async function applyNext(tx: Transaction, migrations: Migration[]): Promise<stri
   try {
     await tx.unsafe(next.text);
   } catch (error) {
-    throw new MigrationError(`The migration ${next.name} fails: ${(error as Error).message}`, { cause: error });
+    throw new MigrationError(`The migration ${next.name} fails: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
   await tx`insert into work.migrations (name, sha256) values (${next.name}, ${next.sha256})`;
   return next.name;

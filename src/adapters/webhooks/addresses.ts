@@ -2,12 +2,12 @@ import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** Azure answers there to every virtual machine, in the midst of public addresses. */
+/** Azure answers at this public address to every virtual machine. */
 const AZURE_PLATFORM = '168.63.129.16';
-/** All of IPv6 that is given out to the public. */
+/** The range of IPv6 that contains all public addresses. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Ranges of IPv6 that stand for an IPv4 address, and where in their bytes it lies. */
+/** Ranges of IPv6 that embed an IPv4 address, and the byte where it starts. */
 const EMBEDDING: { range: [ipaddr.IPv6, number]; at: number; inverted?: boolean }[] = [
   { range: ipaddr.IPv6.parseCIDR('::/96'), at: 12 },
   { range: ipaddr.IPv6.parseCIDR('::ffff:0:0:0/96'), at: 12 },
@@ -18,22 +18,23 @@ const EMBEDDING: { range: [ipaddr.IPv6, number]; at: number; inverted?: boolean 
 ];
 
 /**
- * True where a webhook may go: a public address, or one within an allowed range. A range that leads to
- * IPv4 by translation or a tunnel has to be allowed itself, and what it leads to as well. `address` is a
- * literal as the system and the WHATWG URL write it, without brackets; anything else is not allowed.
+ * Returns true if a webhook may go to the address: it is public, or within an allowed range. For an
+ * IPv6 address that embeds an IPv4 address (translation or a tunnel), both must be allowed: the
+ * IPv6 address by a range, the IPv4 address as usual. `address` is a literal without brackets, as
+ * the system and the WHATWG URL write it. Returns false for anything else.
  */
 export function isAllowedAddress(address: string, allowedCidrs: readonly string[]): boolean {
   const parsed = parse(address);
   return parsed !== null && isAllowed(parsed, allowedCidrs);
 }
 
-/** True for an address within one of the ranges: the only ones that may be spoken to without TLS. */
+/** Returns true for an address within one of the ranges. Only those may be used without TLS. */
 export function isInRanges(address: string, cidrs: readonly string[]): boolean {
   const parsed = parse(address);
   return parsed !== null && isWithin(parsed, cidrs);
 }
 
-/** An IPv4 address that is written as IPv6 is that IPv4 address. */
+/** Parses an address. An IPv4 address in the notation of IPv6 becomes the IPv4 address. */
 function parse(address: string): Address | null {
   return ipaddr.isValid(address) ? ipaddr.process(address) : null;
 }
@@ -46,7 +47,9 @@ function isAllowed(address: Address, cidrs: readonly string[]): boolean {
 
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false;
-  return address instanceof ipaddr.IPv4 ? address.toString() !== AZURE_PLATFORM : address.match(GLOBAL_UNICAST);
+  return address instanceof ipaddr.IPv4
+    ? address.toString() !== AZURE_PLATFORM
+    : address.match(GLOBAL_UNICAST);
 }
 
 function isWithin(address: Address, cidrs: readonly string[]): boolean {
@@ -58,7 +61,7 @@ function isWithin(address: Address, cidrs: readonly string[]): boolean {
 
 function embeddedIn(address: Address): ipaddr.IPv4 | null {
   if (address instanceof ipaddr.IPv4) return null;
-  // The two that stand for no address at all and for this machine are no IPv4.
+  // `::` and `::1` look like embedded IPv4 addresses, but are none.
   if (address.range() === 'loopback' || address.range() === 'unspecified') return null;
   const found = EMBEDDING.find(({ range }) => address.match(range));
   if (!found) return null;

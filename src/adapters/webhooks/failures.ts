@@ -1,36 +1,49 @@
-/** An address that webhooks may not go to. */
+/** Webhooks may not go to this address. */
 export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
   readonly address: string;
 
   constructor(address: string) {
-    super(`${address} is not an address that webhooks may go to`);
+    super(`${address} is not allowed for webhooks`);
     this.address = address;
   }
 }
 
 const CERTIFICATES: Record<string, string> = {
   CERT_HAS_EXPIRED: 'has expired: renew it',
-  CERT_NOT_YET_VALID: 'is not valid yet: check the clock of the server that made it',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name: use one that names the host of the URL',
+  CERT_NOT_YET_VALID: 'is not valid yet: check the clock of the server that issued it',
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'is for another name: use a certificate that names the host of the URL',
 };
 const UNKNOWN_AUTHORITY = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|INVALID_CA)/;
 
-/** Why a request got no answer, in words for the one who owns the receiver. */
-export function inWords(error: unknown, url: string): string {
+/** Explains to the receiver's owner why a request got no answer. */
+export function explainFailure(error: unknown, url: string): string {
   const { host, hostname, protocol } = new URL(url);
   if (error instanceof RefusedAddress) {
-    const how = protocol === 'https:' ? 'a private address' : 'an address that is not in an allowed range, where only https may be spoken';
-    return `${hostname} leads to ${error.address}, ${how}: use a public https address, or have the operator allow its range (WAYBILL_WEBHOOK_ALLOW_CIDRS)`;
+    const how =
+      protocol === 'https:'
+        ? 'a private address'
+        : 'an address outside the allowed ranges, which requires https';
+    return (
+      `${hostname} leads to ${error.address}, ${how}: use a public https address, ` +
+      'or have the operator allow its range (WAYBILL_WEBHOOK_ALLOW_CIDRS)'
+    );
   }
   const code = codeOf(error);
   const certificate = CERTIFICATES[code];
   if (certificate) return `the certificate of ${host} ${certificate} (${code})`;
   if (UNKNOWN_AUTHORITY.test(code)) {
-    return `the certificate of ${host} is signed by no authority that is known: use one of a public authority, and send its intermediates (${code})`;
+    return (
+      `the certificate of ${host} is not signed by a known authority: ` +
+      `use a certificate of a public authority, and send its intermediates (${code})`
+    );
   }
   if (/^(ERR_SSL_|ERR_TLS_|EPROTO)/.test(code))
-    return `${host} does not speak TLS 1.2 or later: check the port and the scheme of the URL (${code})`;
+    return (
+      `${host} does not speak TLS 1.2 or later: ` +
+      `check the port and the scheme of the URL (${code})`
+    );
   switch (code) {
     case 'ENOTFOUND':
     case 'EAI_NONAME':
@@ -40,26 +53,32 @@ export function inWords(error: unknown, url: string): string {
     case 'ESERVFAIL':
     case 'EREFUSED':
     case 'ETIMEOUT':
-      return `${hostname} could not be looked up: check the DNS of its domain`;
+      return `the look-up of ${hostname} failed: check the DNS of its domain`;
     case 'ECONNREFUSED':
       return `nothing listens at ${host}: check that the receiver runs, and the port in the URL`;
     case 'ECONNRESET':
     case 'EPIPE':
     case 'UND_ERR_SOCKET':
-      return `${host} closed the connection without an answer: look for the cause in the log of the receiver`;
+      return (
+        `${host} closed the connection without an answer: ` +
+        'look for the cause in the log of the receiver'
+      );
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
     case 'ETIMEDOUT':
     case 'UND_ERR_CONNECT_TIMEOUT':
-      return `${host} can't be reached: check that the receiver runs and that no firewall stands between`;
+      return (
+        `${host} can't be reached: ` +
+        'check that the receiver runs and that no firewall blocks the connection'
+      );
     default:
       return code.startsWith('HPE_')
-        ? `${host} does not answer in HTTP: check the port in the URL (${code})`
+        ? `${host} does not answer with HTTP: check the port in the URL (${code})`
         : `no answer from ${host} (${code || (error as Error).message})`;
   }
 }
 
-/** Where several addresses were tried, the first one's. */
+/** Returns the code of an error; if several addresses were tried, that of the first one. */
 function codeOf(error: unknown): string {
   const { code, errors } = error as { code?: unknown; errors?: unknown[] };
   if (typeof code === 'string') return code;

@@ -1,10 +1,16 @@
 import { lookup, Resolver } from 'node:dns/promises';
 
-/** Of one try; the second and last one has twice as long. Together they leave something of the ten seconds of an attempt. */
+/**
+ * Limit of the first try. The second and last try has twice as long. Together they leave some of
+ * the ten seconds of an attempt.
+ */
 const TRY_MS = 2_000;
 const TRIES = 2;
 
-/** What the DNS says of a name that it does not hold, or where there is none: the hosts file and search domains may know it. */
+/**
+ * Errors of a DNS that does not know a name, or of a machine without a DNS. The hosts file and
+ * search domains may know the name.
+ */
 const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'];
 
 export interface HostAddress {
@@ -12,13 +18,14 @@ export interface HostAddress {
   family: number;
 }
 
-/** Every address of a host name. Rejects with a code, as `dns.lookup` does. */
+/** Returns every address of a host name. Rejects with a code, as `dns.lookup` does. */
 export type ResolveHost = (hostname: string) => Promise<HostAddress[]>;
 
 /**
- * Asks the DNS itself. The system's own look-up blocks one of a few threads that all of this process share: there two
- * names whose servers are silent would hold up every other one for ten seconds. It is asked only for what the DNS does
- * not hold. `servers`: address and port; by default those of the system.
+ * Creates a resolver that asks the DNS directly. The system's own look-up blocks one of a few
+ * threads that the whole process shares: two names with silent servers would delay all other
+ * look-ups for ten seconds. The resolver uses it only for names that the DNS does not know.
+ * `servers`: address and port; those of the system by default.
  */
 export function createHostResolver({ servers }: { servers?: string[] } = {}): ResolveHost {
   const dns = new Resolver({ timeout: TRY_MS, tries: TRIES });
@@ -28,7 +35,9 @@ export function createHostResolver({ servers }: { servers?: string[] } = {}): Re
     const [four, six] = await Promise.allSettled([dns.resolve4(hostname), dns.resolve6(hostname)]);
     const addresses = [...ofFamily(four, 4), ...ofFamily(six, 6)];
     if (addresses.length > 0) return addresses;
-    for (const answer of [four, six]) if (answer.status === 'rejected' && !NOT_THERE.includes(answer.reason.code)) throw answer.reason;
+    for (const answer of [four, six])
+      if (answer.status === 'rejected' && !NOT_THERE.includes(answer.reason.code))
+        throw answer.reason;
     return lookup(hostname, { all: true });
   };
 }

@@ -2,21 +2,29 @@ import { isIP } from 'node:net';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 
 /**
- * What speaks against delivering to a URL, as far as it can be told without a name server: an address is
- * judged in whatever spelling, a name when it is dialled. null where nothing does; else words that follow "url".
+ * Returns why a URL may not receive webhooks, as text that follows "url"; null if it may. Asks no
+ * name server: an address is checked here in any notation, a name when it is dialled.
  */
 export function objectionTo(url: string, allowedCidrs: readonly string[]): string | null {
   const { protocol, hostname } = new URL(url);
   const address = literalOf(hostname);
-  const plainIsAllowed = address === null ? allowedCidrs.length > 0 : isInRanges(address, allowedCidrs);
-  if (protocol === 'http:' && !plainIsAllowed) return 'must be an https URL: plain http goes only where the operator allows it';
+  const plainIsAllowed =
+    address === null ? allowedCidrs.length > 0 : isInRanges(address, allowedCidrs);
+  if (protocol === 'http:' && !plainIsAllowed)
+    return 'must be an https URL: plain http is allowed only if the operator permits it';
   if (address !== null && !isAllowedAddress(address, allowedCidrs)) {
-    return 'must not lead to a private or reserved address, unless the operator allows it (WAYBILL_WEBHOOK_ALLOW_CIDRS)';
+    return (
+      'must not lead to a private or reserved address, ' +
+      'unless the operator allows it (WAYBILL_WEBHOOK_ALLOW_CIDRS)'
+    );
   }
   return null;
 }
 
-/** The address that a host is: URL has written the decimal, hexadecimal and short forms out. */
+/**
+ * Returns the IP address in a host; null for a name. URL has already expanded decimal, hexadecimal
+ * and short forms.
+ */
 function literalOf(hostname: string): string | null {
   const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
   if (host === 'localhost' || host.endsWith('.localhost')) return '127.0.0.1';

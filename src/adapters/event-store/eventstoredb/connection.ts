@@ -2,42 +2,76 @@ import {
   type AppendExpectedRevision,
   type AppendResult,
   EventStoreDBClient,
-  isCommandError,
   type JSONEventData,
 } from '@eventstore/db-client';
-import { within } from '../../../within.ts';
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
-import { isTransient } from './errors.ts';
+import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
+import { ignoreUnknownAnswers } from './late-answers.ts';
+import { createRenewable, type Leader } from './renewable.ts';
+import { checkServerVersion } from './server-version.ts';
 
 /**
- * Appends in flight at once. The client queues what its stream won't take (more than its high-water
- * mark of 16), and when the stream then dies it rejects that queue where nobody can catch it, which
- * ends the process. Below the mark nothing is queued.
+ * Concurrency limit for appends. Above its stream's high-water mark of 16, the client queues
+ * appends. If the stream then fails, it rejects that queue where no code can catch it, which ends
+ * the process. Below the mark it queues nothing.
  */
 const APPENDS_IN_FLIGHT = 15;
+const LONGEST_READER_PAUSE_MS = 60_000;
 
-/** A dead peer is noticed after at most their sum. A shorter interval makes the client warn on the console. */
-const KEEPALIVE = { keepAliveInterval: 10_000, keepAliveTimeout: 2_000 };
+/** The time that a call has left. */
+export interface CallLimits {
+  /** Aborts when the caller has its answer. A call must send nothing after that. */
+  signal: AbortSignal;
+  /**
+   * Returns the milliseconds for a try that starts now. Throws EventStoreUnavailable if none are
+   * left.
+   */
+  attemptMs(): number;
+}
 
 /**
- * The two clients of this process. The library keeps one process-wide table of pending appends, and
- * an error on any client's append stream rejects them all, so only `writer` ever appends; reads and
- * subscriptions have `reader`, so that their errors do not cut appends off.
+ * The two clients of this process. The library keeps one process-wide table of pending appends. An
+ * error on the append stream of any client rejects them all, so only one client ever appends. Reads
+ * and subscriptions use another client, so that their errors do not end appends.
  */
 export interface Connection {
-  readonly reader: EventStoreDBClient;
-  /** One try. Rejects with what the client gives, or EventStoreUnavailable after `timeoutMs`. */
-  append(stream: string, records: JSONEventData[], expectedRevision: AppendExpectedRevision, timeoutMs: number): Promise<AppendResult>;
-  /** Gives up this user's share; the last one ends all calls. */
+  /**
+   * Runs a call on the client for reads. Renews that client after a transient failure, so that the
+   * next call finds the leader. Rejects with the error of `work` or of the version check.
+   */
+  read<T>(limits: CallLimits, work: (client: EventStoreDBClient) => Promise<T>): Promise<T>;
+  /** Tries once. Rejects with the client's error, or EventStoreUnavailable if its time is over. */
+  append(
+    stream: string,
+    records: JSONEventData[],
+    expectedRevision: AppendExpectedRevision,
+    limits: CallLimits,
+  ): Promise<AppendResult>;
+  /** Reports a failed subscription of the client for reads. Renews it if the error is transient. */
+  subscriptionFailed(client: EventStoreDBClient, error: unknown): void;
+  /** Releases this user's share. The last release ends all calls. */
   release(): Promise<void>;
 }
 
-let shared: { url: string; users: number; connection: Omit<Connection, 'release'>; end(): Promise<unknown> } | null = null;
+let shared: {
+  url: string;
+  users: number;
+  connection: Omit<Connection, 'release'>;
+  end(): Promise<unknown>;
+} | null = null;
 
-/** The connection of this process. Throws Error where one to another URL is still open. */
-export function shareConnection(url: string): Connection {
+/**
+ * Returns the connection of this process. Throws Error if one to another URL is still open, and
+ * EventStoreUnusable if the URL can't be used.
+ */
+export function shareConnection(location: EventStoreDbSignIn): Connection {
+  const url = clientUrl(location);
   if (shared && shared.url !== url) {
-    throw new Error('One process appends to one EventStoreDB only: close every store of the other one first');
+    throw new Error(
+      'One process appends to one EventStoreDB only: close every store of the other one first',
+    );
   }
   shared ??= { url, users: 0, ...connect(url) };
   const mine = shared;
@@ -53,67 +87,90 @@ export function shareConnection(url: string): Connection {
   };
 }
 
-function connect(url: string) {
-  const open = () => EventStoreDBClient.connectionString(withKeepalive(url));
-  const gate = createGate(APPENDS_IN_FLIGHT);
-  const reader = open();
-  let writer = open();
-  let predecessorEnded = Promise.resolve();
+/** A URL of one node would lead back to a follower, so the leader is dialled if it is known. */
+function open(url: string, leader: Leader | null): EventStoreDBClient {
+  return EventStoreDBClient.connectionString(leader ? urlOfNode(url, leader) : url);
+}
 
-  // Ending the old one's calls rejects every append that waits for a lost answer, and a new client
-  // forgets a failed look-up of the server's features, which the old one would keep for ever. The
-  // new one may only append once the old one's errors have emptied the table of pending appends.
-  function renew(client: EventStoreDBClient): void {
-    if (client !== writer) return;
-    writer = open();
-    predecessorEnded = client.dispose();
+function connect(url: string) {
+  const permits = createSemaphore(APPENDS_IN_FLIGHT);
+  const reader = createRenewable((leader) => open(url, leader), LONGEST_READER_PAUSE_MS);
+  // Every failed append renews the writer: its end drops the appends that it has not sent yet.
+  const writer = createRenewable((leader) => ignoreUnknownAnswers(open(url, leader)), 0);
+  let predecessorsEnding: Promise<unknown> | null = null;
+
+  /**
+   * Replaces the client for appends. Ending the old client rejects every append that waits for a
+   * lost answer, drops what it has not sent yet, and closes the stream for late answers. The new
+   * client may append only after the errors of the old one have emptied the table of pending
+   * appends.
+   */
+  function renewWriter(failed: EventStoreDBClient, error: unknown): void {
+    if (!writer.renew(failed, error)) return;
+    const ending = Promise.all([predecessorsEnding, failed.dispose()]).then(() => {
+      if (predecessorsEnding === ending) predecessorsEnding = null;
+    });
+    predecessorsEnding = ending;
   }
 
-  async function append(stream: string, records: JSONEventData[], expectedRevision: AppendExpectedRevision, timeoutMs: number) {
-    await gate.enter();
-    await predecessorEnded;
-    const client = writer;
+  async function read<T>(
+    { signal, attemptMs }: CallLimits,
+    work: (client: EventStoreDBClient) => Promise<T>,
+  ): Promise<T> {
+    const client = reader.current();
+    const ms = attemptMs();
+    let waiting = true;
+    const answer = checkServerVersion(client).then(() => {
+      if (!waiting) throw new EventStoreUnavailable('the call was aborted');
+      return work(client);
+    });
     try {
-      return await within(
-        timeoutMs,
-        client.appendToStream(stream, records, { expectedRevision, deadline: timeoutMs }),
-        EventStoreUnavailable,
-      );
+      const result = await withTimeout(ms, answer, EventStoreUnavailable, signal);
+      reader.answered(client);
+      return result;
     } catch (error) {
-      if (needsRenewal(error)) renew(client);
+      waiting = false;
+      reader.renew(client, error);
       throw error;
-    } finally {
-      gate.leave();
     }
   }
 
-  return { connection: { reader, append }, end: () => Promise.all([reader.dispose(), writer.dispose()]) };
-}
+  async function append(
+    stream: string,
+    records: JSONEventData[],
+    expectedRevision: AppendExpectedRevision,
+    { signal, attemptMs }: CallLimits,
+  ) {
+    const release = await permits.acquire(signal);
+    try {
+      if (predecessorsEnding)
+        await withTimeout(attemptMs(), predecessorsEnding, EventStoreUnavailable);
+      const client = writer.current();
+      try {
+        // Before its first append, the client looks up the server. It would hold back an append
+        // until then and could send it long after the caller has given up.
+        await withTimeout(attemptMs(), checkServerVersion(client), EventStoreUnavailable);
+        signal.throwIfAborted();
+        if (client !== writer.current()) throw new EventStoreUnavailable('the client was renewed');
+        // The server rejects an append that arrives after the deadline.
+        const deadline = attemptMs();
+        const options = { expectedRevision, deadline, requiresLeader: true };
+        return await withTimeout(
+          deadline,
+          client.appendToStream(stream, records, options),
+          EventStoreUnavailable,
+        );
+      } catch (error) {
+        renewWriter(client, error);
+        throw error;
+      }
+    } finally {
+      release();
+    }
+  }
 
-/** What the client does not mend by itself; plain errors come from its look-up of the server or of the server's features. */
-function needsRenewal(error: unknown): boolean {
-  return isTransient(error) && (!isCommandError(error as Error) || /RST_STREAM/.test((error as Error).message));
-}
-
-function withKeepalive(url: string): string {
-  const missing = Object.entries(KEEPALIVE).filter(([key]) => !url.toLowerCase().includes(`${key.toLowerCase()}=`));
-  const query = missing.map(([key, value]) => `${key}=${value}`).join('&');
-  if (query === '') return url;
-  return `${url}${url.includes('?') ? '&' : '?'}${query}`;
-}
-
-function createGate(places: number) {
-  const waiting: (() => void)[] = [];
-  let free = places;
   return {
-    async enter(): Promise<void> {
-      if (free > 0) free -= 1;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
-    },
-    leave(): void {
-      const next = waiting.shift();
-      if (next) next();
-      else free += 1;
-    },
+    connection: { read, append, subscriptionFailed: reader.renew },
+    end: () => Promise.all([reader.current().dispose(), writer.current().dispose()]),
   };
 }

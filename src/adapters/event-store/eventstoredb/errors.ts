@@ -1,6 +1,6 @@
-import { ErrorType, isCommandError } from '@eventstore/db-client';
+import { type CommandError, ErrorType, isCommandError } from '@eventstore/db-client';
 import { status } from '@grpc/grpc-js';
-import { EventStoreUnavailable } from '../port.ts';
+import { EventStoreUnavailable, EventStoreUnusable } from '../port.ts';
 
 const TRANSIENT_TYPES: ReadonlySet<string> = new Set([
   ErrorType.UNAVAILABLE,
@@ -10,22 +10,48 @@ const TRANSIENT_TYPES: ReadonlySet<string> = new Set([
   ErrorType.DEADLINE_EXCEEDED,
 ]);
 
-/** Of errors that the client passes on as gRPC gave them. */
-const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([status.CANCELLED, status.DEADLINE_EXCEEDED, status.UNAVAILABLE]);
+/** Codes of gRPC errors that the client passes on unchanged. */
+const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
+  status.CANCELLED,
+  status.DEADLINE_EXCEEDED,
+  status.UNAVAILABLE,
+]);
 
-// What the client gives as an unknown error or a plain one although it passes: a node that starts or
-// leaves the cluster, a connection cut in mid-call, a call that our own renewal of the client ended.
-const TRANSIENT_MESSAGES = /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close/i;
+// The client reports these transient failures as unknown or plain errors: a node starts or leaves
+// the cluster, a connection breaks during a call, or our own renewal of the client ended a call.
+const TRANSIENT_MESSAGES =
+  /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close/i;
 
-/** True where the same call may succeed a moment later. The outcome of an append is then unknown. */
+/** Returns true if the same call may succeed later. The outcome of an append is then unknown. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof EventStoreUnavailable || (isCommandError(error) && TRANSIENT_TYPES.has(error.type))) return true;
-  return ('code' in error && TRANSIENT_CODES.has(error.code)) || TRANSIENT_MESSAGES.test(error.message);
+  if (
+    error instanceof EventStoreUnavailable ||
+    (isCommandError(error) && TRANSIENT_TYPES.has(error.type))
+  )
+    return true;
+  return (
+    ('code' in error && TRANSIENT_CODES.has(error.code)) || TRANSIENT_MESSAGES.test(error.message)
+  );
 }
 
-/** Throws the error of a call that is given up: as EventStoreUnavailable where it was a transient one. */
+/**
+ * Throws the error of a call that is given up: EventStoreUnavailable for a transient error,
+ * EventStoreUnusable if the server rejects the user, and any other error unchanged.
+ */
 export function giveUp(error: unknown, what: string): never {
-  if (!isTransient(error)) throw error;
-  throw new EventStoreUnavailable(`EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}`, { cause: error });
+  if (isTransient(error)) {
+    throw new EventStoreUnavailable(
+      `EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}`,
+      { cause: error },
+    );
+  }
+  if (isCommandError(error as Error) && (error as CommandError).type === ErrorType.ACCESS_DENIED) {
+    throw new EventStoreUnusable(
+      `EventStoreDB refuses to ${what}. Check user and password, and the rights of the user ` +
+        '(docs/operators.md)',
+      { cause: error },
+    );
+  }
+  throw error;
 }

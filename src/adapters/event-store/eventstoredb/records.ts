@@ -1,13 +1,21 @@
-import { type AllStreamRecordedEvent, type JSONEventData, jsonEvent, type RecordedEvent } from '@eventstore/db-client';
+import {
+  type AllStreamRecordedEvent,
+  type JSONEventData,
+  jsonEvent,
+  type RecordedEvent,
+} from '@eventstore/db-client';
 import { ulidToUUID, uuidToULID } from 'ulid';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event.ts';
 
-/** Custom metadata of a record: ours, and the schema version that the store has no field for. */
+/**
+ * Custom metadata of a record: the event's, plus the schema version. The store has no field for it.
+ */
 type RecordMetadata = EventMetadata & { schema_version: number };
 
 /**
- * An event as the client takes it. Throws TypeError for data that JSON can't hold: inside the client
- * that would be a rejection nobody can catch, which ends the process.
+ * Converts an event to the record that the client appends. Throws TypeError for data that JSON
+ * can't hold. Inside the client, such data causes a rejection that no code can catch, which ends
+ * the process.
  */
 export function toRecord({ id, type, schema_version, data, metadata }: NewEvent): JSONEventData {
   const recordMetadata: RecordMetadata = { ...metadata, schema_version };
@@ -22,11 +30,27 @@ export function toRecord({ id, type, schema_version, data, metadata }: NewEvent)
   });
 }
 
-/** The event in a record; null for what is not ours: system records, tombstones, what others wrote under our prefix. */
-export function toStoredEvent(record: RecordedEvent | AllStreamRecordedEvent, prefix: string): StoredEvent | null {
+/**
+ * The lowest number that no log can have as a position. On the server, positions are signed 64-bit
+ * numbers. The server sends "none" as -1, which arrives as 2^64 - 1.
+ */
+const BEYOND_EVERY_LOG = 2n ** 63n;
+
+export function isPosition(value: bigint): boolean {
+  return value < BEYOND_EVERY_LOG;
+}
+
+/**
+ * Returns the event in a record; null for a record that is not ours. Those are system records,
+ * tombstones, and records that other programs wrote under our prefix.
+ */
+export function toStoredEvent(
+  record: RecordedEvent | AllStreamRecordedEvent,
+  prefix: string,
+): StoredEvent | null {
   const { type, data, position } = record;
   const metadata: unknown = record.metadata;
-  if (!isOurs(metadata) || position === undefined) return null;
+  if (!isOurs(metadata) || position === undefined || !isPosition(position.commit)) return null;
   const { schema_version, ...eventMetadata } = metadata;
   return {
     id: `evt_${uuidToULID(record.id)}`,
@@ -41,5 +65,10 @@ export function toStoredEvent(record: RecordedEvent | AllStreamRecordedEvent, pr
 }
 
 function isOurs(metadata: unknown): metadata is RecordMetadata {
-  return typeof metadata === 'object' && metadata !== null && 'schema_version' in metadata && 'prev_hash' in metadata;
+  return (
+    typeof metadata === 'object' &&
+    metadata !== null &&
+    'schema_version' in metadata &&
+    'prev_hash' in metadata
+  );
 }

@@ -2,12 +2,12 @@ import type { Readable } from 'node:stream';
 import { createPieceBody } from '../http/piece-body.ts';
 import { startCrc64 } from './crc64.ts';
 
-/** A block that is sent while its chunks come. */
+/** A block that is sent while its chunks arrive. */
 export interface BlockStream {
   readonly body: Readable;
-  /** Resolves when `chunk` is of no more use. Throws when nobody reads the body any more. */
+  /** Resolves when the caller may reuse `chunk`. Throws if the body is closed. */
   push(chunk: Uint8Array): Promise<void>;
-  /** CRC-64 of all that was pushed. */
+  /** Returns the CRC-64 of everything that was pushed. */
   crc64(): Buffer;
 }
 

@@ -4,13 +4,13 @@ import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
 
-/** What stands in a resume point of staged blocks. */
+/** The state in a resume point of staged blocks. */
 export interface BlocksState {
   transfer_id: string;
   block_size: number;
-  /** Which claims have written the blocks, from the first on, and how many each. */
+  /** The claims that wrote the blocks, from the first block on, each with its number of blocks. */
   written_by: [claimId: string, blocks: number][];
-  /** Whether the checksum of every one of them was compared. */
+  /** True if the checksum of each of these blocks was compared. */
   compared: boolean;
 }
 
@@ -20,69 +20,107 @@ export interface BlocksOptions {
   claimId: string;
   size: number;
   blockSize: number;
-  /** What the blocks are compared by: as they are at hand, or streamed. */
+  /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
   checksum: 'md5' | 'crc64';
   signal: AbortSignal;
 }
 
-/** Bytes that are at hand, or those of a block too large for that, with the CRC-64 of what was sent of it. */
+/**
+ * The bytes of a block, or the stream of a block that is too large for memory. `crc64` returns the
+ * CRC-64 of what was sent.
+ */
 export type BlockContent = Buffer | { body: Readable; crc64(): Buffer };
 
-/** The blocks of a blob that is not committed yet: nobody sees them but by their ids. */
+/** The staged blocks of an uncommitted blob. Only their ids make them visible. */
 export interface Blocks {
-  /** Bytes from the start that the service had already. */
+  /** Bytes from the start that the service already had. */
   readonly resumedFrom: number;
-  /** Stages a block, numbered from 0. Throws where the service has got something else. */
+  /** Stages a block, numbered from 0. Throws if the service received other bytes. */
   stage(number: number, content: BlockContent): Promise<void>;
   resumePoint(bytes: number): ResumePoint;
   commit(overwrite: boolean): Promise<CommitProof>;
 }
 
 /**
- * Blocks staged by this claim, after those of its predecessors that the service still lists as they were sent. A resume
- * point of another transfer is of no use: its blocks are not ours to commit.
+ * Opens the blocks of a claim: first those of its predecessors that the service still lists as they
+ * were sent, then its own. A resume point of another transfer is ignored, because its blocks are
+ * not ours to commit.
  */
-export async function openBlocks(store: Store, options: BlocksOptions, resume: ResumePoint | null): Promise<Blocks> {
+export async function openBlocks(
+  store: Store,
+  options: BlocksOptions,
+  resume: ResumePoint | null,
+): Promise<Blocks> {
   const state = resume?.state as BlocksState | null | undefined;
-  const usable = state && state.transfer_id === options.transferId && state.block_size === options.blockSize;
+  const usable =
+    state && state.transfer_id === options.transferId && state.block_size === options.blockSize;
   const taken = usable ? await stillStaged(store, options, state) : [];
   return stagedBlocks(store, options, taken, usable ? state.compared : true);
 }
 
-/** The claims that wrote the first blocks, up to one that the service doesn't list with its size. */
-async function stillStaged(store: Store, options: BlocksOptions, state: BlocksState): Promise<string[]> {
+/**
+ * Returns the claims that wrote the first blocks, up to one that the service does not list with its
+ * size.
+ */
+async function stillStaged(
+  store: Store,
+  options: BlocksOptions,
+  state: BlocksState,
+): Promise<string[]> {
   const listed = await sizesOfStaged(store, options);
-  const claims = state.written_by.flatMap(([claimId, blocks]) => Array<string>(blocks).fill(claimId));
-  const gap = claims.findIndex((claimId, number) => listed.get(blockId(claimId, number)) !== bytesOfBlock(number, options));
+  const claims = state.written_by.flatMap(([claimId, blocks]) =>
+    Array<string>(blocks).fill(claimId),
+  );
+  const gap = claims.findIndex(
+    (claimId, number) => listed.get(blockId(claimId, number)) !== bytesOfBlock(number, options),
+  );
   return gap < 0 ? claims : claims.slice(0, gap);
 }
 
-async function sizesOfStaged(store: Store, { name, signal }: BlocksOptions): Promise<Map<string, number>> {
+async function sizesOfStaged(
+  store: Store,
+  { name, signal }: BlocksOptions,
+): Promise<Map<string, number>> {
   try {
-    const { uncommittedBlocks = [] } = await store.blob(name).getBlockList('uncommitted', { abortSignal: signal });
+    const { uncommittedBlocks = [] } = await store
+      .blob(name)
+      .getBlockList('uncommitted', { abortSignal: signal });
     return new Map(uncommittedBlocks.map(({ name: id, size }) => [id, size]));
   } catch (error) {
-    // A SAS may be for writing only.
+    // A SAS may permit writing only.
     if (serverAnswer(error) === 'BlobNotFound' || isForbidden(error)) return new Map();
     throw error;
   }
 }
 
-function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], comparedBefore: boolean): Blocks {
+function stagedBlocks(
+  store: Store,
+  options: BlocksOptions,
+  taken: string[],
+  comparedBefore: boolean,
+): Blocks {
   const { name, transferId, claimId, size, blockSize, checksum, signal } = options;
   const count = Math.ceil(size / blockSize);
-  /** The claim that wrote a block, by its number. */
+  /** The claim that wrote each block, by block number. */
   const writers = new Map(taken.entries());
   let compared = comparedBefore;
 
-  /** Of the first blocks, at most so many, up to where one is missing. */
+  /** Returns the claims of the first blocks, at most `wanted`, up to the first gap. */
   function first(wanted: number): string[] {
     const found: string[] = [];
-    for (let claim = writers.get(0); claim !== undefined && found.length < wanted; claim = writers.get(found.length)) found.push(claim);
+    for (
+      let claim = writers.get(0);
+      claim !== undefined && found.length < wanted;
+      claim = writers.get(found.length)
+    )
+      found.push(claim);
     return found;
   }
 
-  /** What the service says it holds; what it has acknowledged where the credentials are for writing only. */
+  /**
+   * Returns the size that the service reports, or the size that it acknowledged if the credentials
+   * permit writing only.
+   */
   async function committedSize(): Promise<number> {
     try {
       const { contentLength = 0 } = await store.properties(name, signal);
@@ -99,17 +137,21 @@ function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], com
       const id = blockId(claimId, number);
       const bytes = bytesOfBlock(number, options);
       if (Buffer.isBuffer(content)) {
-        // The service checks it before it takes the block.
+        // The service checks the MD5 before it accepts the block.
         const transactionalContentMD5 = createHash('md5').update(content).digest();
-        await store.blob(name).stageBlock(id, content, bytes, { abortSignal: signal, transactionalContentMD5 });
+        await store
+          .blob(name)
+          .stageBlock(id, content, bytes, { abortSignal: signal, transactionalContentMD5 });
       } else {
-        const { xMsContentCrc64 } = await store.blobOnce(name).stageBlock(id, () => content.body, bytes, { abortSignal: signal });
+        const { xMsContentCrc64 } = await store
+          .blobOnce(name)
+          .stageBlock(id, () => content.body, bytes, { abortSignal: signal });
         if (xMsContentCrc64 === undefined) compared = false;
         else if (!content.crc64().equals(xMsContentCrc64)) {
           throw new FileError(
             'checksum_mismatch',
             'transfer',
-            `${name}: block ${number} arrived with another checksum than it was sent with`,
+            `${name}: block ${number} was damaged on its way: its checksum differs`,
           );
         }
       }
@@ -117,30 +159,53 @@ function stagedBlocks(store: Store, options: BlocksOptions, taken: string[], com
     },
     resumePoint(bytes) {
       const kept = first(bytes >= size ? count : Math.floor(bytes / blockSize));
-      const state = { transfer_id: transferId, block_size: blockSize, written_by: runs(kept), compared };
-      return { bytes: Math.min(bytes, kept.length * blockSize), state: state satisfies BlocksState };
+      const state = {
+        transfer_id: transferId,
+        block_size: blockSize,
+        written_by: runs(kept),
+        compared,
+      };
+      return {
+        bytes: Math.min(bytes, kept.length * blockSize),
+        state: state satisfies BlocksState,
+      };
     },
     async commit(overwrite) {
       const claims = first(count);
       if (claims.length !== count) {
-        throw new FileError('size_mismatch', 'commit', `${name}: ${writers.size} of ${count} blocks were written`);
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${name}: ${writers.size} of ${count} blocks were written`,
+        );
       }
       const blob = overwrite ? store.blob(name) : store.blobOnce(name);
       const conditions = overwrite ? {} : { ifNoneMatch: '*' };
       await blob.commitBlockList(claims.map(blockId), { abortSignal: signal, conditions });
       const held = await committedSize();
-      if (held !== size) throw new FileError('size_mismatch', 'commit', `${name}: the server holds ${held} bytes, sent were ${size}`);
+      if (held !== size)
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${name}: the server has ${held} bytes, ${size} bytes were sent`,
+        );
       return { size: held, destinationChecksum: compared ? checksum : 'none', atomicReplace: true };
     },
   };
 }
 
-/** All ids of a blob must have the same length, of at most 64 bytes before they are encoded ("Put Block"). */
+/**
+ * Returns the id of a block. All ids of a blob must have the same length, at most 64 bytes before
+ * encoding ("Put Block").
+ */
 function blockId(claimId: string, number: number): string {
   return Buffer.from(`${claimId}.${String(number).padStart(5, '0')}`).toString('base64');
 }
 
-export function bytesOfBlock(number: number, { size, blockSize }: Pick<BlocksOptions, 'size' | 'blockSize'>): number {
+export function bytesOfBlock(
+  number: number,
+  { size, blockSize }: Pick<BlocksOptions, 'size' | 'blockSize'>,
+): number {
   return Math.min(blockSize, size - number * blockSize);
 }
 

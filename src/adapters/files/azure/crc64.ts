@@ -1,19 +1,22 @@
-/** A CRC-64 that is carried on from chunk to chunk. */
+/** A CRC-64 that continues from chunk to chunk. */
 export interface RunningCrc64 {
   update(data: Uint8Array): void;
-  /** Of all so far: eight bytes in the service's order. */
+  /** Returns the CRC-64 of everything so far: eight bytes in the order of the service. */
   digest(): Buffer;
 }
 
 const POLYNOMIAL = 0x9a6c9329ac4bc9b5n;
 const STRIDE = 8;
 
-// Halves of 32 bits, as a BigInt per byte would be a hundred times slower.
+// The tables hold halves of 32 bits. A BigInt per byte would be a hundred times slower.
 const LOW = new Int32Array(STRIDE * 256);
 const HIGH = new Int32Array(STRIDE * 256);
 fillTables();
 
-/** Tables for eight bytes at a step ("slicing by 8"): the one numbered n is for a byte that n others follow. */
+/**
+ * Fills the tables for eight bytes at a step ("slicing by 8"). Table n is for a byte that n other
+ * bytes follow.
+ */
 function fillTables(): void {
   const ofByte = Array.from({ length: 256 }, (_, byte) => {
     let value = BigInt(byte);
@@ -30,7 +33,9 @@ function fillTables(): void {
   }
 }
 
-/** Starts the CRC-64 of Azure Storage, which is known as CRC-64/NVME too. Node has none of its own. */
+/**
+ * Starts the CRC-64 of Azure Storage, also known as CRC-64/NVME. Node has no implementation of it.
+ */
 export function startCrc64(): RunningCrc64 {
   let low = -1;
   let high = -1;
@@ -52,8 +57,10 @@ function carryOn(low: number, high: number, data: Uint8Array): [number, number] 
   const end = data.length - (data.length % STRIDE);
   let at = 0;
   for (; at < end; at += STRIDE) {
-    const first = low ^ (byte(at) | (byte(at + 1) << 8) | (byte(at + 2) << 16) | (byte(at + 3) << 24));
-    const second = high ^ (byte(at + 4) | (byte(at + 5) << 8) | (byte(at + 6) << 16) | (byte(at + 7) << 24));
+    const first =
+      low ^ (byte(at) | (byte(at + 1) << 8) | (byte(at + 2) << 16) | (byte(at + 3) << 24));
+    const second =
+      high ^ (byte(at + 4) | (byte(at + 5) << 8) | (byte(at + 6) << 16) | (byte(at + 7) << 24));
     low = lookUp(LOW, first, second);
     high = lookUp(HIGH, first, second);
   }

@@ -8,28 +8,44 @@ import { type BlockLimits, blockSizeOf } from './limits.ts';
 import { openSingleBlob } from './single-blob.ts';
 import type { Store } from './store.ts';
 
-/** Opens a new blob, or goes on with the blocks that a predecessor has staged. Nothing stands under its name before the commit. */
-export async function openDestination(store: Store, limits: BlockLimits, name: string, options: OpenDestination): Promise<DestinationFile> {
-  const lifetime = createLifetime(name, options.signal, (error, step) => fileError(error, step, name, 'destination'));
+/**
+ * Opens a new blob, or continues with the blocks that a predecessor staged. No blob has the name
+ * before the commit.
+ */
+export async function openDestination(
+  store: Store,
+  limits: BlockLimits,
+  name: string,
+  options: OpenDestination,
+): Promise<DestinationFile> {
+  const lifetime = createLifetime(name, options.signal, (error, step) =>
+    fileError(error, step, name, 'destination'),
+  );
   const { ended } = lifetime;
   return lifetime.run('open', async () => {
     if (!options.overwrite && options.resume === null) await refuseExisting(store, name, ended);
     const isSingle = options.size <= limits.chunkSize;
-    const file = isSingle ? openSingleBlob(store, name, options, ended) : await openBlockBlob(store, limits, name, options, ended);
+    const file = isSingle
+      ? openSingleBlob(store, name, options, ended)
+      : await openBlockBlob(store, limits, name, options, ended);
     return destinationFile(file, lifetime);
   });
 }
 
-/** Early, to save the work: what decides is the condition of the commit. */
+/** Checks early, to save the work. The condition of the commit decides. */
 async function refuseExisting(store: Store, name: string, signal: AbortSignal): Promise<void> {
   try {
     await store.properties(name, signal);
   } catch (error) {
-    // A SAS may be for writing only.
+    // A SAS may permit writing only.
     if (serverAnswer(error) === 'BlobNotFound' || isForbidden(error)) return;
     throw error;
   }
-  throw new FileError('destination_exists', 'open', `${name} exists and the endpoint does not overwrite`);
+  throw new FileError(
+    'destination_exists',
+    'open',
+    `${name} exists and the endpoint does not overwrite`,
+  );
 }
 
 async function openBlockBlob(
@@ -41,10 +57,15 @@ async function openBlockBlob(
 ): Promise<Omit<DestinationFile, 'close'>> {
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
-  if (blockSize === null) throw new FileError('file_too_large', 'open', `${name}: no blob takes ${size} bytes`);
+  if (blockSize === null)
+    throw new FileError('file_too_large', 'open', `${name}: a block blob can't hold ${size} bytes`);
   const isWhole = blockSize === chunkSize;
   const checksum = isWhole ? 'md5' : 'crc64';
-  const blocks = await openBlocks(store, { name, transferId, claimId, size, blockSize, checksum, signal }, resume);
+  const blocks = await openBlocks(
+    store,
+    { name, transferId, claimId, size, blockSize, checksum, signal },
+    resume,
+  );
   return {
     parallelWrites: isWhole ? 4 : 1,
     chunkSize,
@@ -52,7 +73,12 @@ async function openBlockBlob(
     write: isWhole ? wholeBlocks(blocks, blockSize) : streamedBlocks(blocks, size, blockSize),
     resumePoint: async (bytes) => blocks.resumePoint(bytes),
     async commit(whole) {
-      if (whole.size !== size) throw new FileError('size_mismatch', 'commit', `${name}: ${whole.size} bytes in place of ${size}`);
+      if (whole.size !== size)
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${name}: ${whole.size} bytes were read, expected ${size}`,
+        );
       return blocks.commit(overwrite);
     },
   };
@@ -60,12 +86,13 @@ async function openBlockBlob(
 
 type Write = DestinationFile['write'];
 
-/** Each chunk is a block. */
+/** Sends each chunk as a block. */
 function wholeBlocks(blocks: Blocks, blockSize: number): Write {
-  return (offset, data) => blocks.stage(offset / blockSize, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+  return (offset, data) =>
+    blocks.stage(offset / blockSize, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
 }
 
-/** Chunks of one block after the other go into one request. */
+/** Sends the consecutive chunks of one block in one request. */
 function streamedBlocks(blocks: Blocks, size: number, blockSize: number): Write {
   return streamedPieces({ size, pieceSize: blockSize }, (number) => {
     const stream = createBlockStream(bytesOfBlock(number, { size, blockSize }));

@@ -1,10 +1,10 @@
-import type { AzureSettings } from '../../../domain/endpoint.ts';
+import type { AzureSettings } from '../../../domain/protocols/azure.ts';
 import { abortError } from '../abort.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
-import { fileError } from './errors.ts';
+import { fileError, otherService } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
 import { openSource } from './source.ts';
 import { type AzureCredentials, containerUrl, createStore, type Store } from './store.ts';
@@ -14,11 +14,14 @@ export interface AzureEndpointOptions {
   credentials: AzureCredentials;
   maxConnections: number;
   timeouts?: Partial<HttpTimeouts>;
-  /** Other ones than those of the service, for tests of huge blobs. */
+  /** Replaces the limits of the service, for tests of huge blobs. */
   blockLimits?: BlockLimits;
 }
 
-/** One container of Azure Blob Storage as a FileEndpoint. Paths are names of blobs, taken as they are. */
+/**
+ * Creates a FileEndpoint for one container of Azure Blob Storage. Paths are names of blobs, used
+ * unchanged.
+ */
 export function createAzureEndpoint({
   settings,
   credentials,
@@ -29,7 +32,11 @@ export function createAzureEndpoint({
   const timeouts = { ...TIMEOUTS, ...given };
   const store = createStore({ settings, credentials, maxConnections, timeouts });
 
-  async function guarded<Result>(path: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+  async function guarded<Result>(
+    path: string,
+    signal: AbortSignal,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
     try {
       return await work();
     } catch (error) {
@@ -42,12 +49,23 @@ export function createAzureEndpoint({
     openSource: (name, signal) => openSource(store, name, signal),
     openDestination: (name, options) => openDestination(store, blockLimits, name, options),
     probe: (signal) => probe(containerUrl(settings), settings.ca_pem, timeouts.connectMs, signal),
-    list: (path, signal) => guarded(path || settings.container, signal, () => listFolder(store, path, signal)),
-    remove: (name, signal) => guarded(name, signal, async () => void (await store.blob(name).delete({ abortSignal: signal }))),
+    list: (path, signal) =>
+      guarded(path || settings.container, signal, () =>
+        listFolder(store, path, signal).catch((error: unknown) => {
+          throw otherService(error, containerUrl(settings)) ?? error;
+        }),
+      ),
+    remove: (name, signal) =>
+      guarded(
+        name,
+        signal,
+        async () => void (await store.blob(name).delete({ abortSignal: signal })),
+      ),
     /**
-     * Nothing: the service has no request that discards staged blocks. They are invisible, vanish when a blob is put or
-     * committed under the name, and after a week by themselves ("Put Block"). Whatever would discard them sooner writes to
-     * the destination's own name, and takes the blocks of other transfers to it along.
+     * Does nothing, because the service has no request that discards staged blocks. They are
+     * invisible. They vanish when a blob is put or committed under the name, or after a week ("Put
+     * Block"). To discard them sooner, one would have to write to the destination's own name. That
+     * would also discard the blocks of other transfers to it.
      */
     async removeLeftovers() {},
     async close() {
@@ -56,16 +74,26 @@ export function createAzureEndpoint({
   };
 }
 
-async function listFolder({ container }: Store, path: string, abortSignal: AbortSignal): Promise<FileEntry[]> {
+async function listFolder(
+  { container }: Store,
+  path: string,
+  abortSignal: AbortSignal,
+): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
   const entries: FileEntry[] = [];
   for await (const item of container.listBlobsByHierarchy('/', { prefix, abortSignal })) {
     const name = item.name.slice(prefix.length).replace(/\/$/, '');
-    if (item.kind === 'prefix') entries.push({ name, type: 'directory', size: null, modified_at: null });
-    // Some tools keep a folder as an empty blob of its own name.
+    if (item.kind === 'prefix')
+      entries.push({ name, type: 'directory', size: null, modified_at: null });
+    // Some tools store a folder as an empty blob whose name ends in a slash.
     else if (name !== '') {
       const { contentLength = null, lastModified } = item.properties;
-      entries.push({ name, type: 'file', size: contentLength, modified_at: lastModified.toISOString() });
+      entries.push({
+        name,
+        type: 'file',
+        size: contentLength,
+        modified_at: lastModified.toISOString(),
+      });
     }
   }
   return entries;

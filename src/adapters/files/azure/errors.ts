@@ -1,12 +1,22 @@
 import { RestError } from '@azure/storage-blob';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { connectionError } from '../http/connection-error.ts';
+import { mayBeOfProxy, OtherService } from '../http/other-service.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 
-const MISSING: Record<Side, TransferErrorCode> = { source: 'source_not_found', destination: 'destination_not_found' };
-const UNMET: Record<Side, TransferErrorCode> = { source: 'source_changed', destination: 'destination_exists' };
+const MISSING: Record<Side, TransferErrorCode> = {
+  source: 'source_not_found',
+  destination: 'destination_not_found',
+};
+const UNMET: Record<Side, TransferErrorCode> = {
+  source: 'source_changed',
+  destination: 'destination_exists',
+};
 
-/** By the codes of the service ("Blob service error codes", "Common REST API error codes"). */
+/**
+ * Transfer errors by the error codes of the service ("Blob service error codes", "Common REST API
+ * error codes").
+ */
 const BY_CODE: Record<string, TransferErrorCode | Record<Side, TransferErrorCode>> = {
   BlobNotFound: MISSING,
   ContainerNotFound: MISSING,
@@ -28,16 +38,19 @@ const BY_CODE: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   RequestBodyTooLarge: 'file_too_large',
   BlockCountExceedsLimit: 'file_too_large',
   BlockListTooLong: 'file_too_large',
-  // Another transfer has committed the name meanwhile and so discarded our blocks: sending them again is all that is needed.
+  // Another transfer committed the name meanwhile, which discarded our blocks. A retry that sends
+  // them again is enough.
   InvalidBlockList: 'connection_failed',
-  // Azurite has no more room in memory.
+  // Azurite is out of memory.
   MemoryExtentStoreAtSizeLimit: 'disk_full',
   InternalError: 'connection_failed',
   OperationTimedOut: 'timeout',
   ServerBusy: 'timeout',
 };
 
-/** Where the code says nothing, or stands for one of many: a lease, an archived blob, an immutable one. */
+/**
+ * Used if the code is missing or has several causes: a lease, an archived blob, an immutable blob.
+ */
 const BY_STATUS: Record<number, keyof typeof BY_CODE | TransferErrorCode> = {
   401: 'NoAuthenticationInformation',
   403: 'permission_denied',
@@ -53,35 +66,55 @@ const BY_STATUS: Record<number, keyof typeof BY_CODE | TransferErrorCode> = {
   507: 'disk_full',
 };
 
-/** What the service says in words that help nobody. */
+/** Explanations for messages of the service that do not help the reader. */
 const EXPLAINED: Record<string, string> = {
   InvalidBlobOrBlock:
-    'another program has begun to write this blob, and its blocks do not go with others: finish or discard it there, choose another name, or wait a week until they vanish',
+    'another program has started to write this blob, ' +
+    'and its blocks cannot be combined with ours: ' +
+    'finish or discard that upload, choose another name, or wait a week until its blocks vanish',
 };
 
-/** The code of the service's answer, empty where it gave none; null where it is not an answer. */
+/** Returns the code in the service's answer, empty if it has none; null if there was no answer. */
 export function serverAnswer(error: unknown): string | null {
   if (!(error instanceof RestError) || error.statusCode === undefined) return null;
   return error.response?.headers.get('x-ms-error-code') ?? '';
 }
 
-/** Whether the service knows the credentials not, or not for this. */
+/**
+ * Returns the error for an answer to a list request that shows no sign of the service; null for any
+ * other.
+ */
+export function otherService(error: unknown, url: URL): OtherService | null {
+  const service = 'Azure Blob Storage';
+  // The SDK reads the fields of a list even if the answer has no list.
+  if (error instanceof TypeError && !('code' in error))
+    return new OtherService(service, url, 'no list of blobs');
+  if (!(error instanceof RestError) || error.statusCode === undefined) return null;
+  if (mayBeOfProxy(error.statusCode)) return null;
+  const headers = [...(error.response?.headers ?? [])];
+  if (headers.some(([name]) => name.startsWith('x-ms-'))) return null;
+  const answer = `HTTP status ${error.statusCode} and no Azure error document`;
+  return new OtherService(service, url, answer);
+}
+
+/** Returns whether the service rejects the credentials, or does not permit them this request. */
 export function isRefused(error: unknown): error is RestError {
   return error instanceof RestError && error.statusCode === 403;
 }
 
-/** Whether the credentials are good and only don't permit this. */
+/** Returns whether the credentials are valid but do not permit this request. */
 export function isForbidden(error: unknown): boolean {
   return isRefused(error) && codeOf(error, 'destination') === 'permission_denied';
 }
 
 /**
- * The FileError for whatever went wrong in a step. `subject` is what it was about: a blob. It has no cause: an error of
- * the SDK holds the request, and its URL a SAS. A refused sign-in has one message: the service answers it with what
- * was to be signed.
+ * Returns the FileError for an error in a step. `subject` is the blob. The FileError has no cause:
+ * an error of the SDK holds the request, whose URL holds the SAS. A rejected sign-in always has the
+ * same message, because the service answers it with the text that was to be signed.
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
-  if (!(error instanceof RestError) || error.statusCode === undefined) return connectionError(error, step, subject);
+  if (!(error instanceof RestError) || error.statusCode === undefined)
+    return connectionError(error, step, subject);
   const code = codeOf(error, side);
   if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed');
   return new FileError(code, step, `${subject}: ${wordsOf(error)}`);
@@ -89,14 +122,18 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
 
 function codeOf(error: RestError, side: Side): TransferErrorCode {
   const status = error.statusCode ?? 0;
-  // Azurite has one code for what the service says by two.
+  // Azurite has one code where the service has two.
   if (status === 403 && /failed to authenticate/i.test(error.message)) return 'auth_failed';
   const byStatus = BY_STATUS[status] ?? (status >= 500 ? 'connection_failed' : 'internal_error');
-  const code = BY_CODE[serverAnswer(error) ?? ''] ?? BY_CODE[byStatus] ?? (byStatus as TransferErrorCode);
+  const code =
+    BY_CODE[serverAnswer(error) ?? ''] ?? BY_CODE[byStatus] ?? (byStatus as TransferErrorCode);
   return typeof code === 'string' ? code : code[side];
 }
 
-/** The first line: request id and time follow it. An answer that is no document of the service has no words of use. */
+/**
+ * Returns the first line of the message; the request id and the time follow it. An answer without
+ * an error document has no useful text.
+ */
 function wordsOf(error: RestError): string {
   const answer = serverAnswer(error);
   if (!answer) return `HTTP status ${error.statusCode}`;

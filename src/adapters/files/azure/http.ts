@@ -1,15 +1,25 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { type HttpHeaders, type HttpOperationResponse, type IHttpClient, RestError, type WebResource } from '@azure/storage-blob';
+import {
+  type HttpHeaders,
+  type HttpOperationResponse,
+  type IHttpClient,
+  RestError,
+  type WebResource,
+} from '@azure/storage-blob';
 import type { Http, Target } from '../http/http.ts';
 import { FileError } from '../port.ts';
 import { fileError } from './errors.ts';
 
-/** What the SDK sends its requests by, over connections of ours: of its own it knows no limit of them and no stall. */
+/**
+ * The HTTP client of the SDK, over connections of this adapter. The SDK's own client limits neither
+ * connections nor stalls.
+ */
 export interface SdkClient extends IHttpClient {
   /**
-   * Lets the answer to the request that is sent with `signal` go to `target`, which has room for it: past the SDK's streams, which hide what
-   * became of a connection, and with all that is tried again when it breaks.
+   * Reads the answer to the request sent with `signal` into `target`, which must have room for it.
+   * This bypasses the SDK's streams, which hide connection errors. If the connection breaks, the
+   * whole request is retried.
    */
   fill(target: Uint8Array, signal: AbortSignal): void;
 }
@@ -37,10 +47,12 @@ export function createSdkClient(http: Http): SdkClient {
     const answer = { request, status, headers: sdkHeaders(request.headers, response.headers) };
     if (into && status < 300) {
       const length = Number(response.headers['content-length'] ?? into.bytes.length);
-      // All in place of a range: the headers say enough.
+      // The service sent the whole blob instead of a range. The headers are enough.
       if (status !== 206) body.destroy();
-      else if (into.filled === null) await readInto(body, into.bytes.subarray(0, length), abortSignal as AbortSignal);
-      // Never read: the SDK would hold an end against the length that it was told.
+      else if (into.filled === null)
+        await readInto(body, into.bytes.subarray(0, length), abortSignal as AbortSignal);
+      // This stream never ends and is never read. The SDK would compare the length of an ended
+      // stream with the content-length.
       return { ...answer, readableStreamBody: new Readable({ read() {} }) };
     }
     return { ...answer, bodyAsText: await text(body) };
@@ -53,7 +65,7 @@ export function createSdkClient(http: Http): SdkClient {
       } catch (error) {
         if (error instanceof FileError || request.abortSignal?.aborted) throw error;
         const failed = fileError(error, 'transfer', new URL(request.url).host, 'source');
-        // Only what broke on its way is worth another try within the request.
+        // Within the request, only a connection that broke under way is retried.
         if (failed.step === 'connect' || failed.code !== 'connection_failed') throw failed;
         throw new RestError((error as Error).message, { code: 'ECONNRESET' });
       }
@@ -64,20 +76,26 @@ export function createSdkClient(http: Http): SdkClient {
   };
 }
 
-/** Counts what comes: a connection that ends early must not pass for the end of the content. */
+/**
+ * Reads the body and counts its bytes, so that a connection that ends early does not pass for the
+ * end of the content.
+ */
 async function readInto(body: Readable, target: Uint8Array, signal: AbortSignal): Promise<void> {
   let filled = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     if (signal.aborted) break;
-    if (filled + chunk.length > target.length) throw new Error('the server sent more than it was asked for');
+    if (filled + chunk.length > target.length)
+      throw new Error('the server sent more bytes than were requested');
     target.set(chunk, filled);
     filled += chunk.length;
   }
   if (filled === target.length) return;
-  throw Object.assign(new Error(`the server sent ${filled} of ${target.length} bytes`), { code: 'ECONNRESET' });
+  throw Object.assign(new Error(`the server sent ${filled} of ${target.length} bytes`), {
+    code: 'ECONNRESET',
+  });
 }
 
-/** The SDK exports the type of headers, and no way to make some. */
+/** Builds headers by cloning: the SDK exports their type, but no constructor. */
 function sdkHeaders(like: HttpHeaders, received: Record<string, string>): HttpHeaders {
   const headers = like.clone();
   for (const name of headers.headerNames()) headers.remove(name);

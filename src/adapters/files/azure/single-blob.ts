@@ -3,7 +3,7 @@ import { type DestinationFile, FileError, type OpenDestination } from '../port.t
 import { CHUNK_SIZE } from './limits.ts';
 import type { Store } from './store.ts';
 
-/** A blob that the commit puts in one request. */
+/** Opens a blob that the commit stores in one request. */
 export function openSingleBlob(
   store: Store,
   name: string,
@@ -12,7 +12,8 @@ export function openSingleBlob(
 ): Omit<DestinationFile, 'close'> {
   return singleRequest(name, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
-    // The service checks the MD5 and keeps it as the blob's; it answers with what it has computed.
+    // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
+    // computed.
     const { contentMD5 } = await blob.upload(content, size, {
       abortSignal: signal,
       transactionalContentMD5: md5,
@@ -20,7 +21,11 @@ export function openSingleBlob(
     });
     if (contentMD5 === undefined) return { size, destinationChecksum: 'none', atomicReplace: true };
     if (!md5.equals(contentMD5)) {
-      throw new FileError('checksum_mismatch', 'commit', `${name}: the server holds another checksum than was sent`);
+      throw new FileError(
+        'checksum_mismatch',
+        'commit',
+        `${name}: the server's checksum differs from that of the data sent`,
+      );
     }
     return { size, destinationChecksum: 'md5', atomicReplace: true };
   });

@@ -10,26 +10,42 @@ interface Described {
   metadata?: Record<string, string> | undefined;
 }
 
-/** Opens a blob for reading. Its size and ETag are its identity, and the ETag is the condition of every further read. */
-export async function openSource(store: Store, name: string, signal: AbortSignal): Promise<SourceFile> {
+/**
+ * Opens a blob for reading. Its size and ETag are its identity. Each later read sends the ETag as
+ * its condition.
+ */
+export async function openSource(
+  store: Store,
+  name: string,
+  signal: AbortSignal,
+): Promise<SourceFile> {
   const lifetime = createLifetime(name, signal, (error, step) => {
-    if (step === 'open' || serverAnswer(error) !== 'BlobNotFound') return fileError(error, step, name, 'source');
+    if (step === 'open' || serverAnswer(error) !== 'BlobNotFound')
+      return fileError(error, step, name, 'source');
     return new FileError('source_changed', step, `${name} is no longer there`);
   });
   const blob = store.blob(name);
 
-  async function get(first: number, target: Uint8Array, identity: FileIdentity | null): Promise<Answer> {
-    // One of its own for each read: it tells which request the target belongs to.
+  async function get(
+    first: number,
+    target: Uint8Array,
+    identity: FileIdentity | null,
+  ): Promise<Answer> {
+    // Each read has a signal of its own, which identifies the request that the target belongs to.
     const abortSignal = AbortSignal.any([lifetime.ended]);
     store.fill(target, abortSignal);
     const conditions = identity?.version ? { ifMatch: identity.version } : {};
-    const { contentRange, contentLength, etag, metadata } = await blob.download(first, target.length, { abortSignal, conditions });
+    const { contentRange, contentLength, etag, metadata } = await blob.download(
+      first,
+      target.length,
+      { abortSignal, conditions },
+    );
     return {
       range: contentRange,
       identity: (size) => identityOf(name, { contentLength: size, etag, metadata }),
-      // All of it has come with the answer.
-      take: async () => contentLength ?? 0,
-      leave: () => {},
+      // The whole content came with the answer.
+      read: async () => contentLength ?? 0,
+      discard: () => {},
     };
   }
 
@@ -41,7 +57,8 @@ export async function openSource(store: Store, name: string, signal: AbortSignal
 }
 
 function identityOf(name: string, { contentLength, etag, metadata }: Described): FileIdentity {
-  // How an account with a hierarchical namespace shows a folder.
-  if (metadata?.hdi_isfolder === 'true') throw new FileError('source_not_found', 'open', `${name} is a directory`);
+  // An account with a hierarchical namespace marks a folder this way.
+  if (metadata?.hdi_isfolder === 'true')
+    throw new FileError('source_not_found', 'open', `${name} is a directory`);
   return { size: contentLength ?? 0, version: etag ?? null };
 }

@@ -5,13 +5,17 @@ import {
   newPipeline,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
-import type { AzureSettings, EndpointCredentials } from '../../../domain/endpoint.ts';
+import type { AzureSettings } from '../../../domain/protocols/azure.ts';
+import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import { createHttp } from '../http/http.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
-export type AzureCredentials = Extract<EndpointCredentials, { account_key: string } | { sas_token: string }>;
+export type AzureCredentials = Extract<
+  EndpointCredentials,
+  { account_key: string } | { sas_token: string }
+>;
 
 export interface StoreOptions {
   settings: AzureSettings;
@@ -24,13 +28,19 @@ export interface StoreOptions {
 export interface Store {
   readonly container: ContainerClient;
   readonly connections: number;
-  /** A blob whose requests are tried again where the service is busy or a connection breaks. */
+  /** Returns a blob whose requests are retried if the service is busy or a connection breaks. */
   blob(name: string): BlockBlobClient;
-  /** One for requests that can't be sent twice: their body is gone, or having been carried out makes them fail. */
+  /**
+   * Returns a blob whose requests are sent once: their body can't be sent again, or a second try
+   * would fail after the first one succeeded.
+   */
   blobOnce(name: string): BlockBlobClient;
-  /** What the service says of a blob, with its own words where it refuses. */
+  /**
+   * Returns what the service reports about a blob. If it rejects the request, the error has the
+   * service's own text.
+   */
   properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse>;
-  /** Lets the answer to the one request that is sent with `signal` go straight to `target`. */
+  /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   close(): void;
 }
@@ -38,28 +48,47 @@ export interface Store {
 const TRIES = 4;
 const RETRY_MS = 500;
 
-export function createStore({ settings, credentials, maxConnections, timeouts }: StoreOptions): Store {
+export function createStore({
+  settings,
+  credentials,
+  maxConnections,
+  timeouts,
+}: StoreOptions): Store {
   const url = containerUrl(settings);
-  const http = createHttp({ secure: url.protocol === 'https:', caPem: settings.ca_pem, maxConnections, timeouts });
+  const http = createHttp({
+    secure: url.protocol === 'https:',
+    caPem: settings.ca_pem,
+    maxConnections,
+    timeouts,
+  });
   const httpClient = createSdkClient(http);
   if ('sas_token' in credentials) url.search = credentials.sas_token;
 
   function containerOf(maxTries: number): ContainerClient {
-    const key = 'account_key' in credentials ? new StorageSharedKeyCredential(settings.account, credentials.account_key) : undefined;
-    const pipeline = newPipeline(key, { httpClient, retryOptions: { maxTries, retryDelayInMs: RETRY_MS } });
+    const key =
+      'account_key' in credentials
+        ? new StorageSharedKeyCredential(settings.account, credentials.account_key)
+        : undefined;
+    const pipeline = newPipeline(key, {
+      httpClient,
+      retryOptions: { maxTries, retryDelayInMs: RETRY_MS },
+    });
     return new ContainerClient(url.href, pipeline);
   }
 
   const container = containerOf(TRIES);
   const once = containerOf(1);
 
-  async function properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse> {
+  async function properties(
+    name: string,
+    abortSignal: AbortSignal,
+  ): Promise<BlobGetPropertiesResponse> {
     const blob = container.getBlockBlobClient(name);
     try {
       return await blob.getProperties({ abortSignal });
     } catch (error) {
       if (!isRefused(error)) throw error;
-      // An answer to HEAD has no body for words.
+      // The answer to a HEAD has no body and so no text. A GET of the first byte has one.
       const signal = AbortSignal.any([abortSignal]);
       httpClient.fill(Buffer.alloc(1), signal);
       await blob.download(0, 1, { abortSignal: signal });
@@ -80,7 +109,7 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
   };
 }
 
-/** Without a SAS. */
+/** Returns the URL of the container, without a SAS. */
 export function containerUrl({ account, container, endpoint_url }: AzureSettings): URL {
   const service = (endpoint_url ?? `https://${account}.blob.core.windows.net`).replace(/\/+$/, '');
   return new URL(`${service}/${encodeURIComponent(container)}`);

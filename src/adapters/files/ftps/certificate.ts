@@ -1,19 +1,28 @@
 import { once } from 'node:events';
 import { isIP, type Socket } from 'node:net';
-import { type ConnectionOptions, connect, createSecureContext, getCACertificates, type TLSSocket } from 'node:tls';
-import type { FtpsSettings } from '../../../domain/endpoint.ts';
+import {
+  type ConnectionOptions,
+  connect,
+  createSecureContext,
+  getCACertificates,
+  type TLSSocket,
+} from 'node:tls';
+import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
 
 /**
- * How every connection to an endpoint speaks TLS: 1.2 or 1.3, under the CA of its own where it has one,
- * else under the system's. Made once: reading hundreds of authorities takes 40 ms.
+ * Returns the TLS options of every connection to an endpoint: TLS 1.2 or 1.3, with the endpoint's
+ * own CA if it has one, else with those of Node.js and the system. Call it once per endpoint:
+ * reading hundreds of authorities takes 40 ms.
  */
 export function tlsOptions({ host, ca_pem }: FtpsSettings): ConnectionOptions {
-  const ca = ca_pem ?? [...new Set([...getCACertificates('default'), ...getCACertificates('system')])];
+  const ca = ca_pem ?? [
+    ...new Set([...getCACertificates('default'), ...getCACertificates('system')]),
+  ];
   const name = isIP(host) ? {} : { servername: host };
   return { host, ...name, secureContext: createSecureContext({ ca, minVersion: 'TLSv1.2' }) };
 }
 
-/** TLS over a connected socket, with a certificate that is yet to be judged by `distrust`. */
+/** Starts TLS on a connected socket. It does not verify the certificate: call `distrust` next. */
 export async function startTls(socket: Socket, tls: ConnectionOptions): Promise<TLSSocket> {
   const secured = connect({ ...tls, socket, rejectUnauthorized: false });
   await once(secured, 'secureConnect');
@@ -26,11 +35,20 @@ const REASONS: Record<string, string> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'it is for another name',
 };
 
-/** null where the certificate verifies; else why not, and which one was presented. */
+/**
+ * Returns null if the certificate is valid; else the reason, and which certificate was presented.
+ */
 export function distrust(socket: TLSSocket, host: string): string | null {
   if (socket.authorized) return null;
   const code = String(socket.authorizationError);
-  const { subject, subjectaltname, issuer, valid_from, valid_to, fingerprint256 } = socket.getPeerCertificate();
-  const presented = `${subject?.CN ?? 'no name'} (${subjectaltname ?? 'no other names'}), signed by ${issuer?.CN ?? 'nobody'}, valid from ${valid_from} to ${valid_to}, SHA-256 ${fingerprint256}`;
-  return `The certificate of ${host} is not trusted: ${REASONS[code] ?? 'no known authority signed it'} (${code}). Presented was ${presented}`;
+  const { subject, subjectaltname, issuer, valid_from, valid_to, fingerprint256 } =
+    socket.getPeerCertificate();
+  const presented =
+    `${subject?.CN ?? 'no name'} (${subjectaltname ?? 'no other names'}), signed by ` +
+    `${issuer?.CN ?? 'an unnamed authority'}, valid from ${valid_from} to ${valid_to}, SHA-256 ` +
+    `${fingerprint256}`;
+  return (
+    `The certificate of ${host} is not trusted: ` +
+    `${REASONS[code] ?? 'no known authority signed it'} (${code}). Presented was ${presented}`
+  );
 }

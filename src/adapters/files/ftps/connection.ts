@@ -2,26 +2,26 @@ import { once } from 'node:events';
 import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { Client, type FTPContext, type FTPResponse } from 'basic-ftp';
-import type { FtpsSettings } from '../../../domain/endpoint.ts';
+import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep, type Peer } from '../port.ts';
 import { distrust, startTls } from './certificate.ts';
-import { fileError, isRefusal, stallError } from './errors.ts';
+import { fileError, isDataRefusal, isRefusal, SessionExpired, stallError } from './errors.ts';
 
 export interface FtpsCredentials {
   password: string;
 }
 
 export interface FtpsTimeouts {
-  /** Until a TCP connection stands, and again until its user is signed in. */
+  /** Limits each step of connecting: the TCP connect, the TLS start and the sign-in. */
   connectMs: number;
-  /** Without an answer, or without a byte of a file that is under way. */
+  /** Maximum time without an answer, or without a byte of a file that is under way. */
   stallMs: number;
-  /** How long a connection that nobody uses is kept. */
+  /** How long an unused connection stays open. */
   idleMs: number;
-  /** After so long without use a connection must answer before it is used again. */
+  /** A connection that was unused for longer must answer a NOOP before it is used again. */
   trustMs: number;
-  /** How long a move waits for a connection while all are in use. */
+  /** How long a caller waits for a connection while all are in use. */
   queueMs: number;
 }
 
@@ -32,36 +32,47 @@ export interface Target {
   readonly tls: ConnectionOptions;
 }
 
-/** A file or listing on its way over a data connection. */
+/** A file or listing that is under way on a data connection. */
 export interface Transfer {
   socket: TLSSocket;
-  /** The server's reply at its end. Fails with what the server, or the connection, has against it; the socket is gone then. */
+  /**
+   * Resolves with the server's reply at the end. Rejects with the error of the server or the
+   * connection; the socket is then destroyed.
+   */
   ended: Promise<FTPResponse>;
-  /** Fails when the data connection broke and the server did not tell why for a while. */
+  /** Rejects if the data connection broke and the server gave no reason within 5 s. */
   broken: Promise<never>;
 }
 
-/** One signed-in control connection. Errors of its methods are the server's, basic-ftp's or Node's own; `fileError` tells what they mean. */
+/**
+ * One signed-in control connection. Its methods throw the errors of the server, of basic-ftp or of
+ * Node.js unchanged; `fileError` converts them.
+ */
 export interface Connection {
   /** False as soon as it is lost or closed. */
   readonly usable: boolean;
-  /** What the server offers by its answer to FEAT, such as `MLST` or `REST`. */
+  /** Features from the server's answer to FEAT, such as `MLST` or `REST`. */
   readonly features: ReadonlyMap<string, string>;
-  /** Sends a command and awaits its reply. One at a time, and none while a transfer is under way. */
+  /** Sends a command and awaits its reply. Send one at a time, and none during a transfer. */
   request(command: string): Promise<FTPResponse>;
-  /** Opens a data connection and starts a transfer on it by the last of the commands. */
+  /** Opens a data connection and sends the commands. The last one starts the transfer. */
   transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer>;
-  /** How long nothing may come from the server; for the socket of a transfer, where it is waited for. */
+  /** Maximum silence of the server. Set it on a transfer's socket while you wait for data. */
   readonly stallMs: number;
-  /** The promise's outcome; loses the connection when there is none in time, which is that of a stall where none is given. */
+  /**
+   * Returns the promise's outcome. If there is none in time, it cuts the connection and throws. The
+   * default time is `stallMs`.
+   */
   inTime<Result>(promise: Promise<Result>, milliseconds?: number): Promise<Result>;
-  /** Cuts both connections; what is under way fails with the error. */
+  /** Cuts both connections. Everything under way fails with the error. */
   lose(error: Error): void;
   close(): void;
 }
 
-/** How long a server may take to tell why it closed a data connection. */
+/** How long a server may take to give the reason why it closed a data connection. */
 const REASON_MS = 5_000;
+/** Servers do not expire the TLS session of a connection younger than this. */
+const YOUNG_MS = 60_000;
 
 /** Connects, checks the certificate and signs in. Throws FileError. */
 export async function openConnection(target: Target): Promise<Connection> {
@@ -73,10 +84,10 @@ export async function openConnection(target: Target): Promise<Connection> {
     return prepare(client, target);
   };
   const features = await beforeTimeout(client, signIn(), 'sign_in', target);
-  return attend(client.ftp, features, target.tls, timeouts);
+  return connectionOn(client.ftp, features, target.tls, timeouts);
 }
 
-/** Who answers, without any attempt to sign in. Throws FileError. */
+/** Returns the server's certificate, without an attempt to sign in. Throws FileError. */
 export async function presentedCertificate(target: Target, signal: AbortSignal): Promise<Peer> {
   const { client, socket } = await greet(target, signal);
   const reason = distrust(socket, target.settings.host);
@@ -85,30 +96,58 @@ export async function presentedCertificate(target: Target, signal: AbortSignal):
   return { fingerprint: fingerprint256, trusted: reason === null, reason };
 }
 
-/** The socket once it is connected. */
-async function connected<S extends Socket>(socket: S, timeoutMs: number, signal?: AbortSignal): Promise<S> {
+/** Resolves with the socket once it is connected; destroys it on failure. */
+async function connected<S extends Socket>(
+  socket: S,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<S> {
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
-    await once(socket, 'connect', { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    await once(socket, 'connect', {
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
     return socket;
   } catch (error) {
     socket.on('error', () => {}).destroy();
-    if (timeout.aborted) throw Object.assign(new Error(`no connection within ${timeoutMs / 1000} s`), { code: 'ETIMEDOUT' });
+    if (timeout.aborted)
+      throw Object.assign(new Error(`no connection within ${timeoutMs / 1000} s`), {
+        code: 'ETIMEDOUT',
+      });
     throw error;
   }
 }
 
-/** Connects and starts TLS; the certificate is yet to be judged. */
-async function greet(target: Target, signal?: AbortSignal): Promise<{ client: Client; socket: TLSSocket }> {
+/** Connects and starts TLS. It does not verify the certificate: call `distrust` next. */
+async function greet(
+  target: Target,
+  signal?: AbortSignal,
+): Promise<{ client: Client; socket: TLSSocket }> {
   const { settings, timeouts, tls } = target;
   const client = new Client(0);
-  const dialled = connect({ host: settings.host, port: settings.port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 });
-  const plain = await connected(dialled, timeouts.connectMs, signal).catch((error) => {
-    throw signal?.aborted ? abortError(signal, 'connect') : fileError(error, 'connect', `${settings.host}:${settings.port}`);
+  const dialled = connect({
+    host: settings.host,
+    port: settings.port,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: 15_000,
   });
-  const greeting = settings.tls === 'implicit' ? greetUnderTls(client.ftp, plain, tls) : upgradeToTls(client.ftp, plain, tls);
+  const plain = await connected(dialled, timeouts.connectMs, signal).catch((error) => {
+    throw signal?.aborted
+      ? abortError(signal, 'connect')
+      : fileError(error, 'connect', `${settings.host}:${settings.port}`);
+  });
+  const greeting =
+    settings.tls === 'implicit'
+      ? greetUnderTls(client.ftp, plain, tls)
+      : upgradeToTls(client.ftp, plain, tls);
   try {
-    const socket = await beforeTimeout(client, signal ? abortable(greeting, signal, 'connect') : greeting, 'connect', target);
+    const socket = await beforeTimeout(
+      client,
+      signal ? abortable(greeting, signal, 'connect') : greeting,
+      'connect',
+      target,
+    );
     return { client, socket };
   } catch (error) {
     plain.destroy();
@@ -116,18 +155,28 @@ async function greet(target: Target, signal?: AbortSignal): Promise<{ client: Cl
   }
 }
 
-async function greetUnderTls(ftp: FTPContext, plain: Socket, tls: ConnectionOptions): Promise<TLSSocket> {
+async function greetUnderTls(
+  ftp: FTPContext,
+  plain: Socket,
+  tls: ConnectionOptions,
+): Promise<TLSSocket> {
   const socket = await startTls(plain, tls);
   ftp.socket = socket;
   await nextReply(ftp);
   return socket;
 }
 
-async function upgradeToTls(ftp: FTPContext, plain: Socket, tls: ConnectionOptions): Promise<TLSSocket> {
+async function upgradeToTls(
+  ftp: FTPContext,
+  plain: Socket,
+  tls: ConnectionOptions,
+): Promise<TLSSocket> {
   ftp.socket = plain;
   await nextReply(ftp);
   await ftp.request('AUTH TLS').catch((error) => {
-    throw isRefusal(error) ? new FileError('tls_error', 'connect', `The server offers no TLS: ${error.message}`) : error;
+    throw isRefusal(error)
+      ? new FileError('tls_error', 'connect', `The server offers no TLS: ${error.message}`)
+      : error;
   });
   const socket = await startTls(plain, tls);
   ftp.socket = socket;
@@ -138,7 +187,10 @@ function nextReply(ftp: FTPContext): Promise<FTPResponse> {
   return ftp.request('');
 }
 
-/** The outcome of a step before the connection stands, or FileError; closes the client then. */
+/**
+ * Returns the outcome of one step of connecting. On failure, it closes the client and throws
+ * FileError.
+ */
 async function beforeTimeout<Result>(
   client: Client,
   work: Promise<Result>,
@@ -147,7 +199,14 @@ async function beforeTimeout<Result>(
 ): Promise<Result> {
   const { host, port } = settings;
   const { promise: timedOut, reject } = Promise.withResolvers<never>();
-  const late = () => reject(new FileError('timeout', step, `${host}:${port}: no answer within ${timeouts.connectMs / 1000} s`));
+  const late = () =>
+    reject(
+      new FileError(
+        'timeout',
+        step,
+        `${host}:${port}: no answer within ${timeouts.connectMs / 1000} s`,
+      ),
+    );
   const timer = setTimeout(late, timeouts.connectMs);
   try {
     return await Promise.race([work, timedOut]);
@@ -159,27 +218,48 @@ async function beforeTimeout<Result>(
   }
 }
 
-/** Signs in and sets what every transfer needs: UTF-8 names, binary, data connections under TLS. */
-async function prepare(client: Client, { settings, credentials }: Target): Promise<Map<string, string>> {
-  // They would end the command; no server can have such an account.
-  if (/[\r\n\0]/.test(settings.username + credentials.password)) throw new FileError('auth_failed', 'sign_in', 'Authentication failed');
+/**
+ * Signs in and sets the modes for every transfer: UTF-8 names, binary, data connections with TLS.
+ */
+async function prepare(
+  client: Client,
+  { settings, credentials }: Target,
+): Promise<Map<string, string>> {
+  // These characters would end the command, so no server can have such an account.
+  if (/[\r\n\0]/.test(settings.username + credentials.password))
+    throw new FileError('auth_failed', 'sign_in', 'Authentication failed');
   await client.login(settings.username, credentials.password);
   const features = await client.features();
   await client.sendIgnoringError('OPTS UTF8 ON');
   await client.send('TYPE I');
   await client.sendIgnoringError('PBSZ 0');
   await client.send('PROT P').catch((error) => {
-    throw isRefusal(error) ? new FileError('tls_error', 'sign_in', `The server offers no TLS for files: ${error.message}`) : error;
+    throw isRefusal(error)
+      ? new FileError(
+          'tls_error',
+          'sign_in',
+          `The server offers no TLS for files: ${error.message}`,
+        )
+      : error;
   });
   return features;
 }
 
-function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: ConnectionOptions, timeouts: FtpsTimeouts): Connection {
+function connectionOn(
+  ftp: FTPContext,
+  features: ReadonlyMap<string, string>,
+  tls: ConnectionOptions,
+  timeouts: FtpsTimeouts,
+): Connection {
   const { connectMs, stallMs } = timeouts;
   const control = ftp.socket as TLSSocket;
-  // A session is bound to the name under which it was begun: that is the address only where there is no name.
+  // Node.js resumes a TLS session only under the name with which it began. That is the servername,
+  // or the address if the endpoint has no name.
   const host = tls.servername ? control.remoteAddress : tls.host;
+  const signedInAt = performance.now();
   let extended = true;
+  /** True if the server resumed the session for the last data connection; null before the first. */
+  let resumed: boolean | null = null;
 
   async function inTime<Result>(promise: Promise<Result>, milliseconds = stallMs): Promise<Result> {
     const { promise: stalled, reject } = Promise.withResolvers<never>();
@@ -195,13 +275,16 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     }
   }
 
-  /** A server that says 421 is about to hang up. */
-  function leaveAt421(error: { code?: number }): never {
-    if (error.code === 421) ftp.closeWithError(error as unknown as Error);
+  /**
+   * Closes a connection that became useless. After 421 the server hangs up. After it rejected a
+   * data connection it would reject the next ones too, because each resumes the same TLS session.
+   */
+  function loseIfUseless(error: Error & { code?: number }): never {
+    if (error.code === 421 || isDataRefusal(error)) lose(error);
     throw error;
   }
 
-  const request = (command: string) => inTime(ftp.request(command)).catch(leaveAt421);
+  const request = (command: string) => inTime(ftp.request(command)).catch(loseIfUseless);
 
   async function passivePort(): Promise<number> {
     const reply = extended ? await request('EPSV').catch(refuseExtended) : await request('PASV');
@@ -217,10 +300,13 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     return request('PASV');
   }
 
-  /** To the very machine that the control connection leads to, whatever address a server behind NAT names. */
+  /**
+   * Opens a data connection to the address of the control connection. A server behind NAT may name
+   * another address, which is ignored.
+   */
   async function openData(onread: OnReadOpts | undefined): Promise<TLSSocket> {
     const port = await passivePort();
-    // A session may be of use only once (TLS 1.3): each data connection brings one for the next.
+    // TLS 1.3 sessions may be usable only once: each data connection brings one for the next.
     const session = ftp.tlsSessionStore ?? control.getSession();
     const options: ConnectionOptions & { onread?: OnReadOpts } = {
       ...tls,
@@ -248,13 +334,13 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
     socket.on('timeout', () => {
       const stalled = stallError(stallMs);
       ftp.closeWithError(stalled);
-      // The server may have said its last word long before its last byte arrived.
+      // If the server's last reply is already here, closing the control connection fails nothing.
       socket.destroy(stalled);
     });
     socket.on('secureConnect', secure).on('error', (error) => {
       failure = error;
     });
-    // The reason is the server's to tell, on the other connection.
+    // The server gives the reason on the control connection.
     socket.on('close', (hadError) => hadError && setTimeout(breakOff, REASON_MS, failure).unref());
     try {
       for (const command of commands.slice(0, -1)) await request(command);
@@ -263,16 +349,28 @@ function attend(ftp: FTPContext, features: ReadonlyMap<string, string>, tls: Con
         else if (answer.code < 200) start();
         else task.resolve(answer);
       });
-      const ended: Promise<FTPResponse> = reply.catch(leaveAt421);
+      const ended: Promise<FTPResponse> = reply.catch(loseIfUseless);
       ended.catch(() => socket.destroy());
       await inTime(Promise.race([started, ended, broken]));
       await inTime(Promise.race([secured, ended, broken]));
+      if (hasExpired(socket)) throw new SessionExpired();
       return { socket, ended, broken };
     } catch (error) {
       socket.destroy();
       if (isRefusal(error)) throw error;
       return lose(error as Error);
     }
+  }
+
+  /**
+   * Returns true if the server no longer resumes the TLS session of this connection. A server that
+   * requires session reuse rejects the data connection, but the client may have sent a small file
+   * before that.
+   */
+  function hasExpired(socket: TLSSocket): boolean {
+    const before = resumed ?? performance.now() - signedInAt > YOUNG_MS;
+    resumed = socket.isSessionReused();
+    return before && !resumed;
   }
 
   function lose(error: Error): never {

@@ -1,10 +1,16 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
-import { type CommitProof, type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
+import {
+  type CommitProof,
+  type DestinationFile,
+  FileError,
+  type FileStep,
+  type OpenDestination,
+} from '../port.ts';
 import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
-import { fileError, isRefusal } from './errors.ts';
+import { fileError, isDataRefusal, isRefusal } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { existing, isFolder, nullIfRefused, sizeOf } from './stat.ts';
@@ -13,32 +19,44 @@ import { startUpload, type Upload } from './upload.ts';
 const CHUNK_SIZE = 4 << 20;
 const CLOSE_MS = 5_000;
 
-/** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
-export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
+/** Opens a new part file next to the destination, or takes over the one of an earlier claim. */
+export async function openDestination(
+  pool: Pool,
+  path: string,
+  options: OpenDestination,
+): Promise<DestinationFile> {
   const { signal } = options;
-  const lease = await pool.acquire(signal);
   try {
-    return await abortable(openPart(lease, path, options), signal, 'open');
+    return await pool.acquireFor(signal, (lease) =>
+      abortable(openPart(lease, path, options), signal, 'open'),
+    );
   } catch (error) {
-    if (signal.aborted) lease.abandon();
-    else lease.release();
     throw fileError(error, 'open', path, 'destination');
   }
 }
 
-async function openPart(lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
+async function openPart(
+  lease: Lease,
+  path: string,
+  options: OpenDestination,
+): Promise<DestinationFile> {
   const { connection } = lease;
   const { resume, overwrite, transferId, claimId, size } = options;
   const part = partPath(path, transferId, claimId);
   if (resume === null && !overwrite && (await existing(connection, path))) {
-    throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
+    throw new FileError(
+      'destination_exists',
+      'open',
+      `${path} exists and the endpoint does not overwrite`,
+    );
   }
   if (resume) {
     const theirs = join(dirname(path), (resume.state as PartState).part);
     await settle(namesOn(connection), asidePath(theirs), path);
     const held = await takeOver(connection, theirs, part);
     const from = safelyHeld(held, resume.bytes, size);
-    if (from === size && from > 0) return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
+    if (from === size && from > 0)
+      return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
     const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
     if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
   }
@@ -46,27 +64,39 @@ async function openPart(lease: Lease, path: string, options: OpenDestination): P
   return destinationFile(lease, { path, part, upload, resumedFrom: 0, options });
 }
 
-/** Renames the predecessor's part to ours, so that it can't be written under its old name. Resolves with its size; 0 where it is gone. */
+/**
+ * Renames the part of the earlier claim to ours, so that its mover can't write to it by its old
+ * name. Resolves with its size; 0 if it is gone.
+ */
 async function takeOver(connection: Connection, theirs: string, ours: string): Promise<number> {
-  if (theirs !== ours && (await connection.request(`RNFR ${theirs}`).catch(nullIfRefused))) await connection.request(`RNTO ${ours}`);
+  if (theirs !== ours && (await connection.request(`RNFR ${theirs}`).catch(nullIfRefused)))
+    await connection.request(`RNTO ${ours}`);
   return (await sizeOf(connection, ours).catch(nullIfRefused)) ?? 0;
 }
 
-/** What was handed to the system may have got lost on its way: only whole chunks that the server has count. */
+/**
+ * Returns the offset from which it is safe to resume. Data handed to the system may be lost on its
+ * way. So if the server holds less than was claimed, only whole chunks count.
+ */
 function safelyHeld(held: number, claimed: number, size: number): number {
   if (held > size) return 0;
   return held >= claimed ? claimed : held - (held % CHUNK_SIZE);
 }
 
-/** null where the server does not let us. */
-async function resumeUpload(connection: Connection, part: string, from: number, held: number): Promise<Upload | null> {
+/** Resumes the upload; resolves with null if the server refuses. */
+async function resumeUpload(
+  connection: Connection,
+  part: string,
+  from: number,
+  held: number,
+): Promise<Upload | null> {
   if (connection.features.has('REST')) {
     return startUpload(connection, [`REST ${from}`, `STOR ${part}`]).catch(nullIfRefused);
   }
   return held === from ? startUpload(connection, [`APPE ${part}`]).catch(nullIfRefused) : null;
 }
 
-/** Creates the part, with the folders that are missing. One under this name is our own from an earlier try. */
+/** Creates the part and missing folders. A part of this name is from our own earlier try. */
 async function createPart(connection: Connection, part: string): Promise<Upload> {
   const create = () => startUpload(connection, [`STOR ${part}`]);
   try {
@@ -82,7 +112,7 @@ async function makeFolder(connection: Connection, folder: string): Promise<void>
   if (folder === '/' || (await isFolder(connection, folder))) return;
   await makeFolder(connection, dirname(folder));
   await connection.request(`MKD ${folder}`).catch(async (error) => {
-    // Another transfer may have made it meanwhile.
+    // Another transfer may have created it meanwhile.
     if (!isRefusal(error) || !(await isFolder(connection, folder))) throw error;
   });
 }
@@ -90,13 +120,16 @@ async function makeFolder(connection: Connection, folder: string): Promise<void>
 interface Opened {
   path: string;
   part: string;
-  /** null where nothing is left to be sent. */
+  /** Null if all bytes are already sent. */
   upload: Upload | null;
   resumedFrom: number;
   options: OpenDestination;
 }
 
-function destinationFile(lease: Lease, { path, part, upload, resumedFrom, options }: Opened): DestinationFile {
+function destinationFile(
+  lease: Lease,
+  { path, part, upload, resumedFrom, options }: Opened,
+): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite } = options;
   let position = resumedFrom;
@@ -107,14 +140,24 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
   signal.addEventListener('abort', abandon, { once: true });
 
   function fail(error: unknown, step: FileStep): FileError {
-    return signal.aborted ? abortError(signal, step) : fileError(error, step, path, 'destination');
+    if (signal.aborted) return abortError(signal, step);
+    const failure = fileError(error, step, path, 'destination');
+    // The next attempt opens a new connection, which the server may accept.
+    const mayPass = !lease.fresh && isDataRefusal(error);
+    return mayPass
+      ? new FileError('connection_failed', step, failure.message, { cause: error })
+      : failure;
   }
 
   async function append(offset: number, data: Uint8Array): Promise<void> {
     try {
       if (closing !== null || !unfinished) throw new Error('the file was closed');
       if (offset !== position)
-        throw new FileError('internal_error', 'transfer', `${path}: FTP writes in order, and ${position} comes next`);
+        throw new FileError(
+          'internal_error',
+          'transfer',
+          `${path}: FTP writes in order, and ${position} comes next`,
+        );
       await unfinished.write(data);
       position += data.length;
     } catch (error) {
@@ -133,7 +176,11 @@ function destinationFile(lease: Lease, { path, part, upload, resumedFrom, option
       await finish();
       const held = await sizeOf(connection, part);
       if (held !== sent || size !== sent) {
-        throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${held} bytes, sent were ${sent}`);
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${path}: the server holds ${held} bytes, sent were ${sent}`,
+        );
       }
       const { atomicReplace } = await publish(namesOn(connection), part, path, overwrite);
       return { size: held, destinationChecksum: 'none', atomicReplace };

@@ -3,22 +3,29 @@ import type { Connection, Transfer } from './connection.ts';
 import { isRefusal } from './errors.ts';
 import { createIncoming, type Incoming } from './incoming.ts';
 
-/** A file on its way from the server. */
+/** A download that is under way. */
 export interface Download {
-  /** Offset of the byte that comes next. */
+  /** Offset of the next byte. */
   readonly position: number;
-  /** Fills the whole of `target`. Throws FileError `source_changed` where the file ends before. */
+  /** Fills all of `target`. Throws FileError `source_changed` if the file ends before. */
   read(target: Uint8Array): Promise<void>;
-  /** Awaits the end that must come now, and the server's word that nothing is missing. */
+  /** Checks that the file ends here, and waits until the server confirms that it sent all of it. */
   finish(): Promise<void>;
-  /** Ends it early; resolves when the connection is free for the next command, or lost. */
+  /** Stops the download. Resolves when the connection is free for the next command, or lost. */
   cancel(): Promise<void>;
 }
 
 const CANCEL_MS = 5_000;
 
-/** Starts a file from an offset on: where the server can't, from its start, and what comes before the offset is dropped. */
-export async function startDownload(connection: Connection, path: string, offset: number): Promise<Download> {
+/**
+ * Starts a download at an offset. If the server refuses to, it downloads from the start and drops
+ * the bytes before the offset.
+ */
+export async function startDownload(
+  connection: Connection,
+  path: string,
+  offset: number,
+): Promise<Download> {
   if (offset === 0) return begin(connection, path, 0);
   try {
     return await begin(connection, path, offset);
@@ -26,7 +33,8 @@ export async function startDownload(connection: Connection, path: string, offset
     if (!isRefusal(error)) throw error;
     const download = await begin(connection, path, 0);
     const dropped = new Uint8Array(1 << 20);
-    while (download.position < offset) await download.read(dropped.subarray(0, offset - download.position));
+    while (download.position < offset)
+      await download.read(dropped.subarray(0, offset - download.position));
     return download;
   }
 }
@@ -34,10 +42,22 @@ export async function startDownload(connection: Connection, path: string, offset
 async function begin(connection: Connection, path: string, offset: number): Promise<Download> {
   const incoming = createIncoming();
   const commands = offset > 0 ? [`REST ${offset}`, `RETR ${path}`] : [`RETR ${path}`];
-  return download(connection, await connection.transfer(commands, incoming.onread), incoming, path, offset);
+  return download(
+    connection,
+    await connection.transfer(commands, incoming.onread),
+    incoming,
+    path,
+    offset,
+  );
 }
 
-function download(connection: Connection, { socket, ended, broken }: Transfer, incoming: Incoming, path: string, offset: number): Download {
+function download(
+  connection: Connection,
+  { socket, ended, broken }: Transfer,
+  incoming: Incoming,
+  path: string,
+  offset: number,
+): Download {
   let position = offset;
 
   async function take(target: Uint8Array): Promise<number> {
@@ -54,13 +74,14 @@ function download(connection: Connection, { socket, ended, broken }: Transfer, i
     },
     async read(target) {
       if ((await take(target)) === target.length) return;
-      // The end of the data alone may as well be that of the connection.
+      // The data may have ended because the connection broke: wait for the server's reply.
       await connection.inTime(Promise.race([ended, broken]));
       if (socket.errored) throw socket.errored;
       throw new FileError('source_changed', 'transfer', `${path} ended after ${position} bytes`);
     },
     async finish() {
-      if ((await take(new Uint8Array(1))) > 0) throw new FileError('source_changed', 'transfer', `${path} is longer than it was`);
+      if ((await take(new Uint8Array(1))) > 0)
+        throw new FileError('source_changed', 'transfer', `${path} is longer than it was`);
       await connection.inTime(Promise.race([ended, broken]));
     },
     async cancel() {

@@ -1,8 +1,13 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { FtpsSettings } from '../../../domain/endpoint.ts';
+import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
-import { type FtpsCredentials, type FtpsTimeouts, openConnection, presentedCertificate } from './connection.ts';
+import {
+  type FtpsCredentials,
+  type FtpsTimeouts,
+  openConnection,
+  presentedCertificate,
+} from './connection.ts';
 import { openDestination } from './destination.ts';
 import { list } from './listing.ts';
 import { createPool } from './pool.ts';
@@ -16,10 +21,24 @@ export interface FtpsEndpointOptions {
   timeouts?: Partial<FtpsTimeouts>;
 }
 
-const TIMEOUTS: FtpsTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000, trustMs: 5_000, queueMs: 60_000 };
+const TIMEOUTS: FtpsTimeouts = {
+  connectMs: 20_000,
+  stallMs: 60_000,
+  idleMs: 60_000,
+  trustMs: 5_000,
+  queueMs: 60_000,
+};
 
-/** One FTPS server as a FileEndpoint, with its connections kept warm for a minute. A file takes a connection of its own. */
-export function createFtpsEndpoint({ settings, credentials, maxConnections, timeouts: given }: FtpsEndpointOptions): FileEndpoint {
+/**
+ * Creates the FileEndpoint for one FTPS server. It keeps idle connections open for a minute. Each
+ * file uses its own connection.
+ */
+export function createFtpsEndpoint({
+  settings,
+  credentials,
+  maxConnections,
+  timeouts: given,
+}: FtpsEndpointOptions): FileEndpoint {
   const timeouts = { ...TIMEOUTS, ...given };
   let tls: ConnectionOptions | null = null;
   const target = {
@@ -46,8 +65,13 @@ export function createFtpsEndpoint({ settings, credentials, maxConnections, time
   };
 }
 
-/** A line break would end the command and begin another. */
+/** Rejects a path with a line break: it would end the command and begin another. */
 function sendable(path: string): string {
-  if (/[\r\n\0]/.test(path)) throw new FileError('permission_denied', 'open', 'FTP has no way to name a path with a line break in it');
+  if (/[\r\n\0]/.test(path))
+    throw new FileError(
+      'permission_denied',
+      'open',
+      'FTP has no way to name a path with a line break in it',
+    );
   return path;
 }

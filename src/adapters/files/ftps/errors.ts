@@ -23,49 +23,66 @@ const BY_REPLY: Record<number, TransferErrorCode> = {
   553: 'permission_denied',
 };
 
-// One reply stands for many reasons, which servers tell in words only; 550 alone for half a dozen.
+// One reply code has many meanings, 550 alone about six. Only the reply's text tells them apart.
 const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/no space|disk (is )?full|quota|insufficient (disk|storage)/i, 'disk_full'],
-  // All that vsftpd says of a full disk.
+  // The only text that vsftpd sends for a full disk.
   [/failure writing to local file/i, 'disk_full'],
   [/file too (large|big)/i, 'file_too_large'],
   [/too many|maximum (number|clients|connections)/i, 'connection_failed'],
-  // What others say with 450: on Windows whoever reads or writes a file may have it for himself.
+  // Other servers send 450 for this. On Windows, a program can open a file for exclusive use.
   [/used by another process|sharing violation/i, 'connection_failed'],
 ];
-const NO_FILE = /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
+const NO_FILE =
+  /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
 const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
 
-const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
+const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
+  ETIMEDOUT: 'timeout',
+  ESTALLED: 'stalled',
+};
 
 /**
- * The FileError for whatever went wrong in a step. `subject` is what it was about: a path, or the server.
- * A refused sign-in has one message, whatever the server says of accounts.
+ * Returns the FileError for an error in a step. `subject` is the path or the server. A rejected
+ * sign-in always has the same message, so the server's text about accounts is not shown.
  */
-export function fileError(error: unknown, step: FileStep, subject: string, side: Side = 'source'): FileError {
+export function fileError(
+  error: unknown,
+  step: FileStep,
+  subject: string,
+  side: Side = 'source',
+): FileError {
   if (error instanceof FileError) return error;
   const code = codeOf(error as Error, step, subject, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
+  if (code === 'auth_failed')
+    return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   const words = (error as Error).message.replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
 }
 
 /**
- * The FileError where a server was asked in every way what stands under a path of a source, and refused. For what is not
- * there each has words of its own (`Can't check for file existence`, `Couldn't open the file or directory`): all but
- * those that speak of rights mean that.
+ * Returns the FileError for a source path that the server refused in every way of asking. Servers
+ * have different texts for a missing file (`Can't check for file existence`, `Couldn't open the
+ * file or directory`). So every refusal with 550 means a missing file, unless its text is about
+ * permissions.
  */
 export function statError(error: unknown, step: FileStep, path: string): FileError {
   const failure = fileError(error, step, path);
-  const missing = isRefusal(error) && error.code === 550 && failure.code === 'permission_denied' && !NOT_ALLOWED.test(spoken(error, path));
-  return missing ? new FileError('source_not_found', step, failure.message, { cause: error }) : failure;
+  const missing =
+    isRefusal(error) &&
+    error.code === 550 &&
+    failure.code === 'permission_denied' &&
+    !NOT_ALLOWED.test(spoken(error, path));
+  return missing
+    ? new FileError('source_not_found', step, failure.message, { cause: error })
+    : failure;
 }
 
 function codeOf(error: Error, step: FileStep, subject: string, side: Side): TransferErrorCode {
   if (!(error instanceof FTPError)) {
     const { code = '' } = error as NodeJS.ErrnoException;
     if (BY_SYSTEM_ERROR[code]) return BY_SYSTEM_ERROR[code];
-    // Once bytes flow, TLS that breaks off is a server that went down, and no certificate that is bad.
+    // During a transfer, a TLS error means that the server went down, not a bad certificate.
     const ofTls = code === 'EPROTO' || /^ERR_(SSL|TLS)_/.test(code);
     return ofTls && step !== 'transfer' ? 'tls_error' : 'connection_failed';
   }
@@ -78,18 +95,41 @@ function codeOf(error: Error, step: FileStep, subject: string, side: Side): Tran
 }
 
 /**
- * What a server says, without the path that many repeat, which may hold any word: as it was sent, or as the server spells
- * it, with the name of a part or from its own root.
+ * Returns the server's text without the path, which many servers repeat and which may contain any
+ * word. It removes the path as it was sent, and as the server spells it: with the name of a part
+ * file, or from the server's own root.
  */
 function spoken({ message }: FTPError, subject: string): string {
-  return message.replaceAll(subject, '').replace(/(?<=[\s'"])(?:[a-z]:)?[\\/].*?(?=: |['"]|$)/gim, '');
+  return message
+    .replaceAll(subject, '')
+    .replace(/(?<=[\s'"])(?:[a-z]:)?[\\/].*?(?=: |['"]|$)/gim, '');
 }
 
-/** Whether the server understood a command and refused it, so that the connection is still of use. */
+/** Returns true if the server understood a command and refused it. The connection stays usable. */
 export function isRefusal(error: unknown): error is FTPError {
-  return error instanceof FTPError && error.code !== 421;
+  return error instanceof FTPError && error.code !== 421 && !isDataRefusal(error);
+}
+
+/**
+ * Returns true if the server rejected a data connection, which says nothing about the file. A
+ * server that requires TLS session reuse does so once the session of the control connection has
+ * expired: ProFTPD and FileZilla Server with 425, older FileZilla Servers with 450, vsftpd with
+ * 522.
+ */
+export function isDataRefusal(error: unknown): boolean {
+  if (!(error instanceof FTPError)) return error instanceof SessionExpired;
+  return error.code === 425 || error.code === 522 || /session.*(reuse|resum)/i.test(error.message);
+}
+
+/** Thrown if the server no longer resumes the TLS session of a control connection. */
+export class SessionExpired extends Error {
+  constructor() {
+    super('the TLS session of the connection has expired');
+  }
 }
 
 export function stallError(stallMs: number): Error {
-  return Object.assign(new Error(`nothing came from the server for ${stallMs / 1000} s`), { code: 'ESTALLED' });
+  return Object.assign(new Error(`the server sent nothing for ${stallMs / 1000} s`), {
+    code: 'ESTALLED',
+  });
 }

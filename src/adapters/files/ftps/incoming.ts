@@ -1,16 +1,19 @@
 import type { OnReadOpts } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 
-/** The bytes of a data connection, decrypted straight into the buffers of whoever asks for them. */
+/** The bytes of a data connection, decrypted directly into the buffers of the caller. */
 export interface Incoming {
-  /** For the socket's creation. */
+  /** Pass it when you create the socket. */
   readonly onread: OnReadOpts;
-  /** Fills `target`, or what it can of it until the data ends; resolves with the number of bytes. One read at a time. */
+  /**
+   * Fills `target`, or a part of it if the data ends. Resolves with the number of bytes. Allows
+   * one read at a time.
+   */
   read(socket: TLSSocket, target: Uint8Array): Promise<number>;
 }
 
 export function createIncoming(): Incoming {
-  // TLS goes on for up to 64 KiB after it was told to stop: what nobody has asked for yet waits here.
+  // TLS delivers up to 64 KiB more after it is paused. Data without a pending read waits here.
   const spill = Buffer.allocUnsafe(64 << 10);
   const spilled: Buffer[] = [];
   let target: Uint8Array | null = null;

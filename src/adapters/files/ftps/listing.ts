@@ -4,10 +4,13 @@ import type { Connection } from './connection.ts';
 import { fileError } from './errors.ts';
 import type { Pool } from './pool.ts';
 
-// Half a million names or so. More would be held in memory for nobody to read.
+// About half a million names. A longer listing is rejected, because it is held in memory.
 const MAX_LISTING_BYTES = 64 << 20;
 
-/** All of a folder. Times are null where the server has no MLSD: those of LIST lack a year or a zone. */
+/**
+ * Returns all entries of a folder. Times are null if the server has no MLSD: times of LIST lack a
+ * year or a time zone.
+ */
 export async function list(pool: Pool, path: string, signal: AbortSignal): Promise<FileEntry[]> {
   try {
     const entries = await pool.use(signal, 'open', (connection) => entriesOf(connection, path));
@@ -22,7 +25,10 @@ export async function list(pool: Pool, path: string, signal: AbortSignal): Promi
   }
 }
 
-/** The names in `path` as an argument would be taken for patterns and options by some servers: so go there first. */
+/**
+ * Lists a folder after changing into it. Some servers would read special characters in a path
+ * argument as patterns or options.
+ */
 export async function entriesOf(connection: Connection, path: string): Promise<FileInfo[]> {
   await connection.request(`CWD ${path}`);
   if (connection.features.has('MLST')) return parseList(await textOf(connection, 'MLSD'));
@@ -41,7 +47,7 @@ async function textOf(connection: Connection, command: string): Promise<string> 
       if (bytes > MAX_LISTING_BYTES) connection.lose(new Error('the listing is too long'));
     }
   } catch (error) {
-    // Why the data connection broke is the server's to tell.
+    // The server gives the reason for a broken data connection on the control connection.
     await connection.inTime(Promise.race([ended, broken]));
     throw error;
   }

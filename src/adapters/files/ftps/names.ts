@@ -18,7 +18,10 @@ export function namesOn(connection: Connection): Names {
   };
 }
 
-/** False where there is none: the words of a refusal don't always tell. */
+/**
+ * Removes a file. Returns false if it does not exist: it looks after a refusal, because the reply
+ * does not always say so.
+ */
 export async function removeFile(connection: Connection, path: string): Promise<boolean> {
   try {
     await connection.request(`DELE ${path}`);

@@ -1,10 +1,13 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import type { Connection, FtpsTimeouts } from './connection.ts';
+import { isDataRefusal } from './errors.ts';
 
 /** The use of one connection by one file. */
 export interface Lease {
   readonly connection: Connection;
+  /** False for a connection that was kept warm. */
+  readonly fresh: boolean;
   /** Ends the use. The connection stays warm for the next. */
   release(): void;
   /** Ends the use at once: the connection is cut. */
@@ -13,10 +16,19 @@ export interface Lease {
 
 export interface Pool {
   readonly size: number;
-  /** A connection of one's own, as soon as there is one. Throws FileError. */
-  acquire(signal: AbortSignal): Promise<Lease>;
-  /** Work that may be repeated: it gets a second connection where the first, kept warm, turns out to be dead. */
-  use<Result>(signal: AbortSignal, step: FileStep, work: (connection: Connection) => Promise<Result>): Promise<Result>;
+  /**
+   * Runs work with its own connection as soon as one is free. If the work fails, the pool ends the
+   * lease; otherwise the work must end it. If the server rejects a data connection of a connection
+   * that was kept warm, the work is repeated once on a new one. Throws FileError if there is no
+   * connection.
+   */
+  acquireFor<Result>(signal: AbortSignal, work: (lease: Lease) => Promise<Result>): Promise<Result>;
+  /** Runs work that may be repeated: it runs once more on a new connection if the first is lost. */
+  use<Result>(
+    signal: AbortSignal,
+    step: FileStep,
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result>;
   close(): void;
 }
 
@@ -26,24 +38,33 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
-/** At most `max` connections, each in one use at a time, as FTP has it. */
-export function createPool(open: () => Promise<Connection>, max: number, timeouts: FtpsTimeouts): Pool {
+/** Creates a pool of at most `max` connections. FTP allows one use of a connection at a time. */
+export function createPool(
+  open: () => Promise<Connection>,
+  max: number,
+  timeouts: FtpsTimeouts,
+): Pool {
   const idle: Idle[] = [];
   const used = new Set<Connection>();
   const waiting = new Set<() => void>();
-  let places = max;
+  let permits = max;
   let closed = false;
 
-  async function takePlace(signal: AbortSignal): Promise<void> {
-    if (places > 0) {
-      places--;
+  async function acquirePermit(signal: AbortSignal): Promise<void> {
+    if (permits > 0) {
+      permits--;
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(
       () =>
         reject(
-          new FileError('timeout', 'open', `All ${max} connections of the endpoint have been in use for ${timeouts.queueMs / 1000} s`),
+          new FileError(
+            'timeout',
+            'open',
+            `All ${max} connections of the endpoint have been in use for ` +
+              `${timeouts.queueMs / 1000} s`,
+          ),
         ),
       timeouts.queueMs,
     );
@@ -51,8 +72,8 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     try {
       await abortable(promise, signal, 'connect');
     } catch (error) {
-      // Given in the same moment: it is the next one's.
-      if (!waiting.has(resolve)) leavePlace();
+      // The permit was granted in the same moment: pass it on.
+      if (!waiting.has(resolve)) releasePermit();
       throw error;
     } finally {
       clearTimeout(timer);
@@ -60,35 +81,46 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     }
   }
 
-  function leavePlace(): void {
+  function releasePermit(): void {
     const [next] = waiting;
     if (!next) {
-      places++;
+      permits++;
       return;
     }
     waiting.delete(next);
     next();
   }
 
-  async function ready(): Promise<Connection> {
+  async function ready(mustBeFresh: boolean): Promise<{ connection: Connection; fresh: boolean }> {
+    // The cause that ended one warm connection has probably ended the others too.
+    if (mustBeFresh) closeIdle();
     for (let next = idle.pop(); next; next = idle.pop()) {
       clearTimeout(next.timer);
-      if (await isAlive(next)) return next.connection;
+      if (await isAlive(next)) return { connection: next.connection, fresh: false };
     }
     if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
     const connection = await open();
     if (closed) connection.close();
-    return connection;
+    return { connection, fresh: true };
+  }
+
+  function closeIdle(): void {
+    for (const { connection, timer } of idle.splice(0)) {
+      clearTimeout(timer);
+      connection.close();
+    }
   }
 
   async function isAlive({ connection, since }: Idle): Promise<boolean> {
     if (connection.usable && performance.now() - since > timeouts.trustMs) {
-      await connection.inTime(connection.request('NOOP'), timeouts.connectMs).catch((error) => connection.lose(error));
+      await connection
+        .inTime(connection.request('NOOP'), timeouts.connectMs)
+        .catch((error) => connection.lose(error));
     }
     return connection.usable;
   }
 
-  function rest(connection: Connection): void {
+  function keepWarm(connection: Connection): void {
     if (!connection.usable) return;
     const timer = setTimeout(() => {
       idle.splice(idle.indexOf(entry), 1);
@@ -98,29 +130,35 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     idle.push(entry);
   }
 
-  async function acquire(signal: AbortSignal): Promise<Lease> {
-    await takePlace(signal);
-    const coming = ready();
+  async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
+    await acquirePermit(signal);
+    const coming = ready(mustBeFresh);
     try {
-      const connection = await abortable(coming, signal, 'connect');
+      const { connection, fresh } = await abortable(coming, signal, 'connect');
       used.add(connection);
-      return lease(connection);
+      return lease(connection, fresh);
     } catch (error) {
-      // Where only the wait was ended, the connection is kept for the next.
-      void coming.then(rest, () => {}).finally(leavePlace);
+      // If only the wait was aborted, the connection is kept for the next caller.
+      void coming
+        .then(
+          ({ connection }) => keepWarm(connection),
+          () => {},
+        )
+        .finally(releasePermit);
       throw error;
     }
   }
 
-  function lease(connection: Connection): Lease {
+  function lease(connection: Connection, fresh: boolean): Lease {
     const release = () => {
       if (!used.delete(connection)) return;
       if (closed) connection.close();
-      rest(connection);
-      leavePlace();
+      keepWarm(connection);
+      releasePermit();
     };
     return {
       connection,
+      fresh,
       release,
       abandon() {
         connection.close();
@@ -131,18 +169,32 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
 
   return {
     get size() {
-      return [...used, ...idle.map((entry) => entry.connection)].filter((connection) => connection.usable).length;
+      return [...used, ...idle.map((entry) => entry.connection)].filter(
+        (connection) => connection.usable,
+      ).length;
     },
-    acquire,
+    async acquireFor(signal, work) {
+      for (let again = false; ; again = true) {
+        const lease = await acquire(signal, again);
+        try {
+          return await work(lease);
+        } catch (error) {
+          // A command may still be under way.
+          if (signal.aborted) lease.abandon();
+          else lease.release();
+          if (lease.fresh || signal.aborted || !isDataRefusal(error)) throw error;
+        }
+      }
+    },
     async use(signal, step, work) {
-      for (let attempt = 1; ; attempt++) {
-        const { connection, release, abandon } = await acquire(signal);
+      for (let again = false; ; again = true) {
+        const { connection, release, abandon } = await acquire(signal, again);
         try {
           return await abortable(work(connection), signal, step);
         } catch (error) {
           // A command may still be under way.
           if (signal.aborted) abandon();
-          if (connection.usable || signal.aborted || attempt === 2) throw error;
+          if (connection.usable || signal.aborted || again) throw error;
         } finally {
           release();
         }
@@ -150,10 +202,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     },
     close() {
       closed = true;
-      for (const { connection, timer } of idle.splice(0)) {
-        clearTimeout(timer);
-        connection.close();
-      }
+      closeIdle();
       for (const connection of used) connection.close();
     },
   };

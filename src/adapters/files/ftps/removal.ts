@@ -7,7 +7,7 @@ import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';
 import { nullIfRefused } from './stat.ts';
 
-/** Throws FileError `source_not_found` where there is no such file. */
+/** Removes a file. Throws FileError `source_not_found` if it does not exist. */
 export async function remove(pool: Pool, path: string, signal: AbortSignal): Promise<void> {
   try {
     const removed = await pool.use(signal, 'open', (connection) => removeFile(connection, path));
@@ -17,8 +17,15 @@ export async function remove(pool: Pool, path: string, signal: AbortSignal): Pro
   }
 }
 
-/** Removes what all claims of a transfer left. Where the folder may not be listed, what was saved of them. */
-export async function removeLeftovers(pool: Pool, path: string, leftovers: Leftovers): Promise<void> {
+/**
+ * Removes the leftovers of all claims of a transfer. If the server refuses to list the folder, it
+ * removes those that were recorded.
+ */
+export async function removeLeftovers(
+  pool: Pool,
+  path: string,
+  leftovers: Leftovers,
+): Promise<void> {
   try {
     await pool.use(leftovers.signal, 'commit', async (connection) => {
       const listed = (await entriesOf(connection, dirname(path)).catch(nullIfRefused)) ?? [];

@@ -5,8 +5,12 @@ import { fileError, statError } from './errors.ts';
 import type { Lease, Pool } from './pool.ts';
 import { statOf } from './stat.ts';
 
-/** Opens a file for reading. Its size and time of modification, taken before, are its identity. */
-export async function openSource(pool: Pool, path: string, signal: AbortSignal): Promise<SourceFile> {
+/** Opens a file for reading. Its identity is its size and modification time at this moment. */
+export async function openSource(
+  pool: Pool,
+  path: string,
+  signal: AbortSignal,
+): Promise<SourceFile> {
   try {
     return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal });
   } catch (error) {
@@ -14,8 +18,15 @@ export async function openSource(pool: Pool, path: string, signal: AbortSignal):
   }
 }
 
-async function identify(pool: Pool, path: string, signal: AbortSignal, step: FileStep): Promise<FileIdentity> {
-  const { type, size, version } = await pool.use(signal, step, (connection) => statOf(connection, path));
+async function identify(
+  pool: Pool,
+  path: string,
+  signal: AbortSignal,
+  step: FileStep,
+): Promise<FileIdentity> {
+  const { type, size, version } = await pool.use(signal, step, (connection) =>
+    statOf(connection, path),
+  );
   if (type === 'directory') throw new FileError('source_not_found', step, `${path} is a directory`);
   return { size, version };
 }
@@ -26,7 +37,7 @@ interface Opened {
   signal: AbortSignal;
 }
 
-/** Holds a connection from its first byte to its last only. */
+/** Creates the source file. It holds a connection only from its first byte to its last. */
 function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile {
   let lease: Lease | null = null;
   let download: Download | null = null;
@@ -38,29 +49,35 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
   signal.addEventListener('abort', abandon, { once: true });
 
   async function fill(offset: number, target: Uint8Array): Promise<void> {
-    if (closing !== null) throw new FileError('connection_failed', 'transfer', `${path} was closed`);
-    if (download?.position !== offset) {
-      await stop();
-      await start(offset);
-    }
+    if (closing !== null)
+      throw new FileError('connection_failed', 'transfer', `${path} was closed`);
+    let step: FileStep = 'transfer';
     try {
-      await download?.read(target);
-      if (download?.position !== identity.size) return;
-      await download.finish();
-      release();
+      if (download?.position === offset) await readOn(download, target);
+      else {
+        await stop();
+        await pool.acquireFor(ended, async (taken) => {
+          lease = taken;
+          step = 'open';
+          const started = await startDownload(taken.connection, path, offset);
+          download = started;
+          step = 'transfer';
+          // A server may reject the data connection after it has announced the file.
+          await readOn(started, target).catch(async (error) => {
+            await started.cancel();
+            throw error;
+          });
+        });
+      }
+      if (download?.position === identity.size) release();
     } catch (error) {
-      throw signal.aborted ? abortError(signal, 'transfer') : fileError(error, 'transfer', path);
+      throw signal.aborted ? abortError(signal, step) : fileError(error, step, path);
     }
   }
 
-  async function start(offset: number): Promise<void> {
-    lease = await pool.acquire(ended);
-    try {
-      download = await startDownload(lease.connection, path, offset);
-    } catch (error) {
-      release();
-      throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path);
-    }
+  async function readOn(from: Download, target: Uint8Array): Promise<void> {
+    await from.read(target);
+    if (from.position === identity.size) await from.finish();
   }
 
   async function stop(): Promise<void> {
@@ -74,7 +91,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
     download = null;
   }
 
-  /** Resolves when nothing is written into a caller's buffer any more. */
+  /** Resolves when nothing writes into the caller's buffer any more. */
   async function end(): Promise<void> {
     closed.abort();
     signal.removeEventListener('abort', abandon);
@@ -99,7 +116,8 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
         return await identify(pool, path, signal, 'verify');
       } catch (error) {
         const failure = statError(error, 'verify', path);
-        if (failure.code === 'source_not_found') throw new FileError('source_changed', 'verify', `${path} is no longer there`);
+        if (failure.code === 'source_not_found')
+          throw new FileError('source_changed', 'verify', `${path} is no longer there`);
         throw failure;
       }
     },

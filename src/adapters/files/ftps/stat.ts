@@ -7,26 +7,37 @@ export interface Stat extends FileIdentity {
   type: 'file' | 'directory';
 }
 
-/** What stands under a path, by MLST (RFC 3659) or SIZE, MDTM and CWD. Fails with what the server says where nothing does. */
+/**
+ * Returns what a path refers to, by MLST (RFC 3659), or by SIZE, MDTM and CWD. Throws the server's
+ * refusal if the path does not exist.
+ */
 export async function statOf(connection: Connection, path: string): Promise<Stat> {
-  const answer = connection.features.has('MLST') ? await connection.request(`MLST ${path}`).catch(nullIfRefused) : null;
+  const answer = connection.features.has('MLST')
+    ? await connection.request(`MLST ${path}`).catch(nullIfRefused)
+    : null;
   const { type, size, modify } = answer ? factsOf(answer.message) : {};
   if (type === 'dir' || type === 'cdir') return { type: 'directory', size: 0, version: null };
-  if (type === 'file' && Number(size) > 0) return { type: 'file', size: Number(size), version: modify ?? null };
-  // A link or a pipe (to MLST of proftpd an empty file), a server without it, or nothing: SIZE has the better words for that.
+  if (type === 'file' && Number(size) > 0)
+    return { type: 'file', size: Number(size), version: modify ?? null };
+  // This is a link, a pipe (an empty file to ProFTPD's MLST), a server without MLST, or a missing
+  // path. For a missing path, SIZE has the clearer reply.
   try {
-    return { type: 'file', size: await sizeOf(connection, path), version: await modificationOf(connection, path) };
+    return {
+      type: 'file',
+      size: await sizeOf(connection, path),
+      version: await modificationOf(connection, path),
+    };
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const refusal = await refusalOf(connection, `CWD ${path}`);
     if (refusal === null) return { type: 'directory', size: 0, version: null };
-    // Pure-FTPd tells only here whether there is nothing, or nothing that the user may see.
+    // Only here does Pure-FTPd say whether the path is missing or the user may not see it.
     const words = new Set([error.message, refusal.message]);
     throw new FTPError({ code: error.code, message: [...words].join('\n') });
   }
 }
 
-/** `statOf`, or null where the server knows nothing of the path. */
+/** Returns the result of `statOf`; null if the server refuses, as it does for a missing path. */
 export function existing(connection: Connection, path: string): Promise<Stat | null> {
   return statOf(connection, path).catch(nullIfRefused);
 }
@@ -47,7 +58,7 @@ export function nullIfRefused(error: unknown): null {
   throw error;
 }
 
-/** What the server has against a command; null where it obeys. */
+/** Sends a command and returns the server's refusal; null if it accepts the command. */
 async function refusalOf(connection: Connection, command: string): Promise<FTPError | null> {
   try {
     await connection.request(command);
@@ -65,5 +76,10 @@ async function modificationOf(connection: Connection, path: string): Promise<str
 
 function factsOf(reply: string): Record<string, string> {
   const facts = /^ ?((?:[^;=\s]+=[^;]*;)+) /m.exec(reply)?.[1] ?? '';
-  return Object.fromEntries(Array.from(facts.matchAll(/([^;=]+)=([^;]*);/g), ([, name = '', value = '']) => [name.toLowerCase(), value]));
+  return Object.fromEntries(
+    Array.from(facts.matchAll(/([^;=]+)=([^;]*);/g), ([, name = '', value = '']) => [
+      name.toLowerCase(),
+      value,
+    ]),
+  );
 }

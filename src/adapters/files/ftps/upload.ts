@@ -1,19 +1,19 @@
 import type { Connection } from './connection.ts';
 
-/** A file on its way to the server. */
+/** An upload that is under way. */
 export interface Upload {
-  /** Resolves when the system has taken all of it: FTP acknowledges nothing before the end. */
+  /** Resolves when the system has taken all data. FTP acknowledges nothing before the end. */
   write(data: Uint8Array): Promise<void>;
-  /** Ends the file and awaits the server's word that it has all of it. */
+  /** Ends the file and waits until the server confirms that it has all of it. */
   finish(): Promise<void>;
 }
 
-// Small enough that a slow line takes one within the time of a stall.
+// Small enough that a slow line sends one slice within the stall timeout.
 const SLICE = 256 << 10;
-// What the system still holds at the end of a file must get over a slow line first.
+// At the end of a file, a slow line must first send what the system still buffers.
 const STALLS_TO_FINISH = 5;
 
-/** Starts an upload by STOR or APPE, which a REST may precede. */
+/** Starts an upload. `commands` are STOR or APPE, with a REST before it if it resumes. */
 export async function startUpload(connection: Connection, commands: string[]): Promise<Upload> {
   const { socket, ended, broken } = await connection.transfer(commands);
   socket.resume();
@@ -27,12 +27,13 @@ export async function startUpload(connection: Connection, commands: string[]): P
   return {
     async write(data) {
       try {
-        // A socket's own time-out allows a write that has begun to be taken twice as long.
-        for (let start = 0; start < data.length; start += SLICE) await connection.inTime(send(data.subarray(start, start + SLICE)));
+        // A socket's own timeout gives a write that has begun up to twice the time.
+        for (let start = 0; start < data.length; start += SLICE)
+          await connection.inTime(send(data.subarray(start, start + SLICE)));
       } catch {
-        // Why the data connection broke is the server's to tell.
+        // The server gives the reason for a broken data connection on the control connection.
         await connection.inTime(Promise.race([ended, broken]));
-        throw new Error('the server ended the file before it had all of it');
+        throw new Error('the server closed the connection before it had the whole file');
       }
     },
     async finish() {

@@ -1,20 +1,27 @@
 import { FileError, type FileStep } from '../port.ts';
 
-/** A server that went down in the midst of a TLS record, and nothing of certificates. */
+/** The server went down within a TLS record. These are not certificate errors. */
 const CUT = /UNEXPECTED_EOF|BAD_RECORD_MAC/;
-const TLS_ERROR = /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
+const TLS_ERROR =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO)/;
 const CONNECTING = new Set(['connect', 'getaddrinfo']);
-/** Names of system errors, and what Node's parser says of an answer that is no HTTP. */
+/** Names of system errors, and codes of Node's parser for an answer that is not HTTP. */
 const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/;
 
-/** The FileError for a request that got no answer, or none that is HTTP. `subject` is what it was about. */
+/**
+ * Returns the FileError for a request that got no answer, or an answer that is not HTTP. `subject`
+ * names the file or server of the request.
+ */
 export function connectionError(error: unknown, step: FileStep, subject: string): FileError {
   if (error instanceof FileError) return error;
   const { code = '', syscall = '', message } = error as NodeJS.ErrnoException;
   const words = `${subject}: ${message || code}`;
   if (CUT.test(code)) return new FileError('connection_failed', step, words, { cause: error });
   if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
-  if (!OF_THE_NETWORK.test(code)) return new FileError('internal_error', step, words, { cause: error });
+  if (!OF_THE_NETWORK.test(code))
+    return new FileError('internal_error', step, words, { cause: error });
   const at = CONNECTING.has(syscall) || error instanceof AggregateError ? 'connect' : step;
-  return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, { cause: error });
+  return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, {
+    cause: error,
+  });
 }

@@ -3,8 +3,13 @@ import type { Readable } from 'node:stream';
 import { type CommitProof, type DestinationFile, FileError } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
 
-/** A destination that writes no more, and says why in FileErrors, once its lifetime has ended. */
-export function destinationFile(file: Omit<DestinationFile, 'close'>, lifetime: Lifetime): DestinationFile {
+/**
+ * Wraps a destination: after its lifetime ends it writes nothing, and it throws FileErrors only.
+ */
+export function destinationFile(
+  file: Omit<DestinationFile, 'close'>,
+  lifetime: Lifetime,
+): DestinationFile {
   return {
     ...file,
     write: (offset, data) =>
@@ -17,7 +22,10 @@ export function destinationFile(file: Omit<DestinationFile, 'close'>, lifetime: 
   };
 }
 
-/** Bytes that are kept in memory until the commit puts them, in one request: before it nothing stands on the server. */
+/**
+ * Keeps the bytes in memory until the commit sends them in one request. Nothing is on the server
+ * before that.
+ */
 export function singleRequest(
   name: string,
   { size, chunkSize }: { size: number; chunkSize: number },
@@ -34,14 +42,18 @@ export function singleRequest(
     resumePoint: async () => ({ bytes: 0, state: null }),
     async commit(whole) {
       if (content.length !== whole.size || size !== whole.size) {
-        throw new FileError('size_mismatch', 'commit', `${name}: ${content.length} of ${whole.size} bytes were written`);
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${name}: ${content.length} of ${whole.size} bytes were written`,
+        );
       }
       return put(content, createHash('md5').update(content).digest());
     },
   };
 }
 
-/** A piece that is on its way to the server while its chunks come. */
+/** A part or block that is sent while its chunks arrive. */
 export interface Piece {
   stream: { readonly body: Readable; push(chunk: Uint8Array): Promise<void> };
   /** Resolves with the server's answer. */
@@ -49,9 +61,9 @@ export interface Piece {
 }
 
 /**
- * Writes chunks of one piece after the other into one request each. Only the last chunk of a piece waits for the server's
- * answer: the resume point, unlike a written chunk, counts only pieces that were answered. `begin` is given a piece's number,
- * from 0.
+ * Sends the consecutive chunks of each piece in one request. Only the last chunk of a piece waits
+ * for the server's answer: a resume point counts answered pieces, not written chunks. `begin` gets
+ * the piece's number, from 0.
  */
 export function streamedPieces(
   { size, pieceSize }: { size: number; pieceSize: number },
@@ -60,14 +72,14 @@ export function streamedPieces(
   let piece: Piece | null = null;
   return async (offset, data) => {
     if (offset % pieceSize === 0) {
-      const begun = begin(offset / pieceSize);
-      begun.sent.catch(() => begun.stream.body.destroy());
-      piece = begun;
+      const started = begin(offset / pieceSize);
+      started.sent.catch(() => started.stream.body.destroy());
+      piece = started;
     }
-    if (piece === null) throw new Error('a piece was begun in its middle');
+    if (piece === null) throw new Error('the first chunk of a piece is missing');
     const { stream, sent } = piece;
     const end = offset + data.length;
-    // The cause of a body that nobody reads is what became of its request.
+    // If the body is closed, the error of its request is the cause.
     await stream.push(data).catch((error) => sent.then(() => Promise.reject(error)));
     if (end % pieceSize === 0 || end === size) await sent;
   };

@@ -2,13 +2,13 @@ import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
-import { createTurnstile } from '../turnstile.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
 import type { HttpTimeouts } from './timeouts.ts';
 
-/** A signed request as the SDK hands it over. */
+/** A signed request from the SDK. */
 export interface SdkRequest {
   method: string;
   hostname: string;
@@ -23,11 +23,11 @@ export interface SdkResponse {
   response: { statusCode: number; headers: Record<string, string>; body: Readable };
 }
 
-/** Where the content of an answer should go. */
+/** Where the content of an answer is written. */
 export interface Target {
-  /** Has room for all of it. */
+  /** Has room for the whole content. */
   bytes: Uint8Array;
-  /** How many have gone there already; null where the content is in the body. */
+  /** Bytes written already; null if the content is in the body of the answer. */
   filled: number | null;
 }
 
@@ -36,31 +36,36 @@ export interface SendOptions {
   target?: Target;
 }
 
-/** What the SDK sends its requests by. Errors are Node's own, which the SDK tries again, or FileErrors, which it doesn't. */
+/**
+ * The HTTP handler of the SDK. It throws Node's own errors, which the SDK retries, or FileErrors,
+ * which it does not.
+ */
 export interface Http {
   handle(request: SdkRequest, options?: SendOptions): Promise<SdkResponse>;
   updateHttpClientConfig(): void;
   httpHandlerConfigs(): object;
-  /** Connections that stand now, in use or idle. */
+  /** Connections that are open now, in use or idle. */
   readonly connections: number;
   close(): void;
 }
 
 export interface HttpOptions {
   secure: boolean;
-  /** The authorities to trust, in PEM; null for those that Node knows. */
+  /** The trusted authorities in PEM; null for those of Node. */
   caPem: string | null;
   maxConnections: number;
   timeouts: HttpTimeouts;
 }
 
-/** Keeps connections to one server alive, of which there are never more than so many; requests beyond that wait. */
+/** Keeps connections to one server alive, at most `maxConnections`. Further requests wait. */
 export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOptions): Http {
   const send = secure ? https.request : http.request;
-  // Proxies of the environment are only for agents that are told so.
+  // An agent uses the proxies of the environment only if its options say so.
   const kept = { keepAlive: true, timeout: timeouts.idleMs };
-  const agent = secure ? new https.Agent({ ...kept, ...(caPem === null ? {} : { ca: caPem }) }) : new http.Agent(kept);
-  const turnstile = createTurnstile(maxConnections);
+  const agent = secure
+    ? new https.Agent({ ...kept, ...(caPem === null ? {} : { ca: caPem }) })
+    : new http.Agent(kept);
+  const semaphore = createSemaphore(maxConnections);
   const sockets = new Set<Socket>();
   const idleRanges = new Set<RangeConnection>();
   let closed = false;
@@ -74,11 +79,15 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
     return count(socket);
 
     function timedOut(): FileError {
-      return new FileError('timeout', 'connect', `${options.host}:${options.port}: no connection within ${timeouts.connectMs / 1000} s`);
+      return new FileError(
+        'timeout',
+        'connect',
+        `${options.host}:${options.port}: no connection within ${timeouts.connectMs / 1000} s`,
+      );
     }
   };
 
-  /** Counts a new connection in, for which an idle one may have to go. */
+  /** Counts a new connection. At the limit, it closes an idle one. */
   function count(socket: Socket): Socket {
     const alive = [...sockets].filter(({ destroyed }) => !destroyed);
     if (alive.length >= maxConnections) idleSocket()?.destroy();
@@ -103,30 +112,36 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
   }
 
   async function handle(signed: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
-    // An IPv6 address has its brackets in a URL only.
+    // An IPv6 address has brackets in a URL only.
     const request = { ...signed, hostname: signed.hostname.replace(/^\[|\]$/g, '') };
     const { abortSignal, target } = options;
     if (abortSignal?.aborted) throw abortError(abortSignal, 'transfer');
-    const leave = await turnstile.enter(abortSignal);
+    const release = await semaphore.acquire(abortSignal);
     if (closed) {
-      leave();
+      release();
       throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
     }
     const path = pathOf(request);
     if (target && !secure) {
-      const filled = await fill(request, path, target, abortSignal).finally(leave);
+      const filled = await fill(request, path, target, abortSignal).finally(release);
       if (filled) return filled;
       return handle(request, { ...options, target: undefined });
     }
-    return ask(request, path, abortSignal, leave);
+    return ask(request, path, abortSignal, release);
   }
 
-  function ask(request: SdkRequest, path: string, abortSignal: AbortSignal | undefined, leave: () => void): Promise<SdkResponse> {
+  function ask(
+    request: SdkRequest,
+    path: string,
+    abortSignal: AbortSignal | undefined,
+    release: () => void,
+  ): Promise<SdkResponse> {
     return new Promise((resolve, reject) => {
       const { method, hostname: host, port, headers } = request;
       let incoming: IncomingMessage | null = null;
       const outgoing = send({ agent, method, host, port, path, headers });
-      // Told as an option, it would leave a kept connection the time-out of its idling, which the server's Keep-Alive may have cut to seconds.
+      // As an option of the request, this time-out would be ignored on a kept connection. That one
+      // keeps its idle time-out, which the server's Keep-Alive may have cut to seconds.
       outgoing.setTimeout(timeouts.stallMs);
       const fail = (error: Error) => {
         reject(error);
@@ -137,22 +152,45 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       outgoing.on('error', reject);
       outgoing.on('close', () => {
         abortSignal?.removeEventListener('abort', abort);
-        leave();
+        release();
       });
       outgoing.on('timeout', () =>
-        fail(new FileError('stalled', 'transfer', `${host}: no byte went in or out for ${timeouts.stallMs / 1000} s`)),
+        fail(
+          new FileError(
+            'stalled',
+            'transfer',
+            `${host}: no byte went in or out for ${timeouts.stallMs / 1000} s`,
+          ),
+        ),
       );
       outgoing.on('response', (answer) => {
         incoming = answer;
-        resolve({ response: { statusCode: answer.statusCode as number, headers: flat(answer.headers), body: answer } });
+        resolve({
+          response: {
+            statusCode: answer.statusCode as number,
+            headers: flat(answer.headers),
+            body: answer,
+          },
+        });
       });
       write(outgoing, request.body);
     });
   }
 
-  /** The answer to a GET with its content where it should go; null for an answer that is better read in the ordinary way. */
-  async function fill(request: SdkRequest, path: string, target: Target, signal: AbortSignal | undefined): Promise<SdkResponse | null> {
-    const lines = [`GET ${path} HTTP/1.1`, ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`)];
+  /**
+   * Fetches the answer to a GET straight into `target`. Returns null if the answer must be read in
+   * the ordinary way.
+   */
+  async function fill(
+    request: SdkRequest,
+    path: string,
+    target: Target,
+    signal: AbortSignal | undefined,
+  ): Promise<SdkResponse | null> {
+    const lines = [
+      `GET ${path} HTTP/1.1`,
+      ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`),
+    ];
     if (lines.some((line) => /[^\x20-\x7e]/.test(line))) return null;
     const connection = takeIdleRange() ?? openRange(request.hostname, request.port ?? 80);
     const headers = await connection.fetch(`${lines.join('\r\n')}\r\n\r\n`, target.bytes, signal);
@@ -188,11 +226,13 @@ function write(outgoing: ClientRequest, body: unknown): void {
   else outgoing.end(body as Buffer | string | undefined);
 }
 
-/** Nothing of a key is normalized: `.` and `//` are part of its name. */
+/** Returns the path and query. A key is not normalized: `.` and `//` are part of its name. */
 function pathOf({ path, query = {} }: SdkRequest): string {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((one) =>
-      one === null ? encodeURIComponent(name) : `${encodeURIComponent(name)}=${encodeURIComponent(one)}`,
+      one === null
+        ? encodeURIComponent(name)
+        : `${encodeURIComponent(name)}=${encodeURIComponent(one)}`,
     ),
   );
   return pairs.length === 0 ? path : `${path}?${pairs.join('&')}`;

@@ -1,24 +1,32 @@
 import { abortError } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 
-/** How long the requests of an open file may last: until its caller's signal is aborted, or the file is closed. */
+/**
+ * The time in which requests of an open file may run: until the caller's signal aborts or the file
+ * is closed.
+ */
 export interface Lifetime {
-  /** Aborted at either. */
+  /** Aborts at either. */
   readonly ended: AbortSignal;
-  /** Does what `close` waits for. All errors become FileErrors of the step. */
+  /** Runs work that `close` waits for. All errors become FileErrors of the step. */
   run<Result>(step: FileStep, work: () => Promise<Result>): Promise<Result>;
   close(): Promise<void>;
 }
 
-/** `explain` makes a FileError of whatever goes wrong while the file lives. */
-export function createLifetime(name: string, signal: AbortSignal, explain: (error: unknown, step: FileStep) => FileError): Lifetime {
+/** `explain` turns an error into a FileError while the file is open. */
+export function createLifetime(
+  name: string,
+  signal: AbortSignal,
+  explain: (error: unknown, step: FileStep) => FileError,
+): Lifetime {
   const closed = new AbortController();
   const ended = AbortSignal.any([signal, closed.signal]);
   const running = new Set<Promise<unknown>>();
 
   function fail(error: unknown, step: FileStep): FileError {
     if (signal.aborted) return abortError(signal, step);
-    if (closed.signal.aborted) return new FileError('connection_failed', step, `${name} was closed`);
+    if (closed.signal.aborted)
+      return new FileError('connection_failed', step, `${name} was closed`);
     return explain(error, step);
   }
 

@@ -5,19 +5,36 @@ import { abortError } from '../abort.ts';
 import { FileError, type Peer } from '../port.ts';
 import { connectionError } from './connection-error.ts';
 
-/** Connects to where a URL leads, with TLS for https, and looks at the certificate. Sends no request. Throws FileError. */
-export async function probe(url: URL, caPem: string | null, timeoutMs: number, signal: AbortSignal): Promise<Peer> {
+/**
+ * Connects to the host of a URL, with TLS for https, and returns its certificate. Sends no request.
+ * Throws FileError.
+ */
+export async function probe(
+  url: URL,
+  caPem: string | null,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Peer> {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = Number(url.port || (secure ? 443 : 80));
   const socket = secure ? connectTls(tlsOptions(host, port, caPem)) : connect({ host, port });
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
-    await once(socket, secure ? 'secureConnect' : 'connect', { signal: AbortSignal.any([signal, timeout]) });
-    return secure ? peerOf(socket as TLSSocket) : { fingerprint: null, trusted: true, reason: null };
+    await once(socket, secure ? 'secureConnect' : 'connect', {
+      signal: AbortSignal.any([signal, timeout]),
+    });
+    return secure
+      ? peerOf(socket as TLSSocket)
+      : { fingerprint: null, trusted: true, reason: null };
   } catch (error) {
     if (signal.aborted) throw abortError(signal, 'connect');
-    if (timeout.aborted) throw new FileError('timeout', 'connect', `${host}:${port}: no connection within ${timeoutMs / 1000} s`);
+    if (timeout.aborted)
+      throw new FileError(
+        'timeout',
+        'connect',
+        `${host}:${port}: no connection within ${timeoutMs / 1000} s`,
+      );
     throw connectionError(error, 'connect', `${host}:${port}`);
   } finally {
     socket.on('error', () => {}).destroy();
@@ -26,18 +43,25 @@ export async function probe(url: URL, caPem: string | null, timeoutMs: number, s
 
 function tlsOptions(host: string, port: number, caPem: string | null) {
   const servername = /^[\d.]+$|:/.test(host) ? {} : { servername: host };
-  // A certificate that is not trusted is to be shown, and nothing is sent over the connection.
-  return { host, port, rejectUnauthorized: false, ...servername, ...(caPem === null ? {} : { ca: caPem }) };
+  // An untrusted certificate is to be shown. Nothing is sent over the connection.
+  return {
+    host,
+    port,
+    rejectUnauthorized: false,
+    ...servername,
+    ...(caPem === null ? {} : { ca: caPem }),
+  };
 }
 
 function peerOf(socket: TLSSocket): Peer {
   const { fingerprint256 } = socket.getPeerCertificate();
   if (socket.authorized) return { fingerprint: fingerprint256, trusted: true, reason: null };
-  // Typed as an Error, and the code of one for what OpenSSL finds.
+  // Node types it as an Error, but sets the code string for problems that OpenSSL finds.
   const problem = socket.authorizationError as Error | string;
+  const words = problem instanceof Error ? problem.message : problem;
   return {
     fingerprint: fingerprint256,
     trusted: false,
-    reason: `The certificate is not trusted: ${problem instanceof Error ? problem.message : problem}`,
+    reason: `The certificate is not trusted: ${words}`,
   };
 }

@@ -7,27 +7,36 @@ import type { HttpTimeouts } from './timeouts.ts';
 export interface RangeConnection {
   readonly socket: Socket;
   /**
-   * Sends a GET and puts the answer's content, for which `target` has room, there. Resolves to the headers; to null where
-   * the answer is anything but a partial content; the connection has ended then. Throws Node's errors and FileErrors.
+   * Sends a GET and reads the content into `target`, which must have room for it. Resolves with the
+   * headers. Resolves with null for any answer but a partial content; the connection is then
+   * closed. Throws Node's errors and FileErrors.
    */
-  fetch(head: string, target: Uint8Array, signal: AbortSignal | undefined): Promise<Record<string, string> | null>;
+  fetch(
+    head: string,
+    target: Uint8Array,
+    signal: AbortSignal | undefined,
+  ): Promise<Record<string, string> | null>;
 }
 
 const MAX_HEAD_BYTES = 16 << 10;
 
 interface Pending {
   target: Uint8Array;
-  /** Null until the head has been read. */
+  /** Null until the head was read. */
   headers: Record<string, string> | null;
   filled: number;
   settle(outcome: Record<string, string> | null | Error): void;
 }
 
 /**
- * Opens a connection over plain TCP. Beside the parser of node:http it costs a fifth of the CPU time: the kernel
- * writes into `target`, and only heads of answers are looked at.
+ * Opens a connection over plain TCP. It takes a fifth of the CPU time of the parser of node:http:
+ * the kernel writes into `target`, and only the heads of answers are parsed.
  */
-export function openRangeConnection(host: string, port: number, { connectMs, stallMs, idleMs }: HttpTimeouts): RangeConnection {
+export function openRangeConnection(
+  host: string,
+  port: number,
+  { connectMs, stallMs, idleMs }: HttpTimeouts,
+): RangeConnection {
   const headBuffer = Buffer.alloc(MAX_HEAD_BYTES);
   let head = Buffer.alloc(0);
   let pending: Pending | null = null;
@@ -39,7 +48,7 @@ export function openRangeConnection(host: string, port: number, { connectMs, sta
     onread: {
       buffer: () => (pending?.headers ? pending.target.subarray(pending.filled) : headBuffer),
       callback(bytes, buffer) {
-        // Nothing was asked for.
+        // The server sends bytes without a request.
         if (pending === null) socket.destroy();
         else if (pending.headers === null) readHead(pending, buffer.subarray(0, bytes));
         else advance(pending, bytes);
@@ -48,24 +57,41 @@ export function openRangeConnection(host: string, port: number, { connectMs, sta
     },
   });
   const timer = setTimeout(() => {
-    socket.destroy(new FileError('timeout', 'connect', `${host}:${port}: no connection within ${connectMs / 1000} s`));
+    socket.destroy(
+      new FileError(
+        'timeout',
+        'connect',
+        `${host}:${port}: no connection within ${connectMs / 1000} s`,
+      ),
+    );
   }, connectMs);
   socket.once('connect', () => clearTimeout(timer));
   socket.on('error', (error) => pending?.settle(error));
   socket.on('end', () => socket.destroy());
   socket.on('close', () => {
     clearTimeout(timer);
-    pending?.settle(Object.assign(new Error('the server closed the connection'), { code: 'ECONNRESET' }));
+    pending?.settle(
+      Object.assign(new Error('the server closed the connection'), { code: 'ECONNRESET' }),
+    );
   });
   socket.on('timeout', () => {
-    socket.destroy(pending ? new FileError('stalled', 'transfer', `${host}: no byte went in or out for ${stallMs / 1000} s`) : undefined);
+    socket.destroy(
+      pending
+        ? new FileError(
+            'stalled',
+            'transfer',
+            `${host}: no byte went in or out for ${stallMs / 1000} s`,
+          )
+        : undefined,
+    );
   });
 
   function readHead(asked: Pending, bytes: Uint8Array): void {
     head = Buffer.concat([head, bytes]);
     const end = head.indexOf('\r\n\r\n');
     if (end < 0 && head.length < MAX_HEAD_BYTES) return;
-    const headers = end < 0 ? null : headersOf(head.toString('latin1', 0, end), asked.target.length);
+    const headers =
+      end < 0 ? null : headersOf(head.toString('latin1', 0, end), asked.target.length);
     const content = head.subarray(end + 4);
     head = Buffer.alloc(0);
     if (headers === null) {
@@ -117,7 +143,10 @@ export function openRangeConnection(host: string, port: number, { connectMs, sta
   };
 }
 
-/** The headers of a partial content of at most so many bytes that comes as it is; null for every other answer. */
+/**
+ * Returns the headers of a partial content of at most `room` bytes without an encoding; null for
+ * every other answer.
+ */
 function headersOf(head: string, room: number): Record<string, string> | null {
   const [status = '', ...lines] = head.split('\r\n');
   const headers: Record<string, string> = {};
@@ -126,6 +155,9 @@ function headersOf(head: string, room: number): Record<string, string> | null {
     headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
   }
   const length = headers['content-length'] ?? '';
-  const plain = headers['transfer-encoding'] === undefined && /^\d{1,15}$/.test(length) && Number(length) <= room;
+  const plain =
+    headers['transfer-encoding'] === undefined &&
+    /^\d{1,15}$/.test(length) &&
+    Number(length) <= room;
   return /^HTTP\/1\.1 206(?: |$)/.test(status) && plain ? headers : null;
 }

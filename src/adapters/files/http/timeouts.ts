@@ -1,9 +1,9 @@
 export interface HttpTimeouts {
-  /** Until a connection stands, TLS included. */
+  /** Limit until a connection is open, TLS included. */
   connectMs: number;
-  /** Without a byte in either direction while a request is under way. */
+  /** Limit without a byte in either direction during a request. */
   stallMs: number;
-  /** How long a connection that nobody uses is kept. */
+  /** How long an idle connection is kept. */
   idleMs: number;
 }
 

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 
 export type ChecksumName = 'crc32' | 'md5';
 
-/** A checksum that is carried on from chunk to chunk. */
+/** A checksum that continues from chunk to chunk. */
 export interface RunningChecksum {
   update(data: Uint8Array): void;
   digest(): Buffer;
@@ -14,7 +14,7 @@ export interface Checksum {
   /** Bytes of a digest. */
   readonly bytes: number;
   start(): RunningChecksum;
-  /** How S3 writes the checksum of an upload that consists of these parts. */
+  /** Returns the checksum of an upload made of these parts, in the form that S3 reports. */
   ofParts(digests: readonly Buffer[]): string;
 }
 
@@ -23,13 +23,15 @@ export const CHECKSUMS: Record<ChecksumName, Checksum> = {
     name: 'crc32',
     bytes: 4,
     start: startCrc32,
-    ofParts: (digests) => `${digestOf('crc32', Buffer.concat(digests)).toString('base64')}-${digests.length}`,
+    ofParts: (digests) =>
+      `${digestOf('crc32', Buffer.concat(digests)).toString('base64')}-${digests.length}`,
   },
   md5: {
     name: 'md5',
     bytes: 16,
     start: startMd5,
-    ofParts: (digests) => `${digestOf('md5', Buffer.concat(digests)).toString('hex')}-${digests.length}`,
+    ofParts: (digests) =>
+      `${digestOf('md5', Buffer.concat(digests)).toString('hex')}-${digests.length}`,
   },
 };
 
@@ -59,8 +61,8 @@ function startMd5(): RunningChecksum {
 }
 
 /**
- * The MD5 in hex that an ETag is: of the content, or of the MD5s of the parts. null where it is something else, as under a
- * key of KMS.
+ * Returns the MD5 in hex that an ETag holds: of the content, or of the MD5s of the parts. Returns
+ * null if the ETag is something else, as it is for an object encrypted with a KMS key.
  */
 export function md5OfETag(etag: string | undefined, encryption: string | undefined): string | null {
   const bare = etag?.replaceAll('"', '') ?? '';

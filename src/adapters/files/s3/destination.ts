@@ -4,14 +4,23 @@ import { type DestinationFile, FileError, type OpenDestination } from '../port.t
 import { digestOf } from './checksums.ts';
 import { fileError } from './errors.ts';
 import { type PartLimits, partSizeOf } from './limits.ts';
-import { beginUpload, bytesOfPart, type MultipartUpload, resumeUpload, type UploadOptions } from './multipart-upload.ts';
+import {
+  beginUpload,
+  bytesOfPart,
+  type MultipartUpload,
+  resumeUpload,
+  type UploadOptions,
+} from './multipart-upload.ts';
 import { refuseExisting } from './new-object.ts';
 import { createPartStream } from './part-stream.ts';
 import { openSingleObject } from './single-object.ts';
 import type { Store } from './store.ts';
 import { removeLeftovers, type Uploads } from './uploads.ts';
 
-/** Opens a new object, or goes on with the upload that a predecessor has begun. Nothing stands under its key before the commit. */
+/**
+ * Opens a new object, or continues the upload that a predecessor started. No object has the key
+ * before the commit.
+ */
 export async function openDestination(
   store: Store,
   uploads: Uploads,
@@ -19,10 +28,13 @@ export async function openDestination(
   key: string,
   options: OpenDestination,
 ): Promise<DestinationFile> {
-  const lifetime = createLifetime(key, options.signal, (error, step) => fileError(error, step, key, 'destination'));
+  const lifetime = createLifetime(key, options.signal, (error, step) =>
+    fileError(error, step, key, 'destination'),
+  );
   const { ended } = lifetime;
   return lifetime.run('open', async () => {
-    if (!options.overwrite && options.resume === null) await refuseExisting(store, key, 'open', ended);
+    if (!options.overwrite && options.resume === null)
+      await refuseExisting(store, key, 'open', ended);
     const file =
       options.size <= limits.chunkSize
         ? openSingleObject(store, key, options, ended)
@@ -41,11 +53,18 @@ async function openMultipart(
 ): Promise<Omit<DestinationFile, 'close'>> {
   const { chunkSize } = limits;
   const partSize = partSizeOf(size, limits);
-  if (partSize === null) throw new FileError('file_too_large', 'open', `${key}: no upload takes ${size} bytes`);
+  if (partSize === null)
+    throw new FileError(
+      'file_too_large',
+      'open',
+      `${key}: a multipart upload can't hold ${size} bytes`,
+    );
   const cut: UploadOptions = { key, size, partSize, signal };
   const resumed = resume && (await resumeUpload(store, cut, resume));
-  // What this transfer has begun before is of no use then. Where it may not be aborted, the bucket's lifecycle rule ends it.
-  if (!resumed) await removeLeftovers(store, uploads, key, { transferId, resume, signal }).catch(() => {});
+  // An earlier upload of this transfer that can't be resumed is of no use. If the abort is denied,
+  // the bucket's lifecycle rule removes the upload.
+  if (!resumed)
+    await removeLeftovers(store, uploads, key, { transferId, resume, signal }).catch(() => {});
   const upload = resumed ?? (await beginUpload(store, cut));
   uploads.add(transferId, upload.id);
   const write = partSize === chunkSize ? wholeParts(upload) : streamedParts(upload, cut, chunkSize);
@@ -57,7 +76,12 @@ async function openMultipart(
     write,
     resumePoint: async (bytes) => upload.resumePoint(bytes),
     async commit(whole) {
-      if (whole.size !== size) throw new FileError('size_mismatch', 'commit', `${key}: ${whole.size} bytes in place of ${size}`);
+      if (whole.size !== size)
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${key}: ${whole.size} bytes were read, expected ${size}`,
+        );
       const proof = await upload.complete(overwrite);
       uploads.forget(transferId);
       return proof;
@@ -67,22 +91,30 @@ async function openMultipart(
 
 type Write = DestinationFile['write'];
 
-/** Each chunk is a part, with a checksum that the server checks as well. */
+/** Sends each chunk as a part, with a checksum that the server checks as well. */
 function wholeParts({ checksum, partSize, send }: MultipartUpload): Write {
   return async (offset, data) => {
     const body = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     const digest = digestOf(checksum.name, body);
     const encoded = digest.toString('base64');
-    const declared = checksum.name === 'crc32' ? { ChecksumCRC32: encoded } : { ContentMD5: encoded };
+    const declared =
+      checksum.name === 'crc32' ? { ChecksumCRC32: encoded } : { ContentMD5: encoded };
     await send(offset / partSize + 1, { body, declared, digest: () => digest });
   };
 }
 
-/** Chunks of one part after the other go into one request. */
-function streamedParts({ checksum, partSize, send }: MultipartUpload, cut: UploadOptions, chunkSize: number): Write {
+/** Sends the consecutive chunks of one part in one request. */
+function streamedParts(
+  { checksum, partSize, send }: MultipartUpload,
+  cut: UploadOptions,
+  chunkSize: number,
+): Write {
   return streamedPieces({ size: cut.size, pieceSize: partSize }, (index) => {
     const number = index + 1;
     const stream = createPartStream(bytesOfPart(number, cut), chunkSize, checksum);
-    return { stream, sent: send(number, { body: stream.body, headers: stream.headers, digest: stream.digest }) };
+    return {
+      stream,
+      sent: send(number, { body: stream.body, headers: stream.headers, digest: stream.digest }),
+    };
   });
 }

@@ -1,11 +1,12 @@
 import { DeleteObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
-import type { S3Settings } from '../../../domain/endpoint.ts';
+import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
+import { OtherService } from '../http/other-service.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
-import { fileError } from './errors.ts';
+import { fileError, otherService } from './errors.ts';
 import { PART_LIMITS, type PartLimits } from './limits.ts';
 import { openSource } from './source.ts';
 import { createStore, type S3Credentials, type Store } from './store.ts';
@@ -16,11 +17,11 @@ export interface S3EndpointOptions {
   credentials: S3Credentials;
   maxConnections: number;
   timeouts?: Partial<HttpTimeouts>;
-  /** Other ones than those of S3, for tests of huge objects. */
+  /** Replaces the limits of S3, for tests of huge objects. */
   partLimits?: PartLimits;
 }
 
-/** One bucket as a FileEndpoint. Keys are taken as they are. */
+/** Creates a FileEndpoint for one bucket. Keys are used unchanged. */
 export function createS3Endpoint({
   settings,
   credentials,
@@ -40,16 +41,24 @@ export function createS3Endpoint({
       try {
         return await listFolder(store, path, signal);
       } catch (error) {
-        throw signal.aborted ? abortError(signal, 'open') : fileError(error, 'open', path || settings.bucket, 'source');
+        throw signal.aborted
+          ? abortError(signal, 'open')
+          : (otherService(error, store.url()) ??
+              fileError(error, 'open', path || settings.bucket, 'source'));
       }
     },
     async remove(key, signal) {
       try {
-        // S3 says of a key that never was there too that it is removed.
+        // S3 reports success for a delete of a key that never existed, so the key is looked up
+        // first.
         await store.head(key, signal);
-        await store.s3.send(new DeleteObjectCommand({ Bucket: settings.bucket, Key: key }), { abortSignal: signal });
+        await store.s3.send(new DeleteObjectCommand({ Bucket: settings.bucket, Key: key }), {
+          abortSignal: signal,
+        });
       } catch (error) {
-        throw signal.aborted ? abortError(signal, 'commit') : fileError(error, 'commit', key, 'source');
+        throw signal.aborted
+          ? abortError(signal, 'commit')
+          : fileError(error, 'commit', key, 'source');
       }
     },
     removeLeftovers: (key, leftovers) => removeLeftovers(store, uploads, key, leftovers),
@@ -59,18 +68,36 @@ export function createS3Endpoint({
   };
 }
 
-async function listFolder({ s3, settings }: Store, path: string, signal: AbortSignal): Promise<FileEntry[]> {
+async function listFolder(
+  { s3, settings, url }: Store,
+  path: string,
+  signal: AbortSignal,
+): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
   const entries: FileEntry[] = [];
   const input = { Bucket: settings.bucket, Prefix: prefix, Delimiter: '/' };
-  for await (const { CommonPrefixes = [], Contents = [] } of paginateListObjectsV2({ client: s3 }, input, { abortSignal: signal })) {
+  for await (const page of paginateListObjectsV2({ client: s3 }, input, { abortSignal: signal })) {
+    const { CommonPrefixes = [], Contents = [], Name, IsTruncated, MaxKeys } = page;
+    // The SDK reads any answer without an error as an empty list.
+    if (Name === undefined && IsTruncated === undefined && MaxKeys === undefined)
+      throw new OtherService('an S3 service', url(), 'no list of objects');
     for (const { Prefix = '' } of CommonPrefixes) {
-      entries.push({ name: Prefix.slice(prefix.length, -1), type: 'directory', size: null, modified_at: null });
+      entries.push({
+        name: Prefix.slice(prefix.length, -1),
+        type: 'directory',
+        size: null,
+        modified_at: null,
+      });
     }
     for (const { Key = '', Size = null, LastModified } of Contents) {
-      // Some tools keep a folder as an empty object of its own name.
+      // Some tools store a folder as an empty object whose key ends in a slash.
       if (Key === prefix) continue;
-      entries.push({ name: Key.slice(prefix.length), type: 'file', size: Size, modified_at: LastModified?.toISOString() ?? null });
+      entries.push({
+        name: Key.slice(prefix.length),
+        type: 'file',
+        size: Size,
+        modified_at: LastModified?.toISOString() ?? null,
+      });
     }
   }
   return entries;

@@ -1,15 +1,21 @@
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { connectionError } from '../http/connection-error.ts';
+import { mayBeOfProxy, OtherService } from '../http/other-service.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 
-/** An error as the SDK gives it for a server's answer; one of Node has a code instead. */
+/** An error of the SDK for a server's answer. An error of Node has `code` instead. */
 interface SdkError extends Error {
   code?: string;
+  /** The code in the error document. S3 sends a document with every rejected GET. */
+  Code?: string;
   $metadata?: { httpStatusCode?: number; attempts?: number };
   $response?: { headers?: Record<string, string> };
 }
 
-const MISSING: Record<Side, TransferErrorCode> = { source: 'source_not_found', destination: 'destination_not_found' };
+const MISSING: Record<Side, TransferErrorCode> = {
+  source: 'source_not_found',
+  destination: 'destination_not_found',
+};
 
 const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode>> = {
   NoSuchBucket: MISSING,
@@ -18,7 +24,7 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   InvalidObjectName: MISSING,
   KeyTooLong: MISSING,
   KeyTooLongError: MISSING,
-  // The bucket is where the settings don't say it is.
+  // The bucket is in another region than the settings say.
   PermanentRedirect: MISSING,
   TemporaryRedirect: MISSING,
   AuthorizationHeaderMalformed: MISSING,
@@ -46,7 +52,7 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   XAmzContentChecksumMismatch: 'checksum_mismatch',
   InvalidRange: 'source_changed',
   PreconditionFailed: { source: 'source_changed', destination: 'destination_exists' },
-  // Going on with a new upload is all that is needed.
+  // A retry with a new upload is enough.
   NoSuchUpload: 'connection_failed',
   InvalidPart: 'connection_failed',
   ConditionalRequestConflict: 'connection_failed',
@@ -73,28 +79,43 @@ const BY_STATUS: Record<number, keyof typeof BY_NAME> = {
   507: 'InsufficientStorage',
 };
 
-const ELSEWHERE = /^(PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/;
+const ELSEWHERE =
+  /^(PermanentRedirect|TemporaryRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException)$/;
 
-/** The name of the error that a server has answered with; null where it is not an answer. */
+/** Returns the name of the error that the server answered with; null if there was no answer. */
 export function serverAnswer(error: unknown): string | null {
   const { name, $metadata } = error as SdkError;
   return $metadata?.httpStatusCode === undefined ? null : name;
 }
 
-/** Whether the server doesn't know an upload any more. Ceph speaks of a missing key then. */
+/** Returns the error for an answer to a GET that shows no sign of S3; null for any other answer. */
+export function otherService(error: unknown, url: URL): OtherService | null {
+  const { Code, $metadata, $response } = error as SdkError;
+  const status = $metadata?.httpStatusCode;
+  if (status === undefined || Code !== undefined || mayBeOfProxy(status)) return null;
+  const headers = Object.keys($response?.headers ?? {});
+  if (headers.some((name) => name.startsWith('x-amz-'))) return null;
+  return new OtherService('an S3 service', url, `HTTP status ${status} and no S3 error document`);
+}
+
+/**
+ * Returns whether the server no longer knows an upload. Ceph reports a missing key in that case.
+ */
 export function isUploadGone(error: unknown): boolean {
   const answer = serverAnswer(error);
   return answer === 'NoSuchUpload' || answer === 'NoSuchKey';
 }
 
-/** Whether an earlier try of the same request may have been carried out, and only its answer was lost. */
+/**
+ * Returns whether the request was retried: an earlier try may have succeeded and lost its answer.
+ */
 export function wasRepeated(error: unknown): boolean {
   return ((error as SdkError).$metadata?.attempts ?? 1) > 1;
 }
 
 /**
- * The FileError for whatever went wrong in a step. `subject` is what it was about: a key. A refused signature
- * has one message: servers answer it with what was to be signed.
+ * Returns the FileError for an error in a step. `subject` is the key. A rejected signature always
+ * has the same message, because servers answer it with the text that was to be signed.
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
   if (error instanceof FileError) return error;
@@ -108,17 +129,24 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
 function codeOf({ name, $metadata }: SdkError, side: Side): TransferErrorCode {
   const status = $metadata?.httpStatusCode ?? 0;
   if (name.startsWith('KMS.')) return 'permission_denied';
-  const code = BY_NAME[name] ?? BY_NAME[BY_STATUS[status] ?? ''] ?? (status >= 500 ? 'connection_failed' : 'internal_error');
+  const code =
+    BY_NAME[name] ??
+    BY_NAME[BY_STATUS[status] ?? ''] ??
+    (status >= 500 ? 'connection_failed' : 'internal_error');
   return typeof code === 'string' ? code : code[side];
 }
 
 function wordsOf({ name, message, $metadata, $response }: SdkError): string {
   const status = $metadata?.httpStatusCode;
-  // An answer without a document, or with one that is not of S3.
-  const said = name === 'SyntaxError' || message === name || /^Unknown|Deserialization error/.test(message) ? '' : message;
+  // The answer has no document, or a document that is not from S3.
+  const said =
+    name === 'SyntaxError' || message === name || /^Unknown|Deserialization error/.test(message)
+      ? ''
+      : message;
   const known = name in BY_NAME ? name : `HTTP status ${status}`;
   const words = said === '' ? known : `${said} (${known})`;
   if (!ELSEWHERE.test(name) && status !== 301 && status !== 307) return words;
   const region = $response?.headers?.['x-amz-bucket-region'];
-  return `the bucket is in another region or at another address than configured${region ? `: its region is ${region}` : ''}; ${words}`;
+  const where = region ? `: its region is ${region}` : '';
+  return `the bucket is in another region or at another address than configured${where}; ${words}`;
 }

@@ -20,15 +20,15 @@ interface Part {
   digest: Buffer;
 }
 
-/** One multipart upload, with what is known of its parts. */
+/** One multipart upload, with the parts sent so far. */
 export interface MultipartUpload {
   readonly id: string;
-  /** What every part is compared by: CRC-32 where the server computes it, else MD5. */
+  /** The checksum that verifies each part: CRC-32 if the server computes it, else MD5. */
   readonly checksum: Checksum;
   readonly partSize: number;
-  /** Bytes from the start that the server had already. */
+  /** Bytes from the start that the server already had. */
   readonly resumedFrom: number;
-  /** Sends a part, numbered from 1. Throws where the server has got something else. */
+  /** Sends a part, numbered from 1. Throws if the server received other bytes. */
   send(number: number, content: PartContent): Promise<void>;
   resumePoint(bytes: number): ResumePoint;
   complete(overwrite: boolean): Promise<CommitProof>;
@@ -36,18 +36,18 @@ export interface MultipartUpload {
 
 export interface PartContent {
   body: Buffer | Readable;
-  /** The digest for the server to check, where it is known beforehand. */
+  /** The digest for the server to check, if it is known before the request. */
   declared?: Pick<UploadPartCommandInput, 'ContentMD5' | 'ChecksumCRC32'>;
-  /** In place of what the SDK says of the body. */
+  /** Headers that replace those that the SDK derives from the body. */
   headers?: Record<string, string>;
-  /** Is asked when all was sent. */
+  /** Returns the digest of the part. Called after the whole body was sent. */
   digest(): Buffer;
 }
 
 interface Known {
   id: string;
   checksum: Checksum;
-  /** By their numbers. */
+  /** By part number. */
   parts: Map<number, Part>;
 }
 
@@ -58,11 +58,16 @@ export interface UploadOptions {
   signal: AbortSignal;
 }
 
-/** Begins an upload. A server that computes CRC-32 says so in its answer. */
+/** Starts an upload. A server that computes CRC-32 says so in its answer. */
 export async function beginUpload(store: Store, options: UploadOptions): Promise<MultipartUpload> {
   const { s3, settings } = store;
   const { UploadId, ChecksumAlgorithm } = await s3.send(
-    new CreateMultipartUploadCommand({ Bucket: settings.bucket, Key: options.key, ChecksumAlgorithm: 'CRC32', ...storageOf(settings) }),
+    new CreateMultipartUploadCommand({
+      Bucket: settings.bucket,
+      Key: options.key,
+      ChecksumAlgorithm: 'CRC32',
+      ...storageOf(settings),
+    }),
     { abortSignal: options.signal },
   );
   const checksum = ChecksumAlgorithm === 'CRC32' ? CHECKSUMS.crc32 : CHECKSUMS.md5;
@@ -70,10 +75,15 @@ export async function beginUpload(store: Store, options: UploadOptions): Promise
 }
 
 /**
- * Takes over an upload that a predecessor began, with those of its first parts that the server lists as they were
- * sent. null where the server doesn't know it any more, or it was cut in another way.
+ * Takes over an upload that a predecessor started, with the first parts that the server lists as
+ * they were sent. Returns null if the server no longer knows the upload, or if its part size
+ * differs.
  */
-export async function resumeUpload(store: Store, options: UploadOptions, resume: ResumePoint): Promise<MultipartUpload | null> {
+export async function resumeUpload(
+  store: Store,
+  options: UploadOptions,
+  resume: ResumePoint,
+): Promise<MultipartUpload | null> {
   const state = resume.state as UploadState | null;
   if (state === null || state.part_size !== options.partSize) return null;
   const checksum = CHECKSUMS[state.checksum];
@@ -81,18 +91,26 @@ export async function resumeUpload(store: Store, options: UploadOptions, resume:
   const parts = new Map<number, Part>();
   const object = { Bucket: store.settings.bucket, Key: options.key, UploadId: state.upload_id };
   try {
-    for await (const { Parts = [], IsTruncated } of paginateListParts({ client: store.s3 }, object, { abortSignal: options.signal })) {
+    for await (const { Parts = [], IsTruncated } of paginateListParts(
+      { client: store.s3 },
+      object,
+      { abortSignal: options.signal },
+    )) {
       for (const { PartNumber, ETag = '', Size, ChecksumCRC32 } of Parts) {
         const digest = digests[parts.size];
         const asSent =
           digest !== undefined &&
           PartNumber === parts.size + 1 &&
           Size === bytesOfPart(PartNumber, options) &&
-          (checksum.name === 'crc32' ? ChecksumCRC32 === digest.toString('base64') : md5OfETag(ETag, undefined) === digest.toString('hex'));
-        if (!asSent) return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
+          (checksum.name === 'crc32'
+            ? ChecksumCRC32 === digest.toString('base64')
+            : md5OfETag(ETag, undefined) === digest.toString('hex'));
+        if (!asSent)
+          return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
         parts.set(PartNumber, { etag: ETag, digest });
       }
-      // Servers name a next page also where there is none; of an upload without parts, for ever the first.
+      // Servers name a next page even if there is none. For an upload without parts, they return
+      // the first page forever.
       if (!IsTruncated) break;
     }
   } catch (error) {
@@ -102,36 +120,61 @@ export async function resumeUpload(store: Store, options: UploadOptions, resume:
   return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
 }
 
-function multipartUpload(store: Store, options: UploadOptions, { id, checksum, parts }: Known): MultipartUpload {
+function multipartUpload(
+  store: Store,
+  options: UploadOptions,
+  { id, checksum, parts }: Known,
+): MultipartUpload {
   const { s3, settings } = store;
   const { key, size, partSize, signal } = options;
   const count = Math.ceil(size / partSize);
   const upload = { Bucket: settings.bucket, Key: key, UploadId: id };
-  /** False as soon as there is a part that nothing could be compared of. */
+  /** False once a part could not be verified. */
   let compared = true;
 
-  /** The first parts, at most so many, up to where one is missing. */
+  /** Returns the first parts, at most `wanted`, up to the first gap. */
   function first(wanted: number): Part[] {
     const found: Part[] = [];
-    for (let part = parts.get(1); part && found.length < wanted; part = parts.get(found.length + 1)) found.push(part);
+    for (let part = parts.get(1); part && found.length < wanted; part = parts.get(found.length + 1))
+      found.push(part);
     return found;
   }
 
-  function compare(number: number, answer: UploadPartCommandOutput, digest: Buffer, checkedByServer: boolean): void {
+  function compare(
+    number: number,
+    answer: UploadPartCommandOutput,
+    digest: Buffer,
+    checkedByServer: boolean,
+  ): void {
     const md5 = md5OfETag(answer.ETag, answer.ServerSideEncryption);
     if (checksum.name === 'md5' && md5 === null) {
       compared &&= checkedByServer;
       return;
     }
-    const isSame = checksum.name === 'crc32' ? answer.ChecksumCRC32 === digest.toString('base64') : md5 === digest.toString('hex');
+    const isSame =
+      checksum.name === 'crc32'
+        ? answer.ChecksumCRC32 === digest.toString('base64')
+        : md5 === digest.toString('hex');
     if (isSame) return;
-    throw new FileError('checksum_mismatch', 'transfer', `${key}: part ${number} arrived with another checksum than it was sent with`);
+    throw new FileError(
+      'checksum_mismatch',
+      'transfer',
+      `${key}: part ${number} was damaged on its way: its checksum differs`,
+    );
   }
 
-  /** What is to be said of the object that the server shows under the key; null where its checksum can't be compared. */
-  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: HeadObjectCommandOutput): boolean | null {
+  /**
+   * Returns whether the object under the key is the one sent; null if its checksum can't be
+   * compared.
+   */
+  function isOurs({
+    ChecksumCRC32,
+    ETag,
+    ServerSideEncryption,
+  }: HeadObjectCommandOutput): boolean | null {
     const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
-    if (checksum.name === 'crc32') return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
+    if (checksum.name === 'crc32')
+      return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
     const md5 = md5OfETag(ETag, ServerSideEncryption);
     return md5 === null ? null : md5 === expected;
   }
@@ -142,12 +185,19 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
       ETag: etag,
       ...(checksum.name === 'crc32' ? { ChecksumCRC32: digest.toString('base64') } : {}),
     }));
-    await s3.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: listed }, ...condition }), {
-      abortSignal: signal,
-    });
+    await s3.send(
+      new CompleteMultipartUploadCommand({
+        ...upload,
+        MultipartUpload: { Parts: listed },
+        ...condition,
+      }),
+      {
+        abortSignal: signal,
+      },
+    );
   }
 
-  function look(): Promise<HeadObjectCommandOutput> {
+  function headObject(): Promise<HeadObjectCommandOutput> {
     return store.head(key, signal, { ChecksumMode: 'ENABLED' });
   }
 
@@ -157,7 +207,12 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
     partSize,
     resumedFrom: Math.min(size, parts.size * partSize),
     async send(number, { body, declared, headers, digest: digestWhenSent }) {
-      const command = new UploadPartCommand({ ...upload, PartNumber: number, Body: body, ...declared });
+      const command = new UploadPartCommand({
+        ...upload,
+        PartNumber: number,
+        Body: body,
+        ...declared,
+      });
       if (headers) setHeaders(command, headers);
       const answer = await s3.send(command, { abortSignal: signal });
       const digest = digestWhenSent();
@@ -169,29 +224,53 @@ function multipartUpload(store: Store, options: UploadOptions, { id, checksum, p
       const digests = Buffer.concat(kept.map(({ digest }) => digest)).toString('base64');
       return {
         bytes: Math.min(bytes, kept.length * partSize),
-        state: { upload_id: id, part_size: partSize, checksum: checksum.name, digests } satisfies UploadState,
+        state: {
+          upload_id: id,
+          part_size: partSize,
+          checksum: checksum.name,
+          digests,
+        } satisfies UploadState,
       };
     },
     async complete(overwrite) {
       if (parts.size !== count) {
-        throw new FileError('size_mismatch', 'commit', `${key}: ${parts.size} of ${count} parts were written`);
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${key}: ${parts.size} of ${count} parts were written`,
+        );
       }
       if (!overwrite) await refuseExisting(store, key, 'commit', signal);
       await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
         const answer = serverAnswer(error);
         if (!overwrite && answer === 'NotImplemented') return join({});
-        // An earlier try may have done it, and only its answer was lost. Ceph says so by an internal error.
-        const done = isUploadGone(error) || answer === 'InternalError' || answer === 'UnknownError' || wasRepeated(error);
-        const ours = done && (await look().then(isOurs, () => null));
-        if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed')) throw unclearCommit(key, error);
+        // An earlier try may have completed the upload and lost its answer. Ceph then answers with
+        // an internal error.
+        const done =
+          isUploadGone(error) ||
+          answer === 'InternalError' ||
+          answer === 'UnknownError' ||
+          wasRepeated(error);
+        const ours = done && (await headObject().then(isOurs, () => null));
+        if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
+          throw unclearCommit(key, error);
         if (!ours) throw error;
       });
-      const object = await look();
+      const object = await headObject();
       if (object.ContentLength !== size) {
-        throw new FileError('size_mismatch', 'commit', `${key}: the server holds ${object.ContentLength} bytes, sent were ${size}`);
+        throw new FileError(
+          'size_mismatch',
+          'commit',
+          `${key}: the server has ${object.ContentLength} bytes, ${size} bytes were sent`,
+        );
       }
       const ours = isOurs(object);
-      if (ours === false) throw new FileError('checksum_mismatch', 'commit', `${key}: the server holds another checksum than was sent`);
+      if (ours === false)
+        throw new FileError(
+          'checksum_mismatch',
+          'commit',
+          `${key}: the server's checksum differs from that of the data sent`,
+        );
       return { size, destinationChecksum: compared ? checksum.name : 'none', atomicReplace: true };
     },
   };
@@ -212,5 +291,7 @@ export function bytesOfPart(number: number, { size, partSize }: UploadOptions): 
 }
 
 function slices(bytes: Buffer, length: number): Buffer[] {
-  return Array.from({ length: Math.floor(bytes.length / length) }, (_, index) => bytes.subarray(index * length, (index + 1) * length));
+  return Array.from({ length: Math.floor(bytes.length / length) }, (_, index) =>
+    bytes.subarray(index * length, (index + 1) * length),
+  );
 }

@@ -2,14 +2,14 @@ import type { Readable } from 'node:stream';
 import { createPieceBody } from '../http/piece-body.ts';
 import type { Checksum } from './checksums.ts';
 
-/** A part that is sent while its chunks come. */
+/** A part that is sent while its chunks arrive. */
 export interface PartStream {
   readonly body: Readable;
-  /** Headers that tell what the body is. */
+  /** Headers that describe the body. */
   readonly headers: Record<string, string>;
-  /** Resolves when `chunk` is of no more use. Throws when nobody reads the body any more. */
+  /** Resolves when the caller may reuse `chunk`. Throws if the body is closed. */
   push(chunk: Uint8Array): Promise<void>;
-  /** Of the whole part, when it has been pushed. */
+  /** Returns the digest of the whole part, after the last chunk was pushed. */
   digest(): Buffer;
 }
 
@@ -17,9 +17,13 @@ const CRC32_TRAILER = 'x-amz-checksum-crc32';
 const CRC32_IN_BASE64 = 8;
 
 /**
- * The stream of a part of so many bytes. Its CRC-32 follows it as a trailer, for the server to check, in chunks of
- * "aws-chunked" (Amazon S3 User Guide, "Uploading objects with trailing checksums"); the SDK's own encoder holds
- * nothing back when the line is slow. With MD5 the content stands alone: only what the server answers can be compared.
+ * Creates the stream of a part of `bytes` bytes.
+ *
+ * With CRC-32, the body is in chunks of "aws-chunked". The checksum follows as a trailer for the
+ * server to check: see "Uploading objects with trailing checksums" in the Amazon S3 User Guide. The
+ * SDK's own encoder is not used: it ignores back-pressure on a slow line.
+ *
+ * With MD5, the body is the content alone, and only the server's answer can be compared.
  */
 export function createPartStream(bytes: number, chunkSize: number, checksum: Checksum): PartStream {
   const framed = checksum.name === 'crc32';
@@ -29,7 +33,9 @@ export function createPartStream(bytes: number, chunkSize: number, checksum: Che
 
   return {
     body,
-    headers: framed ? framedHeaders(bytes, chunkSize) : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
+    headers: framed
+      ? framedHeaders(bytes, chunkSize)
+      : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
     push: (chunk) =>
       push(chunk, (isLast) => {
         running.update(chunk);
@@ -52,7 +58,8 @@ function frameStart(length: number): string {
 function framedHeaders(bytes: number, chunkSize: number): Record<string, string> {
   const frame = (length: number) => (length === 0 ? 0 : frameStart(length).length + length + 2);
   const trailer = `0\r\n${CRC32_TRAILER}:\r\n\r\n`.length + CRC32_IN_BASE64;
-  const encoded = Math.floor(bytes / chunkSize) * frame(chunkSize) + frame(bytes % chunkSize) + trailer;
+  const encoded =
+    Math.floor(bytes / chunkSize) * frame(chunkSize) + frame(bytes % chunkSize) + trailer;
   return {
     'content-length': String(encoded),
     'content-encoding': 'aws-chunked',

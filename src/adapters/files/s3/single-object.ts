@@ -7,14 +7,14 @@ import { CHUNK_SIZE } from './limits.ts';
 import { refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 
-/** An object that the commit puts in one request. */
+/** Opens an object that the commit stores in one request. */
 export function openSingleObject(
   store: Store,
   key: string,
   { size, overwrite }: OpenDestination,
   signal: AbortSignal,
 ): Omit<DestinationFile, 'close'> {
-  /** Whether the object that stands there is what was sent; null where that can't be told. */
+  /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
   async function isOurs(md5: Buffer): Promise<boolean | null> {
     const { ETag, ServerSideEncryption } = await store.head(key, signal);
     const found = md5OfETag(ETag, ServerSideEncryption);
@@ -23,9 +23,17 @@ export function openSingleObject(
 
   async function put(content: Buffer, md5: Buffer): Promise<string | undefined> {
     const { bucket: Bucket } = store.settings;
-    const input = { Bucket, Key: key, Body: content, ContentMD5: md5.toString('base64'), ...storageOf(store.settings) };
+    const input = {
+      Bucket,
+      Key: key,
+      Body: content,
+      ContentMD5: md5.toString('base64'),
+      ...storageOf(store.settings),
+    };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
-      const { ETag } = await store.s3.send(new PutObjectCommand({ ...input, ...condition }), { abortSignal: signal });
+      const { ETag } = await store.s3.send(new PutObjectCommand({ ...input, ...condition }), {
+        abortSignal: signal,
+      });
       return ETag;
     };
     if (overwrite) return send({});
@@ -33,7 +41,7 @@ export function openSingleObject(
       const answer = serverAnswer(error);
       if (answer === 'NotImplemented') return send({});
       if (answer !== 'PreconditionFailed' || !wasRepeated(error)) throw error;
-      // An earlier try may have put it there, and only its answer was lost.
+      // An earlier try may have stored the object and lost its answer.
       const ours = await isOurs(md5).catch(() => null);
       if (ours === null) throw unclearCommit(key, error);
       if (!ours) throw error;
@@ -43,11 +51,17 @@ export function openSingleObject(
 
   return singleRequest(key, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
     if (!overwrite) await refuseExisting(store, key, 'commit', signal);
-    // The server has checked the MD5. As an ETag it proves the size too; under a key of KMS the ETag is something else.
-    if ((await put(content, md5)) === etagOf(md5)) return { size, destinationChecksum: 'md5', atomicReplace: true };
+    // The server has checked the MD5. An ETag equal to it proves the size too. With a KMS key the
+    // ETag is something else, so the size is looked up.
+    if ((await put(content, md5)) === etagOf(md5))
+      return { size, destinationChecksum: 'md5', atomicReplace: true };
     const { ContentLength = 0 } = await store.head(key, signal);
     if (ContentLength !== size) {
-      throw new FileError('size_mismatch', 'commit', `${key}: the server holds ${ContentLength} bytes, sent were ${size}`);
+      throw new FileError(
+        'size_mismatch',
+        'commit',
+        `${key}: the server has ${ContentLength} bytes, ${size} bytes were sent`,
+      );
     }
     return { size: ContentLength, destinationChecksum: 'md5', atomicReplace: true };
   });

@@ -13,28 +13,47 @@ interface Described {
   LastModified?: Date | undefined;
 }
 
-/** Opens an object for reading. Its size and ETag are its identity, and the condition of every further read. */
-export async function openSource(store: Store, key: string, signal: AbortSignal): Promise<SourceFile> {
+/**
+ * Opens an object for reading. Its size and ETag are its identity. Each later read sends the ETag
+ * as its condition.
+ */
+export async function openSource(
+  store: Store,
+  key: string,
+  signal: AbortSignal,
+): Promise<SourceFile> {
   const lifetime = createLifetime(key, signal, (error, step) => {
-    if (step === 'open' || serverAnswer(error) !== 'NoSuchKey') return fileError(error, step, key, 'source');
+    if (step === 'open' || serverAnswer(error) !== 'NoSuchKey')
+      return fileError(error, step, key, 'source');
     return new FileError('source_changed', step, `${key} is no longer there`);
   });
 
-  async function get(first: number, target: Uint8Array, identity: FileIdentity | null): Promise<Answer> {
+  async function get(
+    first: number,
+    target: Uint8Array,
+    identity: FileIdentity | null,
+  ): Promise<Answer> {
     const into: Target = { bytes: target, filled: null };
-    const range = { Bucket: store.settings.bucket, Key: key, Range: `bytes=${first}-${first + target.length - 1}` };
+    const range = {
+      Bucket: store.settings.bucket,
+      Key: key,
+      Range: `bytes=${first}-${first + target.length - 1}`,
+    };
     const options: SendOptions = { abortSignal: lifetime.ended, target: into };
-    const { Body, ...answer } = await store.s3.send(new GetObjectCommand({ ...range, ...condition(identity) }), options);
+    const { Body, ...answer } = await store.s3.send(
+      new GetObjectCommand({ ...range, ...condition(identity) }),
+      options,
+    );
     const body = Body as Readable;
     return {
       range: answer.ContentRange,
       identity: (size) => identityOf({ ...answer, ContentLength: size }),
-      take: async () => into.filled ?? (await readInto(body, target)),
-      leave: () => body.destroy(),
+      read: async () => into.filled ?? (await readInto(body, target)),
+      discard: () => body.destroy(),
     };
   }
 
-  /** Gives how many bytes came. */
+  /** Returns the number of bytes received. */
   async function readInto(body: Readable, target: Uint8Array): Promise<number> {
     let filled = 0;
     for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -53,7 +72,7 @@ export async function openSource(store: Store, key: string, signal: AbortSignal)
   });
 }
 
-/** None can be made of a weak ETag, nor of a time. */
+/** Returns the condition of a read. A weak ETag or a time can't be one. */
 function condition(identity: FileIdentity | null): { IfMatch?: string } {
   return identity?.version?.startsWith('"') ? { IfMatch: identity.version } : {};
 }

@@ -7,7 +7,8 @@ import {
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
-import type { EndpointCredentials, S3Settings } from '../../../domain/endpoint.ts';
+import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
+import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { createHttp } from '../http/http.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import { serverAnswer } from './errors.ts';
@@ -26,10 +27,17 @@ export interface Store {
   readonly settings: S3Settings;
   readonly s3: S3Client;
   readonly connections: number;
-  /** Where the bucket's requests go. */
+  /** Returns the URL that requests to the bucket use. */
   url(): URL;
-  /** What the server says of an object, in the words of an error document where it refuses. */
-  head(key: string, signal: AbortSignal, input?: Partial<HeadObjectCommandInput>): Promise<HeadObjectCommandOutput>;
+  /**
+   * Returns what the server reports about an object. If it rejects the request, the error has the
+   * text of the error document.
+   */
+  head(
+    key: string,
+    signal: AbortSignal,
+    input?: Partial<HeadObjectCommandInput>,
+  ): Promise<HeadObjectCommandOutput>;
   close(): void;
 }
 
@@ -37,7 +45,12 @@ const ATTEMPTS = 3;
 
 const silent = () => {};
 
-export function createStore({ settings, credentials, maxConnections, timeouts }: StoreOptions): Store {
+export function createStore({
+  settings,
+  credentials,
+  maxConnections,
+  timeouts,
+}: StoreOptions): Store {
   const endpoint = new URL(settings.endpoint_url ?? regionalEndpoint(settings.region));
   const secure = endpoint.protocol === 'https:';
   const http = createHttp({ secure, caPem: settings.ca_pem, maxConnections, timeouts });
@@ -45,14 +58,17 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
     endpoint: endpoint.href,
     region: settings.region,
     forcePathStyle: settings.force_path_style,
-    credentials: { accessKeyId: credentials.access_key_id, secretAccessKey: credentials.secret_access_key },
+    credentials: {
+      accessKeyId: credentials.access_key_id,
+      secretAccessKey: credentials.secret_access_key,
+    },
     requestHandler: http as unknown as NonNullable<S3ClientConfig['requestHandler']>,
     retryMode: 'standard',
     maxAttempts: ATTEMPTS,
-    // Our own checksums go with the parts, and every byte is counted.
+    // The adapter sends its own checksums with the parts and counts every byte.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    // It would warn on the console of each part that is not sent again.
+    // The SDK would print a warning for each part whose body can't be sent again.
     logger: { trace: silent, debug: silent, info: silent, warn: silent, error: silent },
     ...NOT_FROM_THE_ENVIRONMENT,
   });
@@ -66,16 +82,22 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
     },
     url() {
       const { bucket: Bucket, region: Region, force_path_style: ForcePathStyle } = settings;
-      return s3.config.endpointProvider({ Bucket, Region, ForcePathStyle, Endpoint: endpoint.href }).url;
+      return s3.config.endpointProvider({ Bucket, Region, ForcePathStyle, Endpoint: endpoint.href })
+        .url;
     },
     async head(key, signal, input = {}) {
       const object = { Bucket: settings.bucket, Key: key };
       try {
-        return await s3.send(new HeadObjectCommand({ ...object, ...input }), { abortSignal: signal });
+        return await s3.send(new HeadObjectCommand({ ...object, ...input }), {
+          abortSignal: signal,
+        });
       } catch (error) {
-        // An answer to HEAD has no body that could tell a missing bucket or a wrong key from the rest.
+        // The answer to a HEAD has no body, so its error can't tell a missing bucket or a wrong key
+        // from other causes. A GET of the first byte can.
         if (serverAnswer(error) === null) throw error;
-        const { Body } = await s3.send(new GetObjectCommand({ ...object, Range: 'bytes=0-0' }), { abortSignal: signal });
+        const { Body } = await s3.send(new GetObjectCommand({ ...object, Range: 'bytes=0-0' }), {
+          abortSignal: signal,
+        });
         (Body as Readable).destroy();
         throw error;
       }
@@ -86,7 +108,9 @@ export function createStore({ settings, credentials, maxConnections, timeouts }:
   };
 }
 
-/** What the SDK would otherwise look for in AWS_* variables and in files of the home directory. */
+/**
+ * Settings that the SDK would otherwise read from AWS_* variables and files in the home directory.
+ */
 const NOT_FROM_THE_ENVIRONMENT = {
   defaultsMode: 'standard',
   ignoreConfiguredEndpointUrls: true,
@@ -110,8 +134,9 @@ function isLoopback(hostname: string): boolean {
 }
 
 /**
- * Keeps the SDK from hashing each part by SHA-256 only for the signature, which halves the speed. TLS protects
- * what is sent, and a checksum is compared. A plain connection to another host keeps the signed hash.
+ * Prevents the SDK from hashing each part with SHA-256 only for the signature, which halves the
+ * speed. TLS protects the content, and a checksum is compared. A plain connection to another host
+ * keeps the signed hash.
  */
 function leavePayloadsUnsigned(s3: S3Client): void {
   s3.middlewareStack.add(

@@ -4,27 +4,27 @@ import type { Leftovers } from '../port.ts';
 import { fileError, isUploadGone } from './errors.ts';
 import type { Store } from './store.ts';
 
-/** What stands in a resume point of a multipart upload. */
+/** The state in a resume point of a multipart upload. */
 export interface UploadState {
   upload_id: string;
   part_size: number;
   checksum: 'crc32' | 'md5';
-  /** Digests of the parts from the first on, one after the other, in base64. */
+  /** Digests of the parts from the first on, concatenated, in base64. */
   digests: string;
 }
 
 /**
- * The uploads that this process has begun and not ended, by transfer. A listing of the server's doesn't tell whose an
- * upload is, so that one whose process died before its first resume point was saved is left to the bucket's
- * lifecycle rule.
+ * The unfinished uploads that this process started, by transfer. A server's list of uploads does
+ * not name their transfers. So if a process dies before it saves a first resume point, the bucket's
+ * lifecycle rule removes its upload.
  */
 export interface Uploads {
   add(transferId: string, uploadId: string): void;
   forget(transferId: string): void;
-  of(transferId: string): readonly string[];
+  idsOf(transferId: string): readonly string[];
 }
 
-/** Transfers that went on in other processes are never forgotten by themselves. */
+/** Bounds the memory: a transfer that continued in another process is never forgotten otherwise. */
 const MAX_TRANSFERS = 1_000;
 
 export function createUploads(): Uploads {
@@ -37,11 +37,11 @@ export function createUploads(): Uploads {
       if (byTransfer.size > MAX_TRANSFERS) byTransfer.delete(oldest as string);
     },
     forget: (transferId) => void byTransfer.delete(transferId),
-    of: (transferId) => byTransfer.get(transferId) ?? [],
+    idsOf: (transferId) => byTransfer.get(transferId) ?? [],
   };
 }
 
-/** Aborts the upload that was saved, and those that this process has begun for the transfer. */
+/** Aborts the upload in the resume point and those that this process started for the transfer. */
 export async function removeLeftovers(
   store: Store,
   uploads: Uploads,
@@ -49,18 +49,28 @@ export async function removeLeftovers(
   { transferId, resume, signal }: Leftovers,
 ): Promise<void> {
   const saved = resume?.state as UploadState | null | undefined;
-  const ids = new Set([...uploads.of(transferId), ...(saved ? [saved.upload_id] : [])]);
+  const ids = new Set([...uploads.idsOf(transferId), ...(saved ? [saved.upload_id] : [])]);
   try {
     for (const id of ids) await abortUpload(store, key, id, signal);
     uploads.forget(transferId);
   } catch (error) {
-    throw signal.aborted ? abortError(signal, 'commit') : fileError(error, 'commit', key, 'destination');
+    throw signal.aborted
+      ? abortError(signal, 'commit')
+      : fileError(error, 'commit', key, 'destination');
   }
 }
 
-async function abortUpload({ s3, settings }: Store, key: string, uploadId: string, signal: AbortSignal): Promise<void> {
+async function abortUpload(
+  { s3, settings }: Store,
+  key: string,
+  uploadId: string,
+  signal: AbortSignal,
+): Promise<void> {
   try {
-    await s3.send(new AbortMultipartUploadCommand({ Bucket: settings.bucket, Key: key, UploadId: uploadId }), { abortSignal: signal });
+    await s3.send(
+      new AbortMultipartUploadCommand({ Bucket: settings.bucket, Key: key, UploadId: uploadId }),
+      { abortSignal: signal },
+    );
   } catch (error) {
     if (!isUploadGone(error)) throw error;
   }

@@ -2,25 +2,32 @@ import { once } from 'node:events';
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
-import type { EndpointCredentials, SftpSettings } from '../../../domain/endpoint.ts';
+import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
+import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
+import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
 import { connectionError, fileError, type SshError } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { connectReceiving } from './fast-path/receive.ts';
 import { distrust, fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 
-export type SftpCredentials = Extract<EndpointCredentials, { password: string } | { private_key: string }>;
+export type SftpCredentials = Extract<
+  EndpointCredentials,
+  { password: string } | { private_key: string }
+>;
 
 export interface SftpTimeouts {
-  /** Until the TCP connection stands, and again until SFTP is open. */
+  /** Limit until the TCP connection is open, and again until SFTP is open. */
   connectMs: number;
-  /** Without a byte from the server while it owes an answer. */
+  /** Limit without a byte from the server while a request is unanswered. */
   stallMs: number;
-  /** How long a connection that nobody uses is kept. */
+  /** How long an idle connection is kept. */
   idleMs: number;
-  /** After so long without use a connection must answer before it is used again. */
+  /**
+   * A connection that was idle for this long must answer a test request before it is used again.
+   */
   trustMs: number;
 }
 
@@ -28,37 +35,42 @@ export interface Target {
   settings: SftpSettings;
   credentials: SftpCredentials;
   timeouts: SftpTimeouts;
-  /** Moves bytes around ssh2 where it can: see `takeFastPath`. */
+  /** Moves bytes without ssh2 where possible: see `takeFastPath`. */
   fastPath: boolean;
 }
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
 
-/** Errors of its methods are the server's and ssh2's own; `fileError` tells what they mean. */
+/**
+ * One SFTP connection. Its methods throw the errors of the server and of ssh2; `fileError` maps
+ * them.
+ */
 export interface Connection {
-  /** False as soon as it is lost or closed. */
+  /** False as soon as the connection is lost or closed. */
   readonly usable: boolean;
-  /** Bytes that one read and one write request may carry. */
+  /** Maximum bytes of one read request and of one write request. */
   readonly packet: { read: number; write: number };
-  /** The quickest answer so far. */
+  /** The fastest answer so far. */
   readonly roundTripMs: number;
   /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
   readonly extensions: ReadonlySet<string>;
-  /** Sends a request and awaits its answer. Fails too when the connection is lost or stalls. */
-  request<Result = void>(send: (sftp: SFTPWrapper, done: Callback<Result>) => void): Promise<Result>;
+  /** Sends a request and waits for its answer. Also fails when the connection is lost or stalls. */
+  request<Result = void>(
+    send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
+  ): Promise<Result>;
   list(path: string): Promise<SftpClient.FileInfo[]>;
   onLost(listener: () => void): void;
   close(): void;
 }
 
-/** What ssh2 keeps of the server's greeting and limits; its types don't tell. */
+/** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
 interface Negotiated {
   _extensions: Record<string, string>;
   _maxReadLen: number;
   _maxWriteLen: number;
 }
 
-// Channel, subsystem, version, limits. A TCP handshake would tell only how far away a proxy is.
+// Channel, subsystem, version, limits. A TCP handshake would only measure the distance to a proxy.
 const ROUND_TRIPS_TO_OPEN = 4;
 
 interface Session {
@@ -70,22 +82,44 @@ interface Session {
 }
 
 /** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */
-export async function openConnection({ settings, credentials, timeouts, fastPath }: Target): Promise<Connection> {
+export async function openConnection({
+  settings,
+  credentials,
+  timeouts,
+  fastPath,
+}: Target): Promise<Connection> {
   const receiving = connectReceiving(tcpOptions(settings));
   await connected(receiving.socket, settings, timeouts.connectMs);
-  const session = await handshake(receiving.socket, settings, timeouts.connectMs, signIn(credentials), (fingerprint) => {
-    const reason = distrust(fingerprint, settings.host_key_sha256);
-    return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
-  });
+  const session = await handshake(
+    receiving.socket,
+    settings,
+    timeouts.connectMs,
+    signIn(credentials),
+    (fingerprint) => {
+      const reason = distrust(fingerprint, settings.host_key_sha256);
+      return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
+    },
+  );
   if (fastPath) takeFastPath(session.ssh, session.sftp, receiving);
-  return attend(session, timeouts.stallMs);
+  return watchSession(session, timeouts.stallMs);
 }
 
-/** The fingerprint of the host key that a server presents, without any attempt to sign in. Throws FileError. */
-export async function presentedHostKey(settings: SftpSettings, timeoutMs: number, signal: AbortSignal): Promise<string> {
+/**
+ * Returns the fingerprint of the host key that a server presents, without signing in. Throws
+ * FileError.
+ */
+export async function presentedHostKey(
+  settings: SftpSettings,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<string> {
   const socket = connect(tcpOptions(settings));
   await connected(socket, settings, timeoutMs, signal);
-  const seen = new FileError('host_key_mismatch', 'connect', 'The host key is all that was asked for');
+  const seen = new FileError(
+    'host_key_mismatch',
+    'connect',
+    'Stopped after the server presented its host key',
+  );
   let presented = '';
   const shake = handshake(socket, settings, timeoutMs, {}, (fingerprint) => {
     presented = fingerprint;
@@ -101,38 +135,55 @@ export async function presentedHostKey(settings: SftpSettings, timeoutMs: number
   return presented;
 }
 
-/** Nagle's algorithm would hold every small request back for a round trip. */
+/** Disables Nagle's algorithm, which would delay every small request by a round trip. */
 function tcpOptions({ host, port }: SftpSettings): TcpNetConnectOpts {
   return { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 };
 }
 
-async function connected(socket: Socket, { host, port }: SftpSettings, timeoutMs: number, signal?: AbortSignal): Promise<void> {
+async function connected(
+  socket: Socket,
+  { host, port }: SftpSettings,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<void> {
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
-    await once(socket, 'connect', { signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+    await once(socket, 'connect', {
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
   } catch (error) {
     socket.on('error', () => {}).destroy();
     if (signal?.aborted) throw abortError(signal, 'connect');
-    if (timeout.aborted) throw new FileError('timeout', 'connect', `${host}:${port}: no connection within ${timeoutMs / 1000} s`);
+    if (timeout.aborted)
+      throw new FileError(
+        'timeout',
+        'connect',
+        `${host}:${port}: no connection within ${timeoutMs / 1000} s`,
+      );
     throw fileError(error, 'connect', `${host}:${port}`);
   }
 }
 
-/** `judge` answers a fingerprint with the error to fail with, or with null: only then anything secret is sent. */
+/** `judge` returns the error to fail with, or null. No secret is sent before it returns null. */
 async function handshake(
   socket: Socket,
-  { host, port, username }: SftpSettings,
+  settings: SftpSettings,
   timeoutMs: number,
   credentials: ConnectConfig,
   judge: (fingerprint: string) => FileError | null,
 ): Promise<Session> {
+  const { host, port, username } = settings;
   const client = new SftpClient('waybill', {});
   const { client: ssh } = client as unknown as { client: Client };
   let step: FileStep = 'connect';
   let failure: unknown = null;
   let signedInAt = 0;
   const timer = setTimeout(() => {
-    failure ??= new FileError('timeout', step, `${host}:${port}: no answer within ${timeoutMs / 1000} s`);
+    failure ??= new FileError(
+      'timeout',
+      step,
+      `${host}:${port}: no answer within ${timeoutMs / 1000} s`,
+    );
     socket.destroy();
   }, timeoutMs);
   ssh.setMaxListeners(0);
@@ -146,7 +197,11 @@ async function handshake(
     signedInAt = performance.now();
   });
   ssh.on('keyboard-interactive', (_name, _instructions, _language, prompts, finish) => {
-    finish(prompts.length === 1 && credentials.password !== undefined ? [credentials.password] : prompts.map(() => ''));
+    finish(
+      prompts.length === 1 && credentials.password !== undefined
+        ? [credentials.password]
+        : prompts.map(() => ''),
+    );
   });
   try {
     const sftp = await client.connect({
@@ -154,28 +209,49 @@ async function handshake(
       sock: socket,
       username,
       readyTimeout: 0,
-      // The verdict goes through the callback: ssh2 takes a promise for a yes.
+      // The result goes through the callback, because ssh2 treats a promise as a yes.
       hostVerifier: (key: Buffer, verify: (trusted: boolean) => void) => {
         failure = judge(fingerprintOf(key));
         verify(failure === null);
       },
     });
-    return { client, ssh, sftp: sftp as Session['sftp'], socket, openedInMs: performance.now() - signedInAt };
+    return {
+      client,
+      ssh,
+      sftp: sftp as Session['sftp'],
+      socket,
+      openedInMs: performance.now() - signedInAt,
+    };
   } catch (error) {
     socket.destroy();
+    if (sharesNoAlgorithm(failure)) {
+      const offers = await describeOffers(settings, timeoutMs);
+      throw new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause: failure });
+    }
     throw fileError(failure ?? error, step, `${host}:${port}`);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** One attempt with what the endpoint has, so that a wrong password counts once towards a lock-out. */
+/**
+ * Makes one attempt with the endpoint's credentials, so that a wrong password counts once towards a
+ * lock-out.
+ */
 function signIn(credentials: SftpCredentials): ConnectConfig {
   if ('private_key' in credentials) {
     const { private_key: privateKey, passphrase } = credentials;
-    return { privateKey, ...(passphrase === undefined ? {} : { passphrase }), authHandler: oneOf(['publickey']) };
+    return {
+      privateKey,
+      ...(passphrase === undefined ? {} : { passphrase }),
+      authHandler: oneOf(['publickey']),
+    };
   }
-  return { password: credentials.password, tryKeyboard: true, authHandler: oneOf(['password', 'keyboard-interactive']) };
+  return {
+    password: credentials.password,
+    tryKeyboard: true,
+    authHandler: oneOf(['password', 'keyboard-interactive']),
+  };
 }
 
 function oneOf(methods: AuthenticationType[]): ConnectConfig['authHandler'] {
@@ -188,7 +264,7 @@ function oneOf(methods: AuthenticationType[]): ConnectConfig['authHandler'] {
   };
 }
 
-function attend(session: Session, stallMs: number): Connection {
+function watchSession(session: Session, stallMs: number): Connection {
   const { client, ssh, sftp, socket } = session;
   const unanswered = new Set<(error: Error) => void>();
   const listeners: (() => void)[] = [];
@@ -210,7 +286,11 @@ function attend(session: Session, stallMs: number): Connection {
     if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
     bytesSeen = socket.bytesRead;
     if (unanswered.size === 0 || performance.now() - lastByteAt < stallMs) return;
-    lose(Object.assign(new Error(`no byte came from the server for ${stallMs / 1000} s`), { code: 'ESTALLED' }));
+    lose(
+      Object.assign(new Error(`the server sent nothing for ${stallMs / 1000} s`), {
+        code: 'ESTALLED',
+      }),
+    );
   }
 
   const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
@@ -220,21 +300,25 @@ function attend(session: Session, stallMs: number): Connection {
   sftp.on('error', lose);
   sftp.on('close', () => lose(new Error('the server ended the SFTP session')));
 
-  /** What is asked in one turn of the event loop goes out at once: for small files the calls to the system are most of the work. */
-  function gather(): void {
+  /**
+   * Sends the requests of one turn of the event loop together. For small files, system calls are
+   * most of the work.
+   */
+  function sendTogether(): void {
     if (socket.writableCorked > 0) return;
     socket.cork();
     setImmediate(() => socket.uncork());
   }
 
-  // ssh2 never answers what is sent after the end of a connection, so requests are failed from here.
-  function settle<Result>(start: (done: Callback<Result>) => void): Promise<Result> {
+  // ssh2 never answers a request that was sent after the end of a connection. So `lose` fails all
+  // unanswered requests.
+  function track<Result>(start: (done: Callback<Result>) => void): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (lost) return reject(lost);
       if (unanswered.size === 0) lastByteAt = performance.now();
       unanswered.add(reject);
       const sentAt = performance.now();
-      gather();
+      sendTogether();
       const done: Callback<Result> = (error, result) => {
         unanswered.delete(reject);
         roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);
@@ -258,9 +342,9 @@ function attend(session: Session, stallMs: number): Connection {
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),
-    request: (send) => settle((done) => send(sftp, done)),
+    request: (send) => track((done) => send(sftp, done)),
     list: (path) =>
-      settle(
+      track(
         (done) =>
           void client.list(path).then(
             (entries) => done(null, entries),

@@ -6,13 +6,17 @@ import { type DestinationFile, FileError, type FileStep, type OpenDestination } 
 import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
-import { createLanes } from './lanes.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
+import { createWriteConnections } from './write-connections.ts';
 
-/** Opens a new part file beside the destination, or takes over the one that a predecessor left. */
-export async function openDestination(pool: Pool, path: string, options: OpenDestination): Promise<DestinationFile> {
+/** Opens a new part file beside the destination, or takes over the part that a predecessor left. */
+export async function openDestination(
+  pool: Pool,
+  path: string,
+  options: OpenDestination,
+): Promise<DestinationFile> {
   const { signal, size } = options;
   const lease = await pool.acquire(size > CHUNK_SIZE ? WHOLE : SMALL, signal);
   try {
@@ -24,15 +28,24 @@ export async function openDestination(pool: Pool, path: string, options: OpenDes
   }
 }
 
-async function openPart(pool: Pool, lease: Lease, path: string, options: OpenDestination): Promise<DestinationFile> {
+async function openPart(
+  pool: Pool,
+  lease: Lease,
+  path: string,
+  options: OpenDestination,
+): Promise<DestinationFile> {
   const { connection } = lease;
   const { resume, overwrite, transferId, claimId, signal } = options;
   const part = partPath(path, transferId, claimId);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
-    throw new FileError('destination_exists', 'open', `${path} exists and the endpoint does not overwrite`);
+    throw new FileError(
+      'destination_exists',
+      'open',
+      `${path} exists and the endpoint does not overwrite`,
+    );
   }
   const opened = (handle: Buffer, resumedFrom: number) => {
-    // Nobody would close it any more.
+    // After an abort, no caller would close the file.
     if (signal.aborted) throw abortError(signal, 'open');
     return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
   };
@@ -58,8 +71,15 @@ function open(connection: Connection, path: string, flags: 'r+' | 'wx'): Promise
   return connection.request<Buffer>((sftp, done) => sftp.open(path, flags, done));
 }
 
-/** Renames the predecessor's part to ours, so that it can't be written under its old name; null where it is gone. */
-async function takeOver(connection: Connection, theirs: string, ours: string): Promise<Stats | null> {
+/**
+ * Renames the predecessor's part to ours, so that it can't be written under its old name. Returns
+ * null if it is gone.
+ */
+async function takeOver(
+  connection: Connection,
+  theirs: string,
+  ours: string,
+): Promise<Stats | null> {
   if (theirs !== ours) {
     await connection
       .request((sftp, done) => sftp.rename(theirs, ours, done))
@@ -70,13 +90,16 @@ async function takeOver(connection: Connection, theirs: string, ours: string): P
   return statOf(connection, ours);
 }
 
-/** Creates the part, with the folders that are missing. One under this name is our own from an earlier try. */
+/**
+ * Creates the part and any missing folders. A part with this name is our own, from an earlier try.
+ */
 async function createPart(connection: Connection, part: string): Promise<Buffer> {
   try {
     return await open(connection, part, 'wx');
   } catch (error) {
     if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
-    else if (await statOf(connection, part)) await connection.request((sftp, done) => sftp.unlink(part, done));
+    else if (await statOf(connection, part))
+      await connection.request((sftp, done) => sftp.unlink(part, done));
     else throw error;
     return open(connection, part, 'wx');
   }
@@ -91,7 +114,8 @@ async function makeFolder(connection: Connection, folder: string): Promise<void>
       await make();
     })
     .catch((error) => {
-      // Another transfer may have made it meanwhile; version 3 has no status of its own for that.
+      // Another transfer may have created the folder meanwhile. SFTP version 3 has no status for
+      // that.
       if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
     });
 }
@@ -104,43 +128,55 @@ interface Opened {
   options: OpenDestination;
 }
 
-function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumedFrom, options }: Opened): DestinationFile {
+function destinationFile(
+  pool: Pool,
+  lease: Lease,
+  { path, part, handle, resumedFrom, options }: Opened,
+): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite } = options;
-  const lanes = createLanes(pool, lease, handle, (other) => open(other, part, 'r+'), size);
+  const connections = createWriteConnections(
+    pool,
+    lease,
+    handle,
+    (other) => open(other, part, 'r+'),
+    size,
+  );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
   let closing: Promise<void> | null = null;
-  const abandon = () => lanes.abandon();
+  const abandon = () => connections.abandon();
   signal.addEventListener('abort', abandon, { once: true });
 
   async function fail(error: unknown, step: FileStep): Promise<FileError> {
     if (signal.aborted) return abortError(signal, step);
     const full = hasStatus(error, SSH_FX_FAILURE) && (await hasNoRoom(connection, part));
     return full
-      ? new FileError('disk_full', step, `${path}: no space left on the server's disk`, { cause: error })
+      ? new FileError('disk_full', step, `${path}: no space left on the server's disk`, {
+          cause: error,
+        })
       : fileError(error, step, path, 'destination');
   }
 
   async function writeAll(offset: number, data: Buffer): Promise<void> {
     try {
-      await lanes.write(offset, data);
+      await connections.write(offset, data);
     } catch (error) {
       throw await fail(error, 'transfer');
     }
   }
 
   function closeHandles(): Promise<void> {
-    handlesClosed ??= lanes.close();
+    handlesClosed ??= connections.close();
     return handlesClosed;
   }
 
   async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
-    if (writes.size > 0) lanes.abandon();
+    if (writes.size > 0) connections.abandon();
     closeHandles().catch(() => {});
     await Promise.allSettled(writes);
-    lanes.release();
+    connections.release();
   }
 
   return {
@@ -148,23 +184,39 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
     chunkSize: CHUNK_SIZE,
     resumedFrom,
     write(offset, data) {
-      const writing = writeAll(offset, Buffer.from(data.buffer, data.byteOffset, data.byteLength)).finally(() => writes.delete(writing));
+      const writing = writeAll(
+        offset,
+        Buffer.from(data.buffer, data.byteOffset, data.byteLength),
+      ).finally(() => writes.delete(writing));
       writes.add(writing);
       return writing;
     },
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {
-        // A server answers the requests about one handle in their order, so they need not wait for each other.
+        // A server answers the requests for one handle in order, so they need not wait for each
+        // other.
         const flushed = connection.extensions.has('fsync@openssh.com')
           ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
           : null;
         const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
-        const [stats] = await abortable(Promise.all([measured, flushed, closeHandles()]), signal, 'commit');
+        const [stats] = await abortable(
+          Promise.all([measured, flushed, closeHandles()]),
+          signal,
+          'commit',
+        );
         if (stats.size !== whole.size || size !== whole.size) {
-          throw new FileError('size_mismatch', 'commit', `${path}: the server holds ${stats.size} bytes, sent were ${whole.size}`);
+          throw new FileError(
+            'size_mismatch',
+            'commit',
+            `${path}: the server has ${stats.size} bytes, ${whole.size} bytes were sent`,
+          );
         }
-        const { atomicReplace } = await abortable(publish(namesOn(connection), part, path, overwrite), signal, 'commit');
+        const { atomicReplace } = await abortable(
+          publish(namesOn(connection), part, path, overwrite),
+          signal,
+          'commit',
+        );
         return { size: stats.size, destinationChecksum: 'none', atomicReplace };
       } catch (error) {
         throw await fail(error, 'commit');
@@ -177,7 +229,10 @@ function destinationFile(pool: Pool, lease: Lease, { path, part, handle, resumed
   };
 }
 
-/** Whether the file system is full, where the server can tell. The status of a failed write doesn't say so. */
+/**
+ * Returns whether the file system is full, if the server can tell. The status of a failed write
+ * does not say so.
+ */
 async function hasNoRoom(connection: Connection, path: string): Promise<boolean> {
   if (!connection.extensions.has('statvfs@openssh.com')) return false;
   try {

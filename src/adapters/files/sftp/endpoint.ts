@@ -1,6 +1,11 @@
-import type { SftpSettings } from '../../../domain/endpoint.ts';
+import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
-import { openConnection, presentedHostKey, type SftpCredentials, type SftpTimeouts } from './connection.ts';
+import {
+  openConnection,
+  presentedHostKey,
+  type SftpCredentials,
+  type SftpTimeouts,
+} from './connection.ts';
 import { openDestination } from './destination.ts';
 import { fileError } from './errors.ts';
 import { distrust } from './host-key.ts';
@@ -13,19 +18,28 @@ export interface SftpEndpointOptions {
   credentials: SftpCredentials;
   maxConnections: number;
   timeouts?: Partial<SftpTimeouts>;
-  /** Off, ssh2 moves the bytes by itself; on by default. */
+  /** If false, ssh2 moves the bytes by itself. True by default. */
   fastPath?: boolean;
 }
 
-const TIMEOUTS: SftpTimeouts = { connectMs: 20_000, stallMs: 60_000, idleMs: 60_000, trustMs: 5_000 };
+const TIMEOUTS: SftpTimeouts = {
+  connectMs: 20_000,
+  stallMs: 60_000,
+  idleMs: 60_000,
+  trustMs: 5_000,
+};
 
 const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
 
-/** One SFTP server as a FileEndpoint, with its connections kept warm for a minute. */
+/** Creates a FileEndpoint for one SFTP server, with connections that stay warm for a minute. */
 export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
   const { settings, credentials, maxConnections, fastPath = true } = options;
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
-  const pool = createPool(() => openConnection({ settings, credentials, timeouts, fastPath }), maxConnections, timeouts);
+  const pool = createPool(
+    () => openConnection({ settings, credentials, timeouts, fastPath }),
+    maxConnections,
+    timeouts,
+  );
   return {
     connections: async () => pool.size,
     openSource: (path, signal) => openSource(pool, path, signal),
@@ -50,7 +64,9 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
     },
     async remove(path, signal) {
       try {
-        await pool.use(signal, 'open', (connection) => connection.request((sftp, done) => sftp.unlink(path, done)));
+        await pool.use(signal, 'open', (connection) =>
+          connection.request((sftp, done) => sftp.unlink(path, done)),
+        );
       } catch (error) {
         throw fileError(error, 'open', path);
       }

@@ -7,17 +7,24 @@ export const SSH_FX_PERMISSION_DENIED = 3;
 export const SSH_FX_FAILURE = 4;
 export const SSH_FX_BAD_MESSAGE = 5;
 
-/** An error as ssh2 and Node give it: a status, a system error's name, or the layer of SSH that failed. */
+/** An error of ssh2 or Node: a status, a system error's name, or the layer of SSH that failed. */
 export interface SshError extends Error {
   code?: number | string;
   level?: string;
 }
 
-const BY_LAYER: Record<string, TransferErrorCode> = { 'client-authentication': 'auth_failed', 'client-timeout': 'timeout' };
+const BY_LAYER: Record<string, TransferErrorCode> = {
+  'client-authentication': 'auth_failed',
+  'client-timeout': 'timeout',
+};
 
-const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
+const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
+  ETIMEDOUT: 'timeout',
+  ESTALLED: 'stalled',
+};
 
-// The destination's folders are made: where that is no use, the user may not, or a file stands in their way.
+// The adapter creates missing folders of the destination. If that fails, the user may not create
+// them, or a file is in the way.
 const BY_STATUS: Record<Side, Record<number, TransferErrorCode>> = {
   source: {
     [SSH_FX_NO_SUCH_FILE]: 'source_not_found',
@@ -31,7 +38,8 @@ const BY_STATUS: Record<Side, Record<number, TransferErrorCode>> = {
   },
 };
 
-// Servers say SSH_FX_FAILURE for what version 3 has no status for, and the cause in words if at all.
+// Servers answer SSH_FX_FAILURE if version 3 has no better status, and give the cause only in the
+// message, if at all.
 const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/no space|disk full|quota/i, 'disk_full'],
   [/file too (large|big)/i, 'file_too_large'],
@@ -40,13 +48,19 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 ];
 
 /**
- * The FileError for whatever went wrong in a step. `subject` is what it was about: a path, or the server.
- * A refused sign-in has one message, whatever the server says of accounts and methods.
+ * Returns the FileError for an error in a step. `subject` is a path or the server. A rejected
+ * sign-in always has the same message, whatever the server says of accounts and methods.
  */
-export function fileError(error: unknown, step: FileStep, subject: string, side: Side = 'source'): FileError {
+export function fileError(
+  error: unknown,
+  step: FileStep,
+  subject: string,
+  side: Side = 'source',
+): FileError {
   if (error instanceof FileError) return error;
   const code = codeOf(error as SshError, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
+  if (code === 'auth_failed')
+    return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   return new FileError(code, step, `${subject}: ${(error as Error).message}`, { cause: error });
 }
 
@@ -56,17 +70,20 @@ function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCo
   return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
 }
 
-/** An error of the connection. The number of a disconnect's reason must not be taken for the status of a request. */
+/**
+ * Returns an error of the connection. The reason code of a disconnect must not be taken for the
+ * status of a request.
+ */
 export function connectionError(error: SshError): SshError {
   return typeof error.code === 'number' ? new Error(error.message, { cause: error }) : error;
 }
 
-/** Whether the server answered with this status. */
+/** Returns whether the server answered with this status. */
 export function hasStatus(error: unknown, status: number): boolean {
   return (error as SshError | null)?.code === status;
 }
 
-/** Whether the server answered, and refused: the connection is still of use. */
+/** Returns whether the server answered with a refusal, so that the connection is still usable. */
 export function isRefusal(error: unknown): boolean {
   return typeof (error as SshError | null)?.code === 'number';
 }

@@ -1,7 +1,12 @@
-/** Bytes of a chunk: what one `read` or `write` of a big file carries. */
+/** Bytes of a chunk: one `read` or `write` of a big file. */
 export const CHUNK_SIZE = 8 << 20;
 
-/** Start and end of each piece of `length` bytes that is cut into pieces of at most `size`. */
+/**
+ * Returns start and end of each piece when `length` bytes are cut into pieces of at most `size`.
+ */
 export function slices(length: number, size: number): [number, number][] {
-  return Array.from({ length: Math.ceil(length / size) }, (_, index) => [index * size, Math.min(length, (index + 1) * size)]);
+  return Array.from({ length: Math.ceil(length / size) }, (_, index) => [
+    index * size,
+    Math.min(length, (index + 1) * size),
+  ]);
 }

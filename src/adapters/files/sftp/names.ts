@@ -5,7 +5,7 @@ import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 
 export function namesOn(connection: Connection): Names {
   return {
-    /** Of a link for itself. */
+    /** Returns the type of a link itself, not of its target. */
     async typeOf(path) {
       try {
         const stats = await connection.request<Stats>((sftp, done) => sftp.lstat(path, done));

@@ -5,8 +5,15 @@ import { fileError } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Pool } from './pool.ts';
 
-/** Removes what all claims of a transfer left. Where the folder may not be listed, what was saved of them. */
-export async function removeLeftovers(pool: Pool, path: string, leftovers: Leftovers): Promise<void> {
+/**
+ * Removes what all claims of a transfer left. If the folder can't be listed, removes only what the
+ * resume point names.
+ */
+export async function removeLeftovers(
+  pool: Pool,
+  path: string,
+  leftovers: Leftovers,
+): Promise<void> {
   try {
     await pool.use(leftovers.signal, 'commit', async (connection) => {
       const listed = await connection.list(dirname(path)).catch(() => []);

@@ -1,9 +1,11 @@
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { createTurnstile } from '../turnstile.ts';
 import type { Connection, SftpTimeouts } from './connection.ts';
 
-/** How much of a connection a file takes: eight small ones share one, a big one fills it. */
+/**
+ * The share of a connection that a file takes: eight small files share one, a big file fills one.
+ */
 export const SMALL = 1;
 export const WHOLE = 8;
 
@@ -11,23 +13,33 @@ export interface Lease {
   readonly connection: Connection;
   /** Ends the use. The connection stays warm for the next. */
   release(): void;
-  /** Ends the use at once: where nobody else uses the connection it is cut. */
+  /** Ends the use at once, and closes the connection if nothing else uses it. */
   abandon(): void;
 }
 
 export interface Pool {
   readonly size: number;
-  /** There is a connection that nobody uses, or may be one more. */
+  /** True if a connection is idle, or if one more may be opened. */
   readonly hasRoom: boolean;
-  /** The least loaded connection; a new one where all are full and `max` allows. Throws FileError. */
+  /**
+   * Returns the least loaded connection, or a new one if all are full and `max` allows. Throws
+   * FileError.
+   */
   acquire(weight: number, signal: AbortSignal): Promise<Lease>;
-  /** Work that may be repeated: it gets a second connection where the first, kept warm, turns out to be dead. */
-  use<Result>(signal: AbortSignal, step: FileStep, work: (connection: Connection) => Promise<Result>): Promise<Result>;
+  /**
+   * Runs work that may be repeated. It is repeated once, on a second connection, if the first one
+   * is lost.
+   */
+  use<Result>(
+    signal: AbortSignal,
+    step: FileStep,
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result>;
   close(): void;
 }
 
 interface Slot {
-  /** null where an old connection turned out to be dead. */
+  /** Resolves with null if an idle connection turned out to be dead. */
   ready: Promise<Connection | null>;
   connection: Connection | null;
   load: number;
@@ -36,23 +48,33 @@ interface Slot {
   idleTimer?: NodeJS.Timeout;
 }
 
-/** Sign-ins under way at once: OpenSSH turns connections away at random from the eleventh on. */
+/** Maximum of parallel sign-ins. OpenSSH rejects connections at random from the eleventh on. */
 const SIGN_INS_AT_ONCE = 4;
 
-export function createPool(open: () => Promise<Connection>, max: number, timeouts: SftpTimeouts): Pool {
+export function createPool(
+  open: () => Promise<Connection>,
+  max: number,
+  timeouts: SftpTimeouts,
+): Pool {
   const slots = new Set<Slot>();
-  const signIns = createTurnstile(SIGN_INS_AT_ONCE);
+  const signIns = createSemaphore(SIGN_INS_AT_ONCE);
   let closed = false;
 
   function choose(weight: number): Slot {
     const [least] = [...slots].sort((a, b) => a.load - b.load);
     if (!least || (least.load + weight > WHOLE && slots.size < max)) return create();
-    if (least.users === 0) wake(least);
+    if (least.users === 0) markUsed(least);
     return least;
   }
 
   function create(): Slot {
-    const slot: Slot = { ready: openInTurn().then(opened, failed), connection: null, load: 0, users: 0, idleSince: 0 };
+    const slot: Slot = {
+      ready: openLimited().then(opened, failed),
+      connection: null,
+      load: 0,
+      users: 0,
+      idleSince: 0,
+    };
     slots.add(slot);
     return slot;
 
@@ -63,7 +85,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
         slots.delete(slot);
       });
       if (closed) connection.close();
-      else if (slot.users === 0) rest(slot);
+      else if (slot.users === 0) markIdle(slot);
       return connection;
     }
 
@@ -73,33 +95,36 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
     }
   }
 
-  async function openInTurn(): Promise<Connection> {
-    const leave = await signIns.enter(undefined);
-    return open().finally(leave);
+  async function openLimited(): Promise<Connection> {
+    const release = await signIns.acquire(undefined);
+    return open().finally(release);
   }
 
-  function rest(slot: Slot): void {
+  function markIdle(slot: Slot): void {
     slot.idleSince = performance.now();
     slot.idleTimer = setTimeout(() => slot.connection?.close(), timeouts.idleMs).unref();
   }
 
-  function wake(slot: Slot): void {
+  function markUsed(slot: Slot): void {
     clearTimeout(slot.idleTimer);
     const { connection } = slot;
-    if (connection && performance.now() - slot.idleSince > timeouts.trustMs) slot.ready = test(connection);
+    if (connection && performance.now() - slot.idleSince > timeouts.trustMs)
+      slot.ready = test(connection);
   }
 
   async function test(connection: Connection): Promise<Connection | null> {
     const timer = setTimeout(() => connection.close(), timeouts.connectMs);
-    const alive = await connection.request<string>((sftp, done) => sftp.realpath('.', done)).catch(() => null);
+    const alive = await connection
+      .request<string>((sftp, done) => sftp.realpath('.', done))
+      .catch(() => null);
     clearTimeout(timer);
     return alive === null && !connection.usable ? null : connection;
   }
 
-  function leave(slot: Slot, weight: number): void {
+  function giveBack(slot: Slot, weight: number): void {
     slot.load -= weight;
     slot.users--;
-    if (slot.users === 0 && slot.connection?.usable) rest(slot);
+    if (slot.users === 0 && slot.connection?.usable) markIdle(slot);
   }
 
   async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
@@ -109,11 +134,11 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
       slot.load += weight;
       slot.users++;
       const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
-        leave(slot, weight);
+        giveBack(slot, weight);
         throw error;
       });
       if (connection?.usable) return lease(slot, connection, weight);
-      leave(slot, weight);
+      giveBack(slot, weight);
     }
   }
 
@@ -146,7 +171,7 @@ export function createPool(open: () => Promise<Connection>, max: number, timeout
   function lease(slot: Slot, connection: Connection, weight: number): Lease {
     let held = true;
     const release = () => {
-      if (held) leave(slot, weight);
+      if (held) giveBack(slot, weight);
       held = false;
     };
     return {

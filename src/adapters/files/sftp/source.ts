@@ -1,20 +1,25 @@
 import type { Stats } from 'ssh2';
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
-import { createWindow } from './window.ts';
 
-/** Of 255 KiB each where the server takes that: 16 MiB, as much as the receive window. */
+/** 64 reads of 255 KiB, if the server accepts that size: 16 MiB, the size of the receive window. */
 const READS_IN_FLIGHT = 64;
 
-/** Opens a file for reading. Its size and mtime, taken before, are its identity. */
-export async function openSource(pool: Pool, path: string, signal: AbortSignal): Promise<SourceFile> {
+/** Opens a file for reading. Its size and mtime, read before that, are its identity. */
+export async function openSource(
+  pool: Pool,
+  path: string,
+  signal: AbortSignal,
+): Promise<SourceFile> {
   let lease = await pool.acquire(SMALL, signal);
   try {
-    // A FIFO would block the server and a directory can be opened but not read: so look first.
+    // A FIFO would block the server, and a directory can be opened but not read. So check the type
+    // first.
     const stats = await abortable(statOf(lease.connection, path), signal, 'open');
     if (!stats.isFile()) {
       const what = stats.isDirectory() ? 'a directory' : 'not a regular file';
@@ -52,7 +57,7 @@ interface Opened {
 
 function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): SourceFile {
   const { connection } = lease;
-  const window = createWindow(READS_IN_FLIGHT);
+  const requests = createSemaphore(READS_IN_FLIGHT);
   const reads = new Set<Promise<void>>();
   let closing: Promise<void> | null = null;
   const abandon = () => lease.abandon();
@@ -62,30 +67,41 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
     return signal.aborted ? abortError(signal, step) : fileError(error, step, path);
   }
 
-  /** A server may answer with less than was asked for: only an answer without any byte is the end of the file. */
+  /**
+   * Fills the target. A server may answer with fewer bytes than requested. Only an answer without a
+   * byte is the end of the file.
+   */
   async function fill(offset: number, target: Buffer): Promise<void> {
     for (let filled = 0; filled < target.length; ) {
-      // The server may have given the handle's number to another file since.
-      if (closing !== null) throw new FileError('connection_failed', 'transfer', `${path} was closed`);
+      // The server may have reused the handle's number for another file since.
+      if (closing !== null)
+        throw new FileError('connection_failed', 'transfer', `${path} was closed`);
       if (signal.aborted) throw abortError(signal, 'transfer');
       const from = filled;
       const bytes = await connection.request<number>((sftp, done) =>
         sftp.read(handle, target, from, target.length - from, offset + from, done),
       );
-      if (bytes === 0) throw new FileError('source_changed', 'transfer', `${path} ended at ${offset + from} of ${identity.size} bytes`);
+      if (bytes === 0)
+        throw new FileError(
+          'source_changed',
+          'transfer',
+          `${path} ended at ${offset + from} of ${identity.size} bytes`,
+        );
       filled += bytes;
     }
   }
 
   async function readAll(offset: number, target: Buffer): Promise<void> {
     try {
-      await window.all(slices(target.length, connection.packet.read), ([start, end]) => fill(offset + start, target.subarray(start, end)));
+      await requests.forEach(slices(target.length, connection.packet.read), ([start, end]) =>
+        fill(offset + start, target.subarray(start, end)),
+      );
     } catch (error) {
       throw fail(error, 'transfer');
     }
   }
 
-  /** Resolves when nothing is written into a caller's buffer any more. */
+  /** Resolves when nothing writes to a caller's buffer any more. */
   async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
     if (reads.size > 0) lease.abandon();
@@ -99,9 +115,10 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
     parallelReads: 4,
     readAtOnce: false,
     read(offset, target) {
-      const reading = readAll(offset, Buffer.from(target.buffer, target.byteOffset, target.byteLength)).finally(() =>
-        reads.delete(reading),
-      );
+      const reading = readAll(
+        offset,
+        Buffer.from(target.buffer, target.byteOffset, target.byteLength),
+      ).finally(() => reads.delete(reading));
       reads.add(reading);
       return reading;
     },
@@ -109,7 +126,8 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
       try {
         return identityOf(await abortable(statOf(connection, path), signal, 'verify'));
       } catch (error) {
-        if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw new FileError('source_changed', 'verify', `${path} is no longer there`);
+        if (hasStatus(error, SSH_FX_NO_SUCH_FILE))
+          throw new FileError('source_changed', 'verify', `${path} is no longer there`);
         throw fail(error, 'verify');
       }
     },

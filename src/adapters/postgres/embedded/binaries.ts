@@ -13,9 +13,9 @@ export function binariesIn(folder: string): Binaries {
 }
 
 /**
- * The folder of the installed package that holds this platform's Postgres, its libraries linked; `copy`
- * is where the folder is copied to when the package's own can't be written to. Throws
- * EmbeddedPostgresError where there is no package for this platform.
+ * Returns the folder of the installed package with this platform's Postgres, after linking its
+ * libraries. If that folder is not writable, copies it to `copy` and returns that. Throws
+ * EmbeddedPostgresError if there is no package for this platform.
  */
 export async function installedPostgres(copy: string): Promise<string> {
   const folder = packageFolder();
@@ -23,19 +23,20 @@ export async function installedPostgres(copy: string): Promise<string> {
     await linkLibraries(folder);
     return folder;
   } catch (error) {
-    if (!['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    if (!['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      throw error;
     return copyPostgres(folder, copy);
   }
 }
 
-/** Copies a folder of Postgres binaries and links their libraries there. */
+/** Copies a folder of Postgres binaries and links the libraries in the copy. */
 export async function copyPostgres(folder: string, copy: string): Promise<string> {
-  const half = `${copy}.new`;
-  await rm(half, { recursive: true, force: true });
+  const temporary = `${copy}.new`;
+  await rm(temporary, { recursive: true, force: true });
   await rm(copy, { recursive: true, force: true });
-  await cp(folder, half, { recursive: true, verbatimSymlinks: true });
-  await linkLibraries(half);
-  await rename(half, copy);
+  await cp(folder, temporary, { recursive: true, verbatimSymlinks: true });
+  await linkLibraries(temporary);
+  await rename(temporary, copy);
   return copy;
 }
 
@@ -45,17 +46,25 @@ function packageFolder(): string {
     return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native');
   } catch {
     throw new EmbeddedPostgresError(
-      `There is no embedded Postgres for ${process.platform}-${process.arch} (the package ${name} is not installed). Set DATABASE_URL to a Postgres of your own.`,
+      `There is no embedded Postgres for ${process.platform}-${process.arch} ` +
+        `(the package ${name} is not installed). Set DATABASE_URL to a Postgres of your own.`,
     );
   }
 }
 
-/** npm packages carry no links. The package's install script would make these; it does not run everywhere. */
+/**
+ * Creates the symbolic links, which npm packages can't contain. The package's install script would
+ * create them, but it does not run everywhere.
+ */
 async function linkLibraries(folder: string): Promise<void> {
-  const links: { source: string; target: string }[] = JSON.parse(await readFile(join(folder, 'pg-symlinks.json'), 'utf8'));
+  const links: { source: string; target: string }[] = JSON.parse(
+    await readFile(join(folder, 'pg-symlinks.json'), 'utf8'),
+  );
   for (const { source, target } of links) {
-    await symlink(basename(source), join(folder, relative('native', target))).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+    await symlink(basename(source), join(folder, relative('native', target))).catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST') throw error;
+      },
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** Postgres can't be run here; the message says why and what to do about it. */
+/** Postgres can't run here. The message says why, and what to do. */
 export class EmbeddedPostgresError extends Error {
   override readonly name = 'EmbeddedPostgresError';
 }

@@ -10,13 +10,13 @@ import type { Account } from './account.ts';
 import { EmbeddedPostgresError } from './error.ts';
 
 const POLL_MS = 20;
-/** A server that says that it is ready, but takes no connection for so long, is stopped. */
-const DEAF_MS = 5_000;
-/** What Postgres gets to end in order before it is told to end at once. */
+/** A server that reports ready, but accepts no connection for this long, is stopped. */
+const UNRESPONSIVE_MS = 5_000;
+/** How long a fast shutdown may take before an immediate shutdown. */
 const FAST_SHUTDOWN_MS = 15_000;
 const IMMEDIATE_SHUTDOWN_MS = 10_000;
 const START_ATTEMPTS = 20;
-/** SQLSTATE of a server that lives, but is full. */
+/** SQLSTATE of a running server that has no free connection. */
 const TOO_MANY_CONNECTIONS = '53300';
 const LOG_LIMIT_BYTES = 10_000_000;
 
@@ -27,12 +27,12 @@ const SETTINGS: Record<string, string> = {
   shared_buffers: '128MB',
   max_wal_size: '1GB',
   wal_compression: 'on',
-  // The queries are short, and the compiler's library is not in every package.
+  // The queries are short, and some packages lack the compiler's library.
   jit: 'off',
   autovacuum_naptime: '15s',
   TimeZone: 'UTC',
   log_timezone: 'UTC',
-  // Errors go to the client, who reports them; their details would put row contents into this file.
+  // The client gets and reports all errors. Their details would write row contents to this file.
   log_min_messages: 'log',
   log_error_verbosity: 'terse',
   log_checkpoints: 'off',
@@ -46,7 +46,7 @@ export interface Cluster {
   /** Path of the `postgres` program. */
   program: string;
   account: Account;
-  /** Settings that differ from the usual ones. */
+  /** Settings that override the defaults. */
   settings: Record<string, string>;
 }
 
@@ -67,26 +67,33 @@ export function urlOf(cluster: Cluster, port: number, database: string): string 
 }
 
 /**
- * The healthy server of this data directory: the one that runs, else a new one, on `port` where that is
- * given. One that does not answer is stopped, unless it is `inUse`. The caller sees to it that nobody else
- * does the same at the same time.
+ * Returns the healthy server of this data directory: the running one, else a new one, on `port` if
+ * given. A running server that does not answer is stopped, unless it is `inUse`. The caller must
+ * hold the lock: only one process may do this at a time.
  */
-export async function runPostmaster(cluster: Cluster, inUse: () => boolean, port?: number): Promise<Postmaster> {
+export async function runPostmaster(
+  cluster: Cluster,
+  inUse: () => boolean,
+  port?: number,
+): Promise<Postmaster> {
   const running = await readPidFile(cluster);
   if (running !== null && (await isPostmasterOf(cluster, running.pid))) {
-    const answering = await untilItAnswers(cluster, running.pid);
+    const answering = await waitForAnswer(cluster, running.pid);
     if (answering !== null) return answering;
     if (inUse())
-      throw new EmbeddedPostgresError(`The Postgres of ${cluster.data} (process ${running.pid}) is in use, but does not answer.`);
+      throw new EmbeddedPostgresError(
+        `The Postgres of ${cluster.data} (process ${running.pid}) is in use, but does not answer.`,
+      );
     await stopPostmaster(cluster, running.pid);
   } else if (running !== null && isAlive(running.pid)) {
-    // The process id has gone to a stranger. Postgres would take it for another server and refuse to start.
+    // Another program has the process id now. Postgres would take it for a server and refuse to
+    // start.
     await rm(pidFilePath(cluster), { force: true });
   }
   return start(cluster, port);
 }
 
-/** Stops the server within seconds; open transactions are rolled back. */
+/** Stops the server within seconds. Open transactions are rolled back. */
 export async function stopPostmaster(cluster: Cluster, pid: number): Promise<void> {
   for (const [signal, patience] of [
     ['SIGINT', FAST_SHUTDOWN_MS],
@@ -100,7 +107,9 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
       await setTimeout(POLL_MS);
     }
   }
-  throw new EmbeddedPostgresError(`The Postgres of ${cluster.data} (process ${pid}) does not stop.`);
+  throw new EmbeddedPostgresError(
+    `The Postgres of ${cluster.data} (process ${pid}) does not stop.`,
+  );
 }
 
 async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
@@ -110,16 +119,19 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
     const postmaster = await spawnPostmaster(cluster, port ?? (await freePort()));
     if (postmaster !== null) return postmaster;
     const said = (await readFile(cluster.log)).subarray(before).toString();
-    // Another program was quicker to take the port, or back ends of a killed server are still on their way out.
-    const passing = /Address already in use|is still in use/.test(said);
-    if (!passing || attempt === START_ATTEMPTS) {
-      throw new EmbeddedPostgresError(`Postgres does not start in ${cluster.data}; its log (${cluster.log}) says:\n${said.trim()}`);
+    // Another program took the port first, or back ends of a killed server still run.
+    const temporary = /Address already in use|is still in use/.test(said);
+    if (!temporary || attempt === START_ATTEMPTS) {
+      throw new EmbeddedPostgresError(
+        `Postgres does not start in ${cluster.data}; ` +
+          `its log (${cluster.log}) says:\n${said.trim()}`,
+      );
     }
     await setTimeout(250);
   }
 }
 
-/** Null when the server ended before it was ready, or lets nobody in. */
+/** Starts the server. Returns null if it ended before it was ready, or accepts no connection. */
 async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmaster | null> {
   const settings = Object.entries({ ...SETTINGS, ...cluster.settings, port: String(port) });
   const { uid, gid, prefix } = cluster.account;
@@ -132,8 +144,15 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
   ];
   const log = await open(cluster.log, 'a', 0o600);
   try {
-    // A session of its own: Ctrl-C in a terminal is for the service, which stops the server after itself.
-    const child = spawn(program, args, { uid, gid, detached: true, stdio: ['ignore', log.fd, log.fd], env: postgresEnvironment() });
+    // The server has a session of its own: Ctrl-C in a terminal is for the service, which stops the
+    // server after itself.
+    const child = spawn(program, args, {
+      uid,
+      gid,
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+      env: postgresEnvironment(),
+    });
     await once(child, 'spawn');
     child.unref();
     let ended = false;
@@ -141,7 +160,7 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
       ended = true;
     });
     const pid = child.pid as number;
-    const answering = await untilItAnswers(cluster, pid, () => !ended);
+    const answering = await waitForAnswer(cluster, pid, () => !ended);
     if (answering === null && !ended) await stopPostmaster(cluster, pid);
     return answering;
   } finally {
@@ -149,13 +168,16 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
   }
 }
 
-/** Nothing of the service's own environment: it may hold secrets. */
+/** Returns an environment without the variables of the service, which may hold secrets. */
 export function postgresEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 }
 
-/** Waits through recovery after a crash, however long it takes. Null when the process ends or is deaf. */
-async function untilItAnswers(
+/**
+ * Waits until the server answers, through a crash recovery of any length. Returns null if the
+ * process ends or does not respond.
+ */
+async function waitForAnswer(
   cluster: Cluster,
   pid: number,
   runs: () => boolean | Promise<boolean> = () => isPostmasterOf(cluster, pid),
@@ -166,7 +188,7 @@ async function untilItAnswers(
     if (file?.pid === pid && file.ready) {
       readySince ??= Date.now();
       if (await answers(cluster, file.port)) return { pid, port: file.port };
-      if (Date.now() - readySince > DEAF_MS) return null;
+      if (Date.now() - readySince > UNRESPONSIVE_MS) return null;
     }
     await setTimeout(POLL_MS);
   }
@@ -177,7 +199,8 @@ async function answers(cluster: Cluster, port: number): Promise<boolean> {
   const sql = connect(urlOf(cluster, port, 'postgres'), { max: 1 });
   try {
     const [row] = await sql<{ directory: string; created: boolean }[]>`
-      select current_setting('data_directory') as directory, exists (select from pg_database where datname = 'waybill') as created`;
+      select current_setting('data_directory') as directory,
+             exists (select from pg_database where datname = 'waybill') as created`;
     if (row?.directory !== cluster.data) return false;
     if (!row.created) await sql`create database waybill`;
     return true;
@@ -192,25 +215,36 @@ function pidFilePath(cluster: Cluster): string {
   return join(cluster.data, 'postmaster.pid');
 }
 
-/** Lines of postmaster.pid: process id, data directory, start time, port, socket, address, shared memory, status. */
+/**
+ * Reads postmaster.pid. Its lines: process id, data directory, start time, port, socket, address,
+ * shared memory, status.
+ */
 async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
-  const text = await readFile(pidFilePath(cluster), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return '';
-    throw error;
-  });
+  const text = await readFile(pidFilePath(cluster), 'utf8').catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return '';
+      throw error;
+    },
+  );
   const lines = text.split('\n');
   const pid = Number(lines[0]);
-  return Number.isInteger(pid) && pid > 1 ? { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' } : null;
+  return Number.isInteger(pid) && pid > 1
+    ? { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+    : null;
 }
 
-/** True when the process is a server of this data directory, and not one that was given the same id later. */
+/**
+ * Returns true if the process is a server of this data directory, not another program that got the
+ * same process id later.
+ */
 export async function isPostmasterOf(cluster: Cluster, pid: number): Promise<boolean> {
   const command = await commandOf(pid).catch(() => '');
   return command.includes(` -D ${cluster.data} -c `);
 }
 
 async function commandOf(pid: number): Promise<string> {
-  if (process.platform === 'linux') return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ');
+  if (process.platform === 'linux')
+    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ');
   return (await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])).stdout;
 }
 

@@ -1,11 +1,11 @@
-import type { Request, Sftp } from './inside.ts';
+import type { Request, Sftp } from './internals.ts';
 
 const DATA = 103;
 const LENGTH_BYTES = 4;
 /** Length, type, request, length of the data. */
 const DATA_HEAD_BYTES = 13;
 
-/** An answer to a read, of which more is to come. */
+/** An answer to a read whose data has not fully arrived. */
 interface Answer {
   id: number;
   request: Request & { buffer: Buffer };
@@ -14,32 +14,35 @@ interface Answer {
 }
 
 /**
- * Copies what a read brings straight to where it is wanted, where ssh2 would gather the whole answer first.
- * All other messages are ssh2's, each in memory of its own.
+ * Copies the data of a read straight to its target. ssh2 would assemble the whole answer first.
+ * ssh2 handles all other messages, each in memory of its own.
  */
 export function readInPlace(sftp: Sftp): void {
   const push = sftp.push.bind(sftp);
   let answer: Answer | null = null;
 
-  /** Gives ssh2 the rest of a message, as far as it has come. */
-  function handOn(data: Buffer, start: number): number {
+  /** Passes the rest of a message to ssh2, as far as it has arrived. */
+  function passOn(data: Buffer, start: number): number {
     let missing = LENGTH_BYTES - sftp._pktLenBytes;
-    if (sftp._pktLenBytes === 0 && data.length - start >= LENGTH_BYTES) missing += data.readUInt32BE(start);
+    if (sftp._pktLenBytes === 0 && data.length - start >= LENGTH_BYTES)
+      missing += data.readUInt32BE(start);
     else if (sftp._pktLenBytes === LENGTH_BYTES) missing = sftp._pktLen - sftp._pktPos;
-    // Nothing may follow what ssh2 has found to be no message.
+    // ssh2 has found invalid data, so nothing that follows is a message.
     if (missing <= 0) return data.length;
     const end = Math.min(data.length, start + missing);
     push(Buffer.from(data.subarray(start, end)));
     return end;
   }
 
-  /** The answer that begins here, where it is one whose request is known and which fits. */
+  /** Returns the answer that starts here, if its request is known and its data fits; else null. */
   function answerAt(data: Buffer, start: number): Answer | null {
     if (data.length - start < DATA_HEAD_BYTES || data[start + LENGTH_BYTES] !== DATA) return null;
     const id = data.readUInt32BE(start + 5);
     const bytes = data.readUInt32BE(start + 9);
     const request = sftp._requests[id];
-    const fits = bytes === data.readUInt32BE(start) - (DATA_HEAD_BYTES - LENGTH_BYTES) && bytes <= (request?.buffer?.length ?? -1);
+    const fits =
+      bytes === data.readUInt32BE(start) - (DATA_HEAD_BYTES - LENGTH_BYTES) &&
+      bytes <= (request?.buffer?.length ?? -1);
     return fits ? { id, request: request as Answer['request'], filled: 0, bytes } : null;
   }
 
@@ -61,7 +64,7 @@ export function readInPlace(sftp: Sftp): void {
         answer = answerAt(data, start);
         if (answer) start += DATA_HEAD_BYTES;
       }
-      start = answer ? fill(answer, data, start) : handOn(data, start);
+      start = answer ? fill(answer, data, start) : passOn(data, start);
     }
   };
 }

@@ -1,33 +1,36 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import { decryptsInPlace, type Protocol } from './inside.ts';
+import { decryptsInPlace, type Protocol } from './internals.ts';
 
 const FIRST_BYTES = 64 << 10;
 const GROWN_BYTES = 512 << 10;
-/** ssh2 keeps views of small packets, such as a host key's; of larger ones it takes what it needs. */
+/**
+ * ssh2 keeps views of small packets, such as one with a host key. It copies what it needs from
+ * larger ones.
+ */
 const COPIED_BELOW = 16 << 10;
 const LENGTH_BYTES = 4;
 const TAG_BYTES = 16;
-/** As ssh2 has it. */
+/** The limit of ssh2. */
 const MAX_PACKET_BYTES = 35_000;
 
 export interface ReceivingSocket {
   socket: Socket;
-  /** From here on whole packets are handed on where they can be told apart; before, bytes as they come. */
-  handOnPackets(protocol: Protocol): void;
+  /** From this call on, emits whole packets if it can find their ends. Before, emits raw bytes. */
+  emitPackets(protocol: Protocol): void;
 }
 
 /**
- * Connects a socket that reads into one buffer of its own, over and over, and emits `data` as any other does. What it
- * emits is gone after the event. Reads nothing before `resume` is called.
+ * Connects a socket that always reads into the same buffer and emits `data` as any socket does. The
+ * emitted bytes are valid during the event only. Reads nothing before `resume` is called.
  */
 export function connectReceiving(options: TcpNetConnectOpts): ReceivingSocket {
   let buffer = Buffer.allocUnsafeSlow(FIRST_BYTES);
   let protocol: Protocol | null = null;
-  /** Bytes of a packet whose end has not come, at the start of the buffer. */
-  let begun = 0;
+  /** Bytes of an incomplete packet at the start of the buffer. */
+  let incomplete = 0;
 
   function receive(bytes: number): void {
-    const end = begun + bytes;
+    const end = incomplete + bytes;
     let start = 0;
     while (start < end && !socket.destroyed) {
       if (!protocol || !decryptsInPlace(protocol)) {
@@ -44,12 +47,12 @@ export function connectReceiving(options: TcpNetConnectOpts): ReceivingSocket {
     }
     const full = end === buffer.length;
     const rest = buffer.subarray(start, end);
-    begun = rest.length;
+    incomplete = rest.length;
     if (full && buffer.length < GROWN_BYTES) buffer = Buffer.allocUnsafeSlow(GROWN_BYTES);
     buffer.set(rest, 0);
   }
 
-  /** null where no packet has such a length: ssh2 is left to say so. */
+  /** Returns null if no packet has such a length. ssh2 reports that error. */
   function packetSize(start: number): number | null {
     const size = LENGTH_BYTES + buffer.readUInt32BE(start) + TAG_BYTES;
     return size > MAX_PACKET_BYTES ? null : size;
@@ -58,7 +61,7 @@ export function connectReceiving(options: TcpNetConnectOpts): ReceivingSocket {
   const socket = connect({
     ...options,
     onread: {
-      buffer: () => buffer.subarray(begun),
+      buffer: () => buffer.subarray(incomplete),
       callback: (bytes) => {
         receive(bytes);
         return true;
@@ -68,7 +71,7 @@ export function connectReceiving(options: TcpNetConnectOpts): ReceivingSocket {
   socket.pause();
   return {
     socket,
-    handOnPackets: (known) => {
+    emitPackets: (known) => {
       protocol = known;
     },
   };

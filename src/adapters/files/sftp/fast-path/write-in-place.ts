@@ -1,17 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { encryptsInPlace, type Inside } from './inside.ts';
+import { encryptsInPlace, type Internals } from './internals.ts';
 
 const WRITE = 6;
 const CHANNEL_DATA = 94;
-/** Of an SSH packet before its data: length, length of the padding, type, channel, length of the data. */
+/**
+ * Bytes of an SSH packet before its data: length, length of the padding, type, channel, length of
+ * the data.
+ */
 const PACKET_HEAD_BYTES = 14;
 const TAG_BYTES = 16;
 const BLOCK_BYTES = 16;
 const LEAST_PADDING = 4;
 const PADDING = randomBytes(LEAST_PADDING + BLOCK_BYTES);
-/** Of what is encrypted for one packet besides the data, at most. */
+/** Maximum bytes that are encrypted for one packet besides its data. */
 const OVERHEAD_BYTES = PACKET_HEAD_BYTES + PADDING.length + TAG_BYTES;
-/** The longest packet that every server takes. */
+/** The longest packet that every server accepts. */
 const PACKET_BYTES = 32 << 10;
 const ARENA_BYTES = 320 << 10;
 const MAX_SPARE = 8;
@@ -21,19 +24,20 @@ interface Write {
   data: Buffer;
   position: number;
   done: (error?: Error) => void;
-  /** The message before its data; null as long as nothing of it was sent. */
+  /** The message before its data; null until its first byte is sent. */
   head: Buffer | null;
   sent: number;
 }
 
-/** Memory that is encrypted in and sent from; all connections of a thread use the same. */
+/** Memory for encrypting and sending. All connections of a thread share it. */
 const spare: Buffer[] = [];
 
 /**
- * Builds, encrypts and sends what is written in one place and at once, where ssh2 copies it three times and
- * calls the system for every packet. What the channel's window has no room for is not copied but waits.
+ * Builds, encrypts and sends the writes in one place. ssh2 copies them three times and makes a
+ * system call for every packet. A write that does not fit the channel's window waits without a
+ * copy.
  */
-export function writeInPlace({ protocol, sftp, socket }: Inside): void {
+export function writeInPlace({ protocol, sftp, socket }: Internals): void {
   const { outgoing } = sftp;
   const handlers = protocol._handlers;
   const adjusted = handlers.CHANNEL_WINDOW_ADJUST;
@@ -45,23 +49,24 @@ export function writeInPlace({ protocol, sftp, socket }: Inside): void {
     sendAll();
   };
 
-  // A message that was begun must end before ssh2 sends the next. While it has not, the window is empty: so
-  // nothing of ssh2's own goes out meanwhile.
+  // A started message must end before ssh2 sends the next one. Until then the window is empty, so
+  // ssh2 itself sends nothing.
   handlers.CHANNEL_WINDOW_ADJUST = (from, recipient, bytes) => {
-    const begun = recipient === sftp.incoming.id && waiting[0]?.head ? waiting[0] : null;
-    if (begun) {
+    const started = recipient === sftp.incoming.id && waiting[0]?.head ? waiting[0] : null;
+    if (started) {
       outgoing.window += bytes;
-      send(begun);
+      send(started);
     }
-    adjusted(from, recipient, begun ? 0 : bytes);
+    adjusted(from, recipient, started ? 0 : bytes);
     sendAll();
   };
 
   function sendAll(): void {
-    while (waiting[0] && outgoing.window > 0 && outgoing.state === 'open' && socket.writable) send(waiting[0]);
+    while (waiting[0] && outgoing.window > 0 && outgoing.state === 'open' && socket.writable)
+      send(waiting[0]);
   }
 
-  /** Sends as much of a message as the window takes. */
+  /** Sends as much of a message as the window allows. */
   function send(write: Write): void {
     write.head ??= begin(write);
     const size = write.head.length + write.data.length;
@@ -86,8 +91,17 @@ export function writeInPlace({ protocol, sftp, socket }: Inside): void {
     return head;
   }
 
-  /** Takes the next bytes of a message, which are in its head or its data, out of the window. */
-  function take({ data, sent }: Write, head: Buffer, bytes: number, target: Buffer, at: number): void {
+  /**
+   * Copies the next bytes of a message, from its head or its data, and takes them out of the
+   * window.
+   */
+  function take(
+    { data, sent }: Write,
+    head: Buffer,
+    bytes: number,
+    target: Buffer,
+    at: number,
+  ): void {
     const ofHead = Math.min(bytes, Math.max(head.length - sent, 0));
     if (ofHead > 0) target.set(head.subarray(sent, sent + ofHead), at);
     const from = sent + ofHead - head.length;
@@ -110,14 +124,15 @@ export function writeInPlace({ protocol, sftp, socket }: Inside): void {
       if (held && spare.length < MAX_SPARE) spare.push(arena);
       held = false;
     };
-    // A large write goes out before the next is built: else each would hold memory of its own.
+    // A large write goes out before the next one is built. Otherwise each would hold memory of its
+    // own.
     if (end > PACKET_BYTES) socket.uncork();
     socket.write(arena.subarray(0, end), release);
-    // What the system has taken at once is free at once.
+    // If the kernel has taken everything, the memory is free now.
     if (socket.writableLength === 0) release();
   }
 
-  /** Makes an encrypted packet of the data that lies in the arena. Returns its size. */
+  /** Turns the data in the arena into an encrypted packet. Returns its size. */
   function encrypt(arena: Buffer, start: number, bytes: number): number {
     const unpadded = PACKET_HEAD_BYTES - 4 + bytes;
     let padding = BLOCK_BYTES - (unpadded % BLOCK_BYTES);
@@ -136,7 +151,9 @@ export function writeInPlace({ protocol, sftp, socket }: Inside): void {
   }
 
   function sendPlain(write: Write, head: Buffer, size: number): void {
-    const piece = Buffer.allocUnsafe(Math.min(size - write.sent, outgoing.window, outgoing.packetSize));
+    const piece = Buffer.allocUnsafe(
+      Math.min(size - write.sent, outgoing.window, outgoing.packetSize),
+    );
     take(write, head, piece.length, piece, 0);
     write.sent += piece.length;
     protocol.channelData(outgoing.id, piece);

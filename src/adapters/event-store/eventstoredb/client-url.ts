@@ -1,0 +1,93 @@
+import { EventStoreDBClient } from '@eventstore/db-client';
+import { EventStoreUnusable } from '../port.ts';
+
+/** The address of the event store and the sign-in. Do not set a value both here and in the URL. */
+export interface EventStoreDbSignIn {
+  /** `esdb://...` or `esdb+discover://...`; it may contain the user name and password. */
+  url: string;
+  user?: string | null;
+  password?: string | null;
+  /** Path of a PEM file with the CA that signed the certificates of the nodes. */
+  caFile?: string | null;
+}
+
+/**
+ * The client notices a dead peer after at most the sum of both. A shorter interval makes the client
+ * print a warning.
+ */
+const KEEPALIVE = { keepAliveInterval: 10_000, keepAliveTimeout: 2_000 };
+
+/** Options that the client knows. For any other, it prints the whole URL, password included. */
+const OPTIONS = [
+  'connectionName',
+  'defaultDeadline',
+  'discoveryInterval',
+  'gossipTimeout',
+  'keepAliveInterval',
+  'keepAliveTimeout',
+  'maxDiscoverAttempts',
+  'nodePreference',
+  'tls',
+  'tlsCaFile',
+  'userCertFile',
+  'userKeyFile',
+];
+
+const HEAD = /^(esdb(?:\+discover)?:\/\/)([^@/?]*@)?([^/?]*)\/?/i;
+
+/**
+ * Returns the connection string for the client. Throws EventStoreUnusable if the client rejects it.
+ * The message repeats no part of the string, because it may hold a password.
+ */
+export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): string {
+  const signIn =
+    user && password ? `${encodeURIComponent(user)}:${encodeURIComponent(password)}@` : null;
+  const signedIn =
+    signIn === null ? url : url.replace(HEAD, (_, scheme, __, hosts) => scheme + signIn + hosts);
+  if (!hasKnownOptions(signedIn)) {
+    throw new EventStoreUnusable(
+      `EVENTSTORE_URL has an unknown option. Known options: ${OPTIONS.join(', ')}`,
+    );
+  }
+  const complete = withOptions(signedIn, {
+    ...(caFile ? { tlsCaFile: encodeURIComponent(caFile) } : {}),
+    ...KEEPALIVE,
+  });
+  try {
+    EventStoreDBClient.connectionString(complete);
+  } catch (error) {
+    // For a URL that it can't read, the client's error quotes the URL. So it is not the cause.
+    const unread = error instanceof Error && 'connectionString' in error;
+    throw new EventStoreUnusable(
+      unread
+        ? 'EVENTSTORE_URL is not a connection string: write ' +
+            'esdb://HOST:PORT,HOST:PORT?tls=true, and every special character of user and ' +
+            'password as %XX'
+        : `The event store can't be used: ${(error as Error).message}`,
+    );
+  }
+  return complete;
+}
+
+/** Returns the URL of one node of a cluster; everything else is as in `url`. */
+export function urlOfNode(url: string, node: { address: string; port: number }): string {
+  return url.replace(HEAD, (_, __, signIn = '') => `esdb://${signIn}${node.address}:${node.port}`);
+}
+
+function hasKnownOptions(url: string): boolean {
+  const known = OPTIONS.map((option) => option.toLowerCase());
+  const given = url.slice(url.indexOf('?') + 1).split('&');
+  return (
+    !url.includes('?') ||
+    given.every((pair) => known.includes((pair.split('=')[0] as string).toLowerCase()))
+  );
+}
+
+function withOptions(url: string, options: Record<string, string | number>): string {
+  const missing = Object.entries(options).filter(
+    ([key]) => !url.toLowerCase().includes(`${key.toLowerCase()}=`),
+  );
+  const query = missing.map(([key, value]) => `${key}=${value}`).join('&');
+  if (query === '') return url;
+  return `${url}${url.includes('?') ? '&' : '?'}${query}`;
+}

@@ -1,0 +1,101 @@
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import type { Connection } from './connection.ts';
+import { CHUNK_SIZE, slices } from './limits.ts';
+import { type Lease, type Pool, WHOLE } from './pool.ts';
+
+/** One of several connections that a file is written over, with a file handle of its own. */
+interface WriteConnection {
+  lease: Lease;
+  handle: Buffer;
+  unanswered: number;
+}
+
+export interface WriteConnections {
+  /** Resolves when all bytes are acknowledged. */
+  write(offset: number, data: Buffer): Promise<void>;
+  /** Closes the handles after the requests sent before. */
+  close(): Promise<void>;
+  release(): void;
+  abandon(): void;
+}
+
+// A server's window is 2 MiB (OpenSSH). Eight requests of 255 KiB fill it; the others keep it full.
+const REQUESTS_PER_CONNECTION = 16;
+const MAX_CONNECTIONS = 4;
+const SEVERAL_FROM = { bytes: 8 * CHUNK_SIZE, roundTripMs: 5 };
+
+/**
+ * Writes one file over its first connection. With a long round trip, the server's window limits a
+ * connection to 2 MiB per round trip. A big file then also uses further connections, if the pool
+ * has some to spare.
+ */
+export function createWriteConnections(
+  pool: Pool,
+  first: Lease,
+  handle: Buffer,
+  open: (connection: Connection) => Promise<Buffer>,
+  size: number,
+): WriteConnections {
+  const connections: WriteConnection[] = [{ lease: first, handle, unanswered: 0 }];
+  const requests = createSemaphore(REQUESTS_PER_CONNECTION);
+  const noMore = new AbortController();
+  let closed = false;
+  let released = false;
+  const slow =
+    size >= SEVERAL_FROM.bytes && first.connection.roundTripMs >= SEVERAL_FROM.roundTripMs;
+  const added = Promise.all(
+    Array.from({ length: slow ? MAX_CONNECTIONS - 1 : 0 }, () => addConnection().catch(() => {})),
+  );
+
+  async function addConnection(): Promise<void> {
+    if (!pool.hasRoom) return;
+    const lease = await pool.acquire(WHOLE, noMore.signal);
+    try {
+      connections.push({ lease, handle: await open(lease.connection), unanswered: 0 });
+      requests.grow(REQUESTS_PER_CONNECTION);
+    } catch (error) {
+      lease.release();
+      throw error;
+    }
+    // The file was closed while this connection was being opened.
+    if (released) lease.release();
+  }
+
+  async function send(offset: number, data: Buffer): Promise<void> {
+    // The server may have reused the handle's number for another file since.
+    if (closed) throw new Error('the file was closed');
+    const least = connections.reduce((a, b) => (b.unanswered < a.unanswered ? b : a));
+    least.unanswered++;
+    await least.lease.connection
+      .request((sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done))
+      .finally(() => least.unanswered--);
+  }
+
+  return {
+    write: (offset, data) => {
+      const packet = Math.min(...connections.map(({ lease }) => lease.connection.packet.write));
+      return requests.forEach(slices(data.length, packet), ([start, end]) =>
+        send(offset + start, data.subarray(start, end)),
+      );
+    },
+    async close() {
+      closed = true;
+      noMore.abort();
+      await added;
+      await Promise.all(
+        connections.map(({ lease, handle }) =>
+          lease.connection.request((sftp, done) => sftp.close(handle, done)),
+        ),
+      );
+    },
+    release() {
+      released = true;
+      for (const { lease } of connections) lease.release();
+    },
+    abandon() {
+      closed = true;
+      noMore.abort();
+      for (const { lease } of connections) lease.abandon();
+    },
+  };
+}

@@ -1,0 +1,82 @@
+import type { EndpointDefinition } from '../../../domain/endpoint.ts';
+import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
+import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import {
+  type CommitProof,
+  type FileEntry,
+  FileError,
+  type FileIdentity,
+  type FileStep,
+  type Leftovers,
+  type OpenDestination,
+  type Peer,
+  type ResumePoint,
+} from '../port.ts';
+
+/**
+ * The functions of a thread that holds connections: those of the port (port.ts), with the number of
+ * an endpoint or open file as the first argument. The signal of the call replaces the signal of the
+ * port. The signal of the call that opened a file also ends later calls of that file. Buffers are
+ * shared, not copied.
+ */
+export type FileFunctions = {
+  openEndpoint(definition: EndpointDefinition, credentials: EndpointCredentials): number;
+  connections(endpoint: number): number;
+  openSource(endpoint: number, path: string): OpenedSource;
+  openDestination(
+    endpoint: number,
+    path: string,
+    options: Omit<OpenDestination, 'signal'>,
+  ): OpenedDestination;
+  probe(endpoint: number): Peer;
+  list(endpoint: number, path: string): FileEntry[];
+  removeLeftovers(endpoint: number, path: string, leftovers: Omit<Leftovers, 'signal'>): void;
+  remove(endpoint: number, path: string): void;
+  read(source: number, offset: number, buffer: Uint8Array): void;
+  stat(source: number): FileIdentity;
+  write(destination: number, offset: number, data: Uint8Array): void;
+  resumePoint(destination: number, bytes: number): ResumePoint;
+  commit(destination: number, whole: { size: number; sha256: string }): CommitProof;
+  /** Closes an endpoint or a file. Does nothing if it is closed. */
+  close(target: number): void;
+};
+
+export interface OpenedSource {
+  target: number;
+  identity: FileIdentity;
+  parallelReads: number;
+  readAtOnce: boolean;
+  /** The content of a small file, or the error of reading it; null for a larger file. */
+  content: { bytes: Uint8Array } | { error: ThreadError } | null;
+}
+
+export interface OpenedDestination {
+  target: number;
+  parallelWrites: number;
+  chunkSize: number;
+  resumedFrom: number;
+}
+
+/** An error on its way between threads, which lose its class. */
+export interface ThreadError {
+  message: string;
+  stack: string | undefined;
+  /** Set for a FileError. */
+  file: { code: TransferErrorCode; step: FileStep } | null;
+}
+
+export function describeError(error: unknown): ThreadError {
+  const { message, stack } = error as Error;
+  return {
+    message,
+    stack,
+    file: error instanceof FileError ? { code: error.code, step: error.step } : null,
+  };
+}
+
+export function reviveError(described: unknown): Error {
+  const { message, stack, file } = described as ThreadError;
+  const error = file ? new FileError(file.code, file.step, message) : new Error(message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}

@@ -1,0 +1,85 @@
+/*
+ * The module of a file thread. It holds endpoints and open files, and answers the calls of the main
+ * thread (file-thread.ts).
+ */
+import { answerCalls } from '../../../concurrency/thread.ts';
+import { openFileEndpoint } from '../open.ts';
+import type { DestinationFile, FileEndpoint, SourceFile } from '../port.ts';
+import { describeError, type FileFunctions, type OpenedSource } from './file-functions.ts';
+
+/** A file of up to this size is read when it is opened, which saves a message in each direction. */
+const READ_AHEAD_BYTES = 256 * 1024;
+
+interface Target<Thing> {
+  thing: Thing;
+  /** Ends the signal of the call that opened it. */
+  release(): void;
+}
+
+const endpoints = new Map<number, Target<FileEndpoint>>();
+const sources = new Map<number, Target<SourceFile>>();
+const destinations = new Map<number, Target<DestinationFile>>();
+let lastTarget = 0;
+
+function add<Thing>(
+  targets: Map<number, Target<Thing>>,
+  thing: Thing,
+  release: () => void = () => undefined,
+): number {
+  targets.set(++lastTarget, { thing, release });
+  return lastTarget;
+}
+
+function find<Thing>(targets: Map<number, Target<Thing>>, target: number): Thing {
+  const found = targets.get(target);
+  if (!found) throw new Error('A function was called on a closed file or endpoint');
+  return found.thing;
+}
+
+answerCalls<FileFunctions>(
+  {
+    openEndpoint: async (_, definition, credentials) =>
+      add(endpoints, await openFileEndpoint(definition, credentials)),
+    connections: (_, endpoint) => find(endpoints, endpoint).connections(),
+    async openSource({ signal, keepSignal }, endpoint, path) {
+      const file = await find(endpoints, endpoint).openSource(path, signal);
+      const { identity, parallelReads, readAtOnce } = file;
+      const target = add(sources, file, keepSignal());
+      return { target, identity, parallelReads, readAtOnce, content: await contentOf(file) };
+    },
+    async openDestination({ signal, keepSignal }, endpoint, path, options) {
+      const file = await find(endpoints, endpoint).openDestination(path, { ...options, signal });
+      const { parallelWrites, chunkSize, resumedFrom } = file;
+      const target = add(destinations, file, keepSignal());
+      return { target, parallelWrites, chunkSize, resumedFrom };
+    },
+    probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
+    list: ({ signal }, endpoint, path) => find(endpoints, endpoint).list(path, signal),
+    removeLeftovers: ({ signal }, endpoint, path, leftovers) =>
+      find(endpoints, endpoint).removeLeftovers(path, { ...leftovers, signal }),
+    remove: ({ signal }, endpoint, path) => find(endpoints, endpoint).remove(path, signal),
+    read: (_, source, offset, buffer) => find(sources, source).read(offset, buffer),
+    stat: (_, source) => find(sources, source).stat(),
+    write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
+    resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
+    commit: (_, destination, whole) => find(destinations, destination).commit(whole),
+    async close(_, target) {
+      for (const targets of [endpoints, sources, destinations]) {
+        const found = targets.get(target);
+        targets.delete(target);
+        found?.release();
+        await found?.thing.close();
+      }
+    },
+  },
+  { gather: true, describe: describeError },
+);
+
+async function contentOf(file: SourceFile): Promise<OpenedSource['content']> {
+  if (file.identity.size > READ_AHEAD_BYTES) return null;
+  const bytes = new Uint8Array(file.identity.size);
+  return file.read(0, bytes).then(
+    () => ({ bytes }),
+    (error: unknown) => ({ error: describeError(error) }),
+  );
+}

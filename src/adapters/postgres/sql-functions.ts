@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Sql, Transaction } from './connect.ts';
+import { MigrationError } from './migration-error.ts';
+
+/**
+ * One file for each function, `schema.name.sql`. The first line is its version: `-- version: 1`.
+ */
+export const FUNCTIONS = join(import.meta.dirname, 'functions');
+
+interface SqlFunction {
+  schema: string;
+  name: string;
+  version: number;
+  text: string;
+  sha256: string;
+}
+
+interface Installed {
+  version: number;
+  sha256: string;
+}
+
+/**
+ * Installs each function whose version is higher than the installed one. A function of a newer
+ * version of the service stays: processes of both versions run during an upgrade. Throws
+ * MigrationError when a text changed and its version did not, or when Postgres rejects it.
+ */
+export async function installFunctions(
+  sql: Sql,
+  folder: string,
+  lock: (tx: Transaction) => PromiseLike<unknown>,
+): Promise<void> {
+  const functions = await readFunctions(folder);
+  await sql.begin(async (tx) => {
+    await lock(tx);
+    await tx`create table if not exists work.sql_functions (
+      name text collate "C" primary key,
+      version integer not null,
+      sha256 text not null,
+      installed_at timestamptz not null default now()
+    )`;
+    const rows = await tx<
+      ({ name: string } & Installed)[]
+    >`select name, version, sha256 from work.sql_functions`;
+    const installed = new Map(rows.map(({ name, ...row }) => [name, row]));
+    for (const fn of functions) {
+      if (isDue(fn, installed.get(`${fn.schema}.${fn.name}`))) await install(tx, fn);
+    }
+  });
+}
+
+function isDue(fn: SqlFunction, installed: Installed | undefined): boolean {
+  if (installed === undefined || installed.version < fn.version) return true;
+  if (installed.version === fn.version && installed.sha256 !== fn.sha256) {
+    throw new MigrationError(
+      `The SQL function ${fn.schema}.${fn.name} was changed and its version was not. ` +
+        'Raise the version in its first line.',
+    );
+  }
+  return false;
+}
+
+async function install(
+  tx: Transaction,
+  { schema, name, version, text, sha256 }: SqlFunction,
+): Promise<void> {
+  // `create or replace` cannot change what a function returns. Triggers depend on theirs, and
+  // always return the same type.
+  const outdated = await tx<{ signature: string }[]>`
+    select p.oid::regprocedure::text as signature
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+     where n.nspname = ${schema} and p.proname = ${name} and p.prorettype <> 'trigger'::regtype`;
+  try {
+    for (const { signature } of outdated) await tx.unsafe(`drop function ${signature}`);
+    await tx.unsafe(text);
+  } catch (error) {
+    throw new MigrationError(
+      `The SQL function ${schema}.${name} fails: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+  await tx`
+    insert into work.sql_functions (name, version, sha256)
+    values (${`${schema}.${name}`}, ${version}, ${sha256})
+    on conflict (name) do update
+       set version = excluded.version, sha256 = excluded.sha256, installed_at = now()`;
+}
+
+async function readFunctions(folder: string): Promise<SqlFunction[]> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
+  return Promise.all(
+    files.map(async (file) => {
+      const [schema = '', name = ''] = file.split('.');
+      const text = await readFile(join(folder, file), 'utf8');
+      const version = Number(/^-- version: (\d+)\n/.exec(text)?.[1]);
+      if (!Number.isInteger(version)) {
+        throw new MigrationError(`${file} must begin with a line such as "-- version: 1".`);
+      }
+      return {
+        schema,
+        name,
+        version,
+        text,
+        sha256: createHash('sha256').update(text).digest('hex'),
+      };
+    }),
+  );
+}

@@ -1,0 +1,19 @@
+import { EventStoreUnavailable } from './event-store/port.ts';
+import { isPostgresUnavailable } from './postgres/unavailable.ts';
+
+/**
+ * Passing errors: a deadlock, a serialization failure, a timed-out lock or statement, a disk error.
+ */
+const PASSING = /^(40|55P03|57014|58030)/;
+
+/**
+ * Returns whether Postgres or the event store was unreachable, or could not carry out the call just
+ * now. The same call may succeed in a moment.
+ */
+export function isStoreUnavailable(error: unknown): boolean {
+  return (
+    error instanceof EventStoreUnavailable ||
+    isPostgresUnavailable(error) ||
+    PASSING.test(String((error as { code?: unknown } | null)?.code ?? ''))
+  );
+}
