@@ -2,22 +2,26 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import type { Key as KeyState } from '../domain/key.ts';
 import type { Webhook } from '../domain/webhook.ts';
+import { keyUses } from './key-use.ts';
 
-/** A key, and when it was last used, to the minute; null for never. */
+/** A key and its last use, to the minute. Null if it was never used. */
 export type Key = KeyState & { last_used_at: string | null };
 
 /** An endpoint and the revision of its stream. */
 export type ConfiguredEndpoint = Endpoint & { revision: number };
 
-/** Every endpoint that is configured now, by name. */
+/** Returns all configured endpoints, sorted by name. */
 export async function listEndpoints(sql: Sql): Promise<ConfiguredEndpoint[]> {
   const rows = await sql<{ state: Endpoint; revision: number }[]>`
     select state, revision from read.endpoints where not removed order by name`;
   return rows.map(({ state, revision }) => ({ ...state, revision }));
 }
 
-/** One endpoint that is configured now; null where there is none of this id. */
-export async function findEndpoint(sql: Sql, endpointId: string): Promise<ConfiguredEndpoint | null> {
+/** Returns a configured endpoint, or null if there is none with this id. */
+export async function findEndpoint(
+  sql: Sql,
+  endpointId: string,
+): Promise<ConfiguredEndpoint | null> {
   const [row] = await sql<{ state: Endpoint; revision: number }[]>`
     select state, revision from read.endpoints where endpoint_id = ${endpointId} and not removed`;
   return row ? { ...row.state, revision: row.revision } : null;
@@ -28,16 +32,19 @@ interface KeyRow {
   used_at: string | null;
 }
 
-/** Every key, revoked and expired ones too, newest first. */
+/** Returns all keys, newest first, including revoked and expired ones. */
 export async function listKeys(sql: Sql): Promise<Key[]> {
-  const rows = await sql<KeyRow[]>`select state, used_at from read.keys left join work.key_use using (key_id) order by key_id desc`;
+  const rows = await sql<KeyRow[]>`
+    select state, used_at from read.keys left join (${keyUses(sql)}) uses using (key_id)
+     order by key_id desc`;
   return rows.map(toKey);
 }
 
-/** One key, also where it was revoked or has expired; null where there is none of this id. */
+/** Returns a key, also a revoked or expired one, or null if there is none with this id. */
 export async function findKeyById(sql: Sql, keyId: string): Promise<Key | null> {
   const [row] = await sql<KeyRow[]>`
-    select state, used_at from read.keys left join work.key_use using (key_id) where key_id = ${keyId}`;
+    select state, used_at from read.keys left join (${keyUses(sql)}) uses using (key_id)
+     where key_id = ${keyId}`;
   return row ? toKey(row) : null;
 }
 
@@ -45,33 +52,41 @@ function toKey({ state, used_at }: KeyRow): Key {
   return { ...state, last_used_at: used_at };
 }
 
-/** The webhooks of an account, newest first. */
+/** Returns the webhooks of an account, newest first. */
 export async function listWebhooks(sql: Sql, accountId: string): Promise<Webhook[]> {
   const rows = await sql<{ state: Webhook }[]>`
-    select state from read.webhooks where account_id = ${accountId} and not removed order by webhook_id desc`;
+    select state from read.webhooks
+     where account_id = ${accountId} and not removed order by webhook_id desc`;
   return rows.map(({ state }) => state);
 }
 
-/** null for one that is not there, was removed, or is another account's. */
-export async function findWebhook(sql: Sql, accountId: string, webhookId: string): Promise<Webhook | null> {
+/** Returns a webhook, or null if it does not exist, was removed or is another account's. */
+export async function findWebhook(
+  sql: Sql,
+  accountId: string,
+  webhookId: string,
+): Promise<Webhook | null> {
   const [row] = await sql<{ state: Webhook }[]>`
-    select state from read.webhooks where webhook_id = ${webhookId} and account_id = ${accountId} and not removed`;
+    select state from read.webhooks
+     where webhook_id = ${webhookId} and account_id = ${accountId} and not removed`;
   return row?.state ?? null;
 }
 
 export async function countWebhooks(sql: Sql, accountId: string): Promise<number> {
   const [row] = await sql<[{ webhooks: number }]>`
-    select count(*)::integer as webhooks from read.webhooks where account_id = ${accountId} and not removed`;
+    select count(*)::integer as webhooks from read.webhooks
+     where account_id = ${accountId} and not removed`;
   return row.webhooks;
 }
 
 /**
- * Those of the vault's records that are in use: the credentials of endpoints, the secrets of webhooks, and
- * for an hour more the secrets that have had their grace time.
+ * Returns which of these vault records are in use: credentials of endpoints, secrets of webhooks,
+ * and previous secrets until an hour after their grace period.
  */
 export async function recordsInUse(sql: Sql, recordIds: string[]): Promise<string[]> {
   const rows = await sql<{ record: string }[]>`
-    select state ->> 'credentials_record' as record from read.endpoints where state ->> 'credentials_record' = any(${recordIds})
+    select state ->> 'credentials_record' as record from read.endpoints
+     where state ->> 'credentials_record' = any(${recordIds})
     union all
     select record
       from read.webhooks

@@ -1,18 +1,19 @@
 import type { EndpointState } from '../domain/endpoint.ts';
-import * as endpoint from '../domain/endpoint.ts';
+import { endpointDecider } from '../domain/endpoint.ts';
 import type { KeyState } from '../domain/key.ts';
-import * as key from '../domain/key.ts';
+import { keyDecider } from '../domain/key.ts';
+import { streamPrefix } from '../domain/streams.ts';
 import type { WebhookState } from '../domain/webhook.ts';
-import * as webhook from '../domain/webhook.ts';
+import { webhookDecider } from '../domain/webhook.ts';
 import { catalogTable } from './catalog-table.ts';
 import type { Projection } from './projection.ts';
 
 const TABLES = [
   catalogTable<EndpointState>({
     name: 'endpoints',
-    streams: 'endpoint-',
+    kind: 'endpoint',
     key: 'endpoint_id',
-    decider: endpoint,
+    decider: endpointDecider,
     columns: (sql) => sql`
       name text not null,
       removed boolean not null,
@@ -31,9 +32,9 @@ const TABLES = [
 
   catalogTable<KeyState>({
     name: 'keys',
-    streams: 'key-',
+    kind: 'key',
     key: 'key_id',
-    decider: key,
+    decider: keyDecider,
     columns: (sql) => sql`
       sha256 text not null unique,
       account_id text not null,
@@ -41,14 +42,21 @@ const TABLES = [
       scopes text[] not null,
       expires_at timestamptz,
       revoked_at timestamptz`,
-    row: ({ sha256, account_id, name, scopes, expires_at, revoked_at }) => ({ sha256, account_id, name, scopes, expires_at, revoked_at }),
+    row: ({ sha256, account_id, name, scopes, expires_at, revoked_at }) => ({
+      sha256,
+      account_id,
+      name,
+      scopes,
+      expires_at,
+      revoked_at,
+    }),
   }),
 
   catalogTable<WebhookState>({
     name: 'webhooks',
-    streams: 'webhook-',
+    kind: 'webhook',
     key: 'webhook_id',
-    decider: webhook,
+    decider: webhookDecider,
     columns: (sql) => sql`
       account_id text not null,
       removed boolean not null,
@@ -57,11 +65,11 @@ const TABLES = [
   }),
 ];
 
-/** Endpoints, API keys and webhooks as they are now. */
+/** The read model of endpoints, API keys and webhooks: one table each. */
 export const catalogProjection: Projection = {
   name: 'catalog',
   version: 2,
-  streams: TABLES.map(({ streams }) => streams),
+  streams: TABLES.map(({ kind }) => streamPrefix(kind)),
   tables: TABLES.map(({ name }) => name),
 
   async create(tx, schema) {
@@ -74,7 +82,8 @@ export const catalogProjection: Projection = {
 
   async differences(tx, live, shadow, position, limit) {
     const found: string[] = [];
-    for (const table of TABLES) found.push(...(await table.differences(tx, live, shadow, position, limit - found.length)));
+    for (const table of TABLES)
+      found.push(...(await table.differences(tx, live, shadow, position, limit - found.length)));
     return found;
   },
 };

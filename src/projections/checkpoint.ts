@@ -1,28 +1,31 @@
+import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 
-/** Told after every commit that moved a checkpoint, to whoever waits for a position: `NAME:POSITION`. */
+/** Notified with `NAME:POSITION` at each commit that moved a checkpoint. `waitFor` listens. */
 export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
 
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
 
-/** How far a consumer of the log has come. */
+/** The position of a consumer of the log. */
 export interface Checkpoint {
   logId: string;
-  /** Everything up to here, inclusive, is done; 0 before the first event. */
+  /** The consumer has processed everything up to here, inclusive. 0 before the first event. */
   position: bigint;
   version: number;
-  /** The last event that was given; null before the first. */
+  /** The last processed event. Null before the first. */
   event: { id: string; stream: string; revision: number } | null;
 }
 
-/** Another consumer of the same name, or a rebuild, has moved the checkpoint: load it again. */
+/**
+ * Thrown if another consumer of the same name, or a rebuild, moved the checkpoint. Load it again.
+ */
 export class CheckpointMoved extends Error {
   override readonly name = 'CheckpointMoved';
 }
 
-/** The checkpoint does not belong to this log. The message names the remedy. */
+/** Thrown if the checkpoint does not belong to this log. The message names the remedy. */
 export class WrongLog extends Error {
   override readonly name = 'WrongLog';
 }
@@ -36,23 +39,59 @@ interface Row {
   event_revision: number | null;
 }
 
-export async function loadCheckpoint(sql: Queryable, table: CheckpointTable, name: string): Promise<Checkpoint | null> {
+export async function loadCheckpoint(
+  sql: Queryable,
+  table: CheckpointTable,
+  name: string,
+): Promise<Checkpoint | null> {
   const [row] = await sql<Row[]>`
-    select log_id, position, version, event_id, event_stream, event_revision from ${sql(table)} where name = ${name}`;
+    select log_id, position, version, event_id, event_stream, event_revision
+      from ${sql(table)} where name = ${name}`;
   if (!row) return null;
   const event =
-    row.event_id === null ? null : { id: row.event_id, stream: row.event_stream as string, revision: row.event_revision as number };
+    row.event_id === null
+      ? null
+      : {
+          id: row.event_id,
+          stream: row.event_stream as string,
+          revision: row.event_revision as number,
+        };
   return { logId: row.log_id, position: row.position, version: row.version, event };
 }
 
-/** A checkpoint before the first event; leaves one that is there. */
-export async function startCheckpoint(sql: Queryable, table: CheckpointTable, name: string, logId: string, version: number): Promise<void> {
+/** Selects the `position` of a checkpoint. */
+export function checkpointPosition(sql: Queryable, table: CheckpointTable, name: string) {
+  return sql`select position from ${sql(table)} where name = ${name}`;
+}
+
+/** Creates a checkpoint before the first event. Leaves an existing one as it is. */
+export async function startCheckpoint(
+  sql: Queryable,
+  table: CheckpointTable,
+  name: string,
+  logId: string,
+  version: number,
+): Promise<void> {
   await sql`
-    insert into ${sql(table)} (name, version, log_id, position) values (${name}, ${version}, ${logId}, 0)
+    insert into ${sql(table)} (name, version, log_id, position)
+    values (${name}, ${version}, ${logId}, 0)
     on conflict (name) do nothing`;
 }
 
-/** Moves a checkpoint within the transaction of what it stands for, and tells of it. Throws CheckpointMoved where it is not where it was left. */
+/** Sets a consumer's checkpoint before the first event of a log, as for a new consumer. */
+export async function restartCheckpoint(
+  sql: Queryable,
+  { table, name, version }: { table: CheckpointTable; name: string; version: number },
+  logId: string,
+): Promise<void> {
+  await sql`delete from ${sql(table)} where name = ${name}`;
+  await startCheckpoint(sql, table, name, logId, version);
+}
+
+/**
+ * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters.
+ * Throws CheckpointMoved if the checkpoint is no longer at `from`.
+ */
 export async function moveCheckpoint(
   tx: Queryable,
   table: CheckpointTable,
@@ -72,27 +111,68 @@ export async function moveCheckpoint(
   if (moved.count === 0) throw new CheckpointMoved(`${name} is no longer at position ${from}`);
 }
 
-/** Throws WrongLog where a checkpoint was made on another log, or on one that has since been put back to an older state. */
-export async function verifyCheckpoint(store: EventStore, name: string, checkpoint: Checkpoint, logId: string): Promise<void> {
-  const remedy = `Connect the log that this database belongs to, or make its tables anew from this one: waybill projections rebuild ${name}`;
-  if (checkpoint.logId !== logId) {
-    throw new WrongLog(`The checkpoint of ${name} belongs to log ${checkpoint.logId}, and this is log ${logId}. ${remedy}`);
-  }
-  const restored = `an older copy of the log was restored. ${remedy}`;
-  if (checkpoint.position > ((await store.head()) ?? 0n)) {
-    throw new WrongLog(`${name} has come to position ${checkpoint.position}, where this log has not been: ${restored}`);
-  }
-  const { event } = checkpoint;
-  if (event === null) return;
-  const [found] = await store.read(event.stream, event.revision);
-  if (found?.id !== event.id) {
-    throw new WrongLog(`${name} has seen event ${event.id}, which this log does not hold: ${restored}`);
-  }
+/**
+ * Returns the position after which a consumer continues. Throws WrongLog if the checkpoint belongs
+ * to another log, or to a newer state of a restored log.
+ *
+ * A position beyond the head of the log alone proves nothing: older versions stored positions of an
+ * EventStoreDB that no record has. If the log has the last event that the consumer processed, the
+ * checkpoint moves back to that event, and the consumer continues there.
+ */
+export async function resumePosition(
+  { sql, store, logId, logger }: { sql: Sql; store: EventStore; logId: string; logger: Logger },
+  table: CheckpointTable,
+  name: string,
+  checkpoint: Checkpoint,
+): Promise<bigint> {
+  const { position } = checkpoint;
+  const seen = await verifyCheckpoint(store, name, checkpoint, logId);
+  const head = (await store.head()) ?? 0n;
+  if (position <= head) return position;
+  logger.warn(
+    { consumer: name, position, head, resumed_at: seen },
+    'an older version stored a checkpoint beyond the end of the log; ' +
+      'moved it back to the last processed event',
+  );
+  await moveCheckpoint(sql, table, name, position, seen, null);
+  return seen;
 }
 
-/** How far each consumer of the installation has come, by name. Those of a rebuild that is under way are left out. */
-export async function listCheckpoints(sql: Sql): Promise<{ name: string; version: number; position: bigint; updated_at: string }[]> {
+/**
+ * Returns the position of the last event that a checkpoint has processed, or 0 before the first.
+ * Throws WrongLog if this is another log or does not have that event.
+ */
+export async function verifyCheckpoint(
+  store: EventStore,
+  name: string,
+  { logId: ownLogId, event }: Checkpoint,
+  logId: string,
+): Promise<bigint> {
+  const remedy =
+    `Connect the log that this database belongs to, or rebuild its tables from this log: ` +
+    `waybill projections rebuild ${name}`;
+  if (ownLogId !== logId) {
+    throw new WrongLog(
+      `The checkpoint of ${name} belongs to log ${ownLogId}, and this is log ${logId}. ${remedy}`,
+    );
+  }
+  if (event === null) return 0n;
+  const [found] = await store.read(event.stream, event.revision);
+  if (found?.id !== event.id) {
+    throw new WrongLog(
+      `${name} has processed event ${event.id}, which is not in this log: ` +
+        `an older copy of the log was restored. ${remedy}`,
+    );
+  }
+  return found.position;
+}
+
+/** Returns the checkpoints of all consumers, sorted by name. Omits those of running rebuilds. */
+export async function listCheckpoints(
+  sql: Sql,
+): Promise<{ name: string; version: number; position: bigint; updated_at: string }[]> {
   return sql`
     select name, version, position, updated_at from read.checkpoints where name not like '%:%'
-    union all select name, version, position, updated_at from work.checkpoints order by name`;
+    union all
+    select name, version, position, updated_at from work.checkpoints order by name`;
 }

@@ -1,8 +1,38 @@
+/*
+ * Follows the event log for a named consumer: a projection or a process manager.
+ *
+ * A consumer changes its rows and its checkpoint in one transaction. It moves no file, appends no
+ * event and sends nothing. So a crash repeats a whole batch or nothing.
+ *
+ * One process of the installation runs a consumer; an advisory lock decides which. The states, as
+ * readiness shows them:
+ * - `stand_by`: another process has the lock.
+ * - `active`: this process reads the log, at a position.
+ * - `rebuilding`: an older version made the tables (rebuild-outdated.ts).
+ * - `failed`: the last run stopped with an error. Lasts until a batch succeeds or another process
+ *   has the lock.
+ *
+ * What can go wrong:
+ * - The lock is lost. The consumer reports `failed` at once, stops, and stands by. If another
+ *   process moves the checkpoint first, the open transaction fails on it.
+ * - A rebuild or another process moves the checkpoint (CheckpointMoved). The consumer loads it
+ *   again and continues. This is no failure.
+ * - A store does not answer, or an event cannot be folded. The consumer logs the error, releases
+ *   the lock and retries after 5 s. It never skips an event.
+ * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
+ *
+ * It relies on batches whose position says that everything before was delivered, and on
+ * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { EventStore } from '../adapters/event-store/port.ts';
+import {
+  type Batch,
+  type EventStore,
+  EventStoreUnavailable,
+} from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { Locks } from '../adapters/postgres/locks.ts';
+import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
 import {
@@ -10,28 +40,47 @@ import {
   type CheckpointTable,
   loadCheckpoint,
   moveCheckpoint,
+  resumePosition,
   startCheckpoint,
-  verifyCheckpoint,
   WrongLog,
 } from './checkpoint.ts';
 
 const BATCH = 1_000;
-/** A position that moved with no event of ours is kept this seldom. */
+/** How often to save a position that moved without an event for this consumer. */
 const EMPTY_MOVES_MS = 1_000;
-/** Events in a batch that tell of a busy moment: one transfer alone brings fewer. */
+/** A batch of this many events means a busy moment: a single transfer causes fewer. */
 const BUSY = 5;
 const RETRY_AFTER_MS = 5_000;
+/** The log counts as down if a reader that is not at its end receives nothing for this long. */
+const SILENT_MS = 10_000;
 
-/** Something that follows the log and keeps its work and its checkpoint in one transaction. */
-export interface Consumer {
+/** Follows the log, and saves its rows and its checkpoint in one transaction. */
+export type Consumer = ApplyingConsumer | PreparingConsumer;
+
+interface Follower {
   name: string;
   table: CheckpointTable;
   version: number;
-  /** Starts of the names of the streams that it reads. */
+  /** Prefixes of the names of the streams that it reads. */
   streams: string[];
-  /** Pause after the batches of a busy moment, in milliseconds: what comes meanwhile makes one batch. None by default. */
+  /**
+   * Pause after each batch of a busy moment, in milliseconds. Events that arrive in the pause form
+   * one batch. No pause by default.
+   */
   pauseMs?: number;
+}
+
+export interface ApplyingConsumer extends Follower {
   apply(tx: Transaction, events: StoredEvent[]): Promise<void>;
+}
+
+interface PreparingConsumer extends Follower {
+  /**
+   * Does the slow part of a batch before its transaction begins: Postgres ends a transaction that
+   * idles. Rows that it reads of its own tables are still valid in the transaction. They change
+   * only with the checkpoint, which the transaction compares first.
+   */
+  prepare(sql: Sql, events: StoredEvent[]): Promise<(tx: Transaction) => Promise<void>>;
 }
 
 export interface ConsumerDeps {
@@ -45,13 +94,17 @@ export interface ConsumerDeps {
 export type ConsumerStatus =
   | { state: 'stand_by' }
   | { state: 'active'; position: bigint }
-  /** It can't go on by itself; `error` says at which event and why. */
+  /**
+   * An older version made its tables. `share` of the log is read. Null if another process rebuilds.
+   */
+  | { state: 'rebuilding'; share: number | null }
+  /** It has stopped. `error` says why and, for a fold error, at which event. */
   | { state: 'failed'; error: string };
 
 /**
- * Follows the log until the signal aborts: as the one active consumer of its name in the whole
- * installation, or standing by for it. What fails is reported and tried again every few seconds.
- * Throws WrongLog, which trying again does not mend.
+ * Follows the log until the signal aborts, as the only active consumer of its name in the
+ * installation, or stands by for it. Reports a failure and retries it after 5 s. Throws WrongLog,
+ * because a retry cannot fix it.
  */
 export async function runConsumer(
   deps: ConsumerDeps,
@@ -61,8 +114,11 @@ export async function runConsumer(
 ): Promise<void> {
   let failed = false;
   while (!signal.aborted) {
-    // One that has failed stays so in every report until it has got on, or another process has taken over.
-    let held = failed ? await deps.locks.tryAcquire(lockOf(consumer.name)).catch(() => null) : null;
+    // A failed consumer stays `failed` in every report until it makes progress or another process
+    // takes over.
+    let held: Held | null = failed
+      ? await deps.locks.tryAcquire(lockOf(consumer.name)).catch(() => null)
+      : null;
     if (!held) {
       report({ state: 'stand_by' });
       held = await deps.locks.acquire(lockOf(consumer.name), signal).catch((error: unknown) => {
@@ -72,97 +128,205 @@ export async function runConsumer(
     }
     if (!held) return;
     failed = false;
-    const stop = AbortSignal.any([signal, held.signal]);
+    const lock: AbortSignal = held.signal;
+    const stop = AbortSignal.any([signal, lock]);
+    // Reported at once: the open transaction may wait another minute for its answer.
+    const onLoss = () => {
+      if (!signal.aborted) report({ state: 'failed', error: (lock.reason as Error).message });
+    };
+    lock.addEventListener('abort', onLoss, { once: true });
     try {
       await consume(deps, consumer, stop, (position) => {
-        report({ state: 'active', position });
+        if (!stop.aborted) report({ state: 'active', position });
         return false;
       });
     } catch (error) {
       if (error instanceof WrongLog) throw error;
       if (!(error instanceof CheckpointMoved) && !stop.aborted) {
-        deps.logger.error({ err: error, consumer: consumer.name }, 'a consumer of the log has stopped; it tries again in a few seconds');
+        deps.logger.error(
+          { err: error, consumer: consumer.name },
+          'a consumer of the log has stopped; retrying in a few seconds',
+        );
         report({ state: 'failed', error: (error as Error).message });
         failed = true;
-        await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
       }
     } finally {
+      lock.removeEventListener('abort', onLoss);
       await held.release();
     }
+    // Sleeps after the release, so another process that reaches Postgres may take over.
+    if (failed) await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
 /**
- * Brings a consumer to the end of the log where no process runs it; returns at once where one does. So
- * a command line, or an API process alone, can read its own writes.
+ * Brings a consumer to the end of the log if no process runs it. Returns at once if one does. It
+ * lets a command line, or an API process alone, read its own writes. Throws EventStoreUnavailable
+ * if the log sends nothing for ten seconds.
  */
-export async function catchUpIfIdle(deps: ConsumerDeps, consumer: Consumer): Promise<void> {
+export async function catchUpIfIdle(
+  deps: ConsumerDeps,
+  consumer: Consumer,
+  signal?: AbortSignal,
+): Promise<void> {
   const held = await deps.locks.tryAcquire(lockOf(consumer.name));
   if (!held) return;
+  const limit = timeLimit(signal, held.signal);
+  let done = false;
   try {
-    await consume(deps, consumer, held.signal, (_, caughtUp) => caughtUp);
+    await consume(deps, consumer, limit.signal, (_, caughtUp) => {
+      done = caughtUp;
+      limit.extend();
+      return caughtUp;
+    });
+    if (!done && !signal?.aborted) throw notInTime(consumer.name);
   } catch (error) {
     if (!(error instanceof CheckpointMoved)) throw error;
   } finally {
+    limit.end();
     await held.release();
   }
 }
 
-/** True if a consumer has seen all of its events that the log holds now, whoever runs it. */
-export async function isCaughtUp({ store, sql }: ConsumerDeps, { name, table, streams }: Consumer): Promise<boolean> {
+/**
+ * Returns true if a consumer has processed all of its events that the log holds now, in any
+ * process. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
+ */
+export async function isCaughtUp(
+  { store, sql }: ConsumerDeps,
+  { name, table, streams }: Consumer,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const checkpoint = await loadCheckpoint(sql, table, name);
   if (!checkpoint) return false;
-  const done = new AbortController();
+  const limit = timeLimit(signal);
   try {
     const from = checkpoint.position === 0n ? null : checkpoint.position;
-    for await (const { events, caughtUp } of store.subscribe({ from, signal: done.signal, batchSize: 1, streams })) {
+    for await (const { events, caughtUp } of store.subscribe({
+      from,
+      signal: limit.signal,
+      batchSize: 1,
+      streams,
+    })) {
       if (events.length > 0) return false;
       if (caughtUp) return true;
+      limit.extend();
     }
-    return false;
+    if (signal?.aborted) return false;
+    throw notInTime(name);
   } finally {
-    done.abort();
+    limit.end();
   }
+}
+
+/**
+ * Yields everything in these streams that the log holds now. Throws EventStoreUnavailable if the
+ * log sends nothing for ten seconds.
+ */
+export async function* untilCaughtUp(
+  store: EventStore,
+  streams: string[],
+): AsyncGenerator<Batch, void, void> {
+  const limit = timeLimit();
+  try {
+    for await (const batch of store.subscribe({ from: null, signal: limit.signal, streams })) {
+      yield batch;
+      if (batch.caughtUp) return;
+      limit.extend();
+    }
+    throw notInTime('a rebuild');
+  } finally {
+    limit.end();
+  }
+}
+
+/** Creates a signal that aborts with one of `signals`, or after 10 s without `extend`. */
+function timeLimit(...signals: (AbortSignal | undefined)[]) {
+  const silent = new AbortController();
+  const timer = setTimeout(() => silent.abort(), SILENT_MS);
+  const others = signals.filter((signal) => signal !== undefined);
+  return {
+    signal: AbortSignal.any([silent.signal, ...others]),
+    extend: () => void timer.refresh(),
+    end() {
+      clearTimeout(timer);
+      silent.abort();
+    },
+  };
+}
+
+function notInTime(consumer: string): EventStoreUnavailable {
+  return new EventStoreUnavailable(
+    `The event log sent nothing to ${consumer} for ${SILENT_MS / 1_000} seconds`,
+  );
 }
 
 export function lockOf(consumer: string): string {
   return `consumer:${consumer}`;
 }
 
-/** Reads on from the checkpoint until the signal aborts or `enough`, told of every batch, says so. */
+/**
+ * Reads from the checkpoint until the signal aborts or `isDone` returns true. It calls `isDone`
+ * after every batch.
+ */
 async function consume(
   deps: ConsumerDeps,
   consumer: Consumer,
   signal: AbortSignal,
-  enough: (position: bigint, caughtUp: boolean) => boolean,
+  isDone: (position: bigint, caughtUp: boolean) => boolean,
 ): Promise<void> {
   const { name, table, version, streams, pauseMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
-  await verifyCheckpoint(deps.store, name, checkpoint, deps.logId);
-  let kept = checkpoint.position;
-  let keptAt = Date.now();
+  let saved = await resumePosition(deps, table, name, checkpoint);
+  let savedAt = Date.now();
 
-  for await (const batch of deps.store.subscribe({ from: kept === 0n ? null : kept, signal, batchSize: BATCH, streams })) {
-    const due = batch.events.length > 0 || Date.now() - keptAt > EMPTY_MOVES_MS;
-    if (due && batch.position > kept) {
-      await keep(deps, consumer, batch.events.map(upcast), kept, batch.position);
-      kept = batch.position;
-      keptAt = Date.now();
+  for await (const batch of deps.store.subscribe({
+    from: saved === 0n ? null : saved,
+    signal,
+    batchSize: BATCH,
+    streams,
+  })) {
+    const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
+    if (due && batch.position > saved) {
+      await saveBatch(deps, consumer, batch.events.map(upcast), saved, batch.position);
+      saved = batch.position;
+      savedAt = Date.now();
     }
-    if (enough(batch.position, batch.caughtUp)) return;
+    if (isDone(batch.position, batch.caughtUp)) return;
     const busy = batch.caughtUp && batch.events.length >= BUSY;
-    if (pauseMs !== undefined && busy) await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+    if (pauseMs !== undefined && busy)
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
-async function keep(deps: ConsumerDeps, { name, table, apply }: Consumer, events: StoredEvent[], from: bigint, to: bigint): Promise<void> {
+async function saveBatch(
+  deps: ConsumerDeps,
+  consumer: Consumer,
+  events: StoredEvent[],
+  from: bigint,
+  to: bigint,
+): Promise<void> {
+  const { name, table } = consumer;
+  const apply = await prepareApply(deps.sql, consumer, events);
   await deps.sql.begin(async (tx) => {
-    // First of all the checkpoint: it locks out whoever else moves it, and a rebuild that takes over. What `apply` asks
-    // first is sent along and comes next; whether the checkpoint was where it was left is known before anything is committed.
+    // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
+    // The first statement of `apply` is sent in the same round trip. The transaction commits only
+    // if the checkpoint was at `from`.
     const moved = moveCheckpoint(tx, table, name, from, to, events.at(-1) ?? null);
-    const applied = events.length > 0 ? apply(tx, events) : null;
-    for (const done of await Promise.allSettled([moved, applied])) if (done.status === 'rejected') throw done.reason;
+    const applied = apply(tx);
+    for (const done of await Promise.allSettled([moved, applied]))
+      if (done.status === 'rejected') throw done.reason;
   });
+}
+
+async function prepareApply(
+  sql: Sql,
+  consumer: Consumer,
+  events: StoredEvent[],
+): Promise<(tx: Transaction) => Promise<void>> {
+  if (events.length === 0) return async () => undefined;
+  if ('prepare' in consumer) return consumer.prepare(sql, events);
+  return (tx) => consumer.apply(tx, events);
 }

@@ -1,14 +1,14 @@
 import type { Batch } from '../adapters/event-store/port.ts';
 
 /**
- * A subscription's batches up to the first that has caught up: each is given while the next one is being
- * read, so that reading and working on what was read go on at the same time.
+ * Yields a subscription's batches, up to the first that has caught up. Reads the next batch while
+ * the caller processes the current one.
  */
 export async function* readAhead(batches: AsyncIterable<Batch>): AsyncGenerator<Batch> {
   const iterator = batches[Symbol.asyncIterator]();
   const read = () => {
     const reading = iterator.next();
-    // It may fail while nobody awaits it yet.
+    // The read can fail before anything awaits it, which would crash the process.
     reading.catch(() => undefined);
     return reading;
   };

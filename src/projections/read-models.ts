@@ -1,12 +1,12 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { ProjectionName } from '../commands/deps.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
 import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
-import type { Consumer } from './consumer.ts';
+import type { ApplyingConsumer } from './consumer.ts';
 import type { Projection } from './projection.ts';
 import { transfersProjection } from './transfers.ts';
 
-/** Where the tables lie that queries read. */
+/** The schema of the tables that queries read. */
 export const LIVE_SCHEMA = 'read';
 
 export const PROJECTIONS: Record<ProjectionName, Projection> = {
@@ -14,8 +14,11 @@ export const PROJECTIONS: Record<ProjectionName, Projection> = {
   catalog: catalogProjection,
 };
 
-/** The consumer that keeps a projection's tables in a schema up to date. */
-export function projectionConsumer(projection: Projection, schema: string = LIVE_SCHEMA): Consumer {
+/** Creates the consumer that keeps a projection's tables in a schema up to date. */
+export function projectionConsumer(
+  projection: Projection,
+  schema: string = LIVE_SCHEMA,
+): ApplyingConsumer {
   const { name, version, streams } = projection;
   return {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
@@ -27,8 +30,9 @@ export function projectionConsumer(projection: Projection, schema: string = LIVE
 }
 
 /**
- * Makes what is lacking of the schema `read`: all of it may be dropped, and is then made anew from the
- * log. Gives the names of projections whose tables an older version has made: they want a rebuild.
+ * Creates what the schema `read` lacks. All of it may be dropped: the consumers then fill it again
+ * from the log. Returns the names of projections whose tables have another version: they need a
+ * rebuild.
  */
 export async function prepareReadModels(sql: Sql, logId: string): Promise<ProjectionName[]> {
   return (await sql.begin(async (tx) => {
@@ -37,15 +41,19 @@ export async function prepareReadModels(sql: Sql, logId: string): Promise<Projec
     const outdated: ProjectionName[] = [];
     for (const projection of Object.values(PROJECTIONS)) {
       const checkpoint = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
-      // First of all the version: what an older one has made serves until the rebuild is done, whatever it lacks.
+      // The version decides first: tables of another version serve until their rebuild is done,
+      // even if some are missing.
       if (checkpoint && checkpoint.version !== projection.version) outdated.push(projection.name);
-      else if (!checkpoint || !(await hasTables(tx, projection))) await createAnew(tx, projection, logId);
+      else if (!checkpoint || !(await hasTables(tx, projection)))
+        await recreate(tx, projection, logId);
     }
     return outdated;
   })) as ProjectionName[];
 }
 
-/** How far each projection has come. A rebuild's checkpoint is named `NAME:rebuild` until it takes over. */
+/**
+ * Creates the table of checkpoints. A rebuild's checkpoint is `NAME:rebuild` until it takes over.
+ */
 async function createCheckpoints(tx: Transaction): Promise<void> {
   await tx`create schema if not exists read`;
   await tx`
@@ -55,7 +63,7 @@ async function createCheckpoints(tx: Transaction): Promise<void> {
       version integer not null,
       log_id text not null,
       position bigint not null,
-      -- the last event given: tells a restored older log from this one; null before the first
+      -- the last processed event: identifies a restored older log; null before the first
       event_id text,
       event_stream text,
       event_revision integer,
@@ -65,12 +73,15 @@ async function createCheckpoints(tx: Transaction): Promise<void> {
 
 async function hasTables(tx: Transaction, { tables }: Projection): Promise<boolean> {
   const names = tables.map((table) => `${LIVE_SCHEMA}.${table}`);
-  const [row] = await tx<{ all: boolean }[]>`select bool_and(to_regclass(name) is not null) as all from unnest(${names}::text[]) as name`;
+  const [row] = await tx<
+    { all: boolean }[]
+  >`select bool_and(to_regclass(name) is not null) as all from unnest(${names}::text[]) as name`;
   return row?.all ?? false;
 }
 
-async function createAnew(tx: Transaction, projection: Projection, logId: string): Promise<void> {
-  for (const table of projection.tables) await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
+async function recreate(tx: Transaction, projection: Projection, logId: string): Promise<void> {
+  for (const table of projection.tables)
+    await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
   await tx`delete from read.checkpoints where name = ${projection.name}`;
   await projection.create(tx, LIVE_SCHEMA);
   await projection.createIndexes?.(tx, LIVE_SCHEMA);

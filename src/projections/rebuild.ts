@@ -1,6 +1,31 @@
+/*
+ * Rebuilds or verifies a projection while the live tables serve readers.
+ *
+ * Steps of a rebuild:
+ * 1. Create the tables in the shadow schema `rebuild_NAME`, with a checkpoint `NAME:rebuild`.
+ * 2. Fold the whole log into them, batch by batch. Each batch moves that checkpoint.
+ * 3. Compare the live rows with the shadow rows, as of a position that both have reached. At the
+ *    same time create the indexes that only queries need.
+ * 4. Catch up, then take over in one short transaction: lock both checkpoints, fold the last
+ *    events, replace the live tables, and rename the checkpoint. The live consumer finds its
+ *    checkpoint moved and continues from the new one.
+ * A verification does steps 1 to 3 without the indexes. Both drop the shadow schema at the end.
+ *
+ * What can go wrong:
+ * - The process ends, or loses its lock. The live tables are unchanged. The next run drops the rest
+ *   and starts over.
+ * - Queries hold a live table for more than 300 ms. The take-over rolls back, and runs again after
+ *   another catch-up.
+ * - The log does not answer during the take-over. It fails after 20 s, before Postgres ends the
+ *   waiting transaction, and the live consumer continues.
+ * - The live tables have another version, so other columns. The comparison then returns nothing.
+ *
+ * It relies on an advisory lock for each projection (one rebuild or verification at a time), and on
+ * `Projection.apply`, which ignores events that it has folded before.
+ */
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { ProjectionName } from '../commands/deps.ts';
 import { DomainError } from '../domain/errors.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
 import { upcast } from '../domain/upcast.ts';
 import { loadCheckpoint, moveCheckpoint, startCheckpoint } from './checkpoint.ts';
 import { type ConsumerDeps, lockOf } from './consumer.ts';
@@ -8,9 +33,14 @@ import type { Projection } from './projection.ts';
 import { readAhead } from './read-ahead.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
 
-/** Larger than where the log is followed: more events of a transfer lie in one, and its row is written less often. */
+/**
+ * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a
+ * rebuild writes its row less often.
+ */
 const BATCH = 5_000;
 const DIFFERENCES_SHOWN = 20;
+/** How long the take-over may block the live consumer while it reads the last events. */
+const TAKE_OVER_WITHIN_MS = 20_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
 export interface RebuildProgress {
@@ -23,46 +53,49 @@ export interface RebuildProgress {
 
 export interface Comparison {
   events: number;
-  /** Keys of rows of the live tables that are not as the log has them; 20 at most. Empty where all agree. */
+  /** Keys of live rows that differ from the log, at most 20. Empty if all agree. */
   differences: string[];
 }
 
 /**
- * Makes a projection's tables anew beside the live ones, compares the two, and lets the new ones take
- * over in one transaction. The API serves meanwhile. Throws `unavailable` while another rebuild of the
- * same projection runs.
+ * Rebuilds a projection in shadow tables, compares them with the live tables, and switches over in
+ * one transaction. The API serves meanwhile. Throws `unavailable` while another rebuild or
+ * verification of the same projection runs.
  */
 export function rebuildProjection(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
 ): Promise<Comparison> {
-  return besideLive(deps, name, onProgress, async (shadow) => {
-    const [differences] = await Promise.all([compare(deps.sql, shadow), prepareForQueries(deps.sql, shadow)]);
+  return withShadow(deps, name, onProgress, async (shadow) => {
+    const [differences] = await Promise.all([
+      compare(deps.sql, shadow),
+      prepareForQueries(deps.sql, shadow),
+    ]);
     await shadow.catchUp();
     while (!(await takeOver(deps, shadow))) await shadow.catchUp();
     return differences;
   });
 }
 
-/** Makes a projection's tables anew, compares them with the live ones, and throws them away. */
+/** Rebuilds a projection in shadow tables, compares them with the live tables, and drops them. */
 export function verifyProjection(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
 ): Promise<Comparison> {
-  return besideLive(deps, name, onProgress, (shadow) => compare(deps.sql, shadow));
+  return withShadow(deps, name, onProgress, (shadow) => compare(deps.sql, shadow));
 }
 
 interface Shadow {
   projection: Projection;
   schema: string;
   checkpoint: string;
-  /** Reads to the end of the log as it is now; in transactions of its own, or within one. */
+  /** Reads to the current end of the log, in its own transactions or in `within`. */
   catchUp(within?: Transaction): Promise<void>;
 }
 
-async function besideLive(
+async function withShadow(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
@@ -70,7 +103,11 @@ async function besideLive(
 ): Promise<Comparison> {
   const projection = PROJECTIONS[name];
   const held = await deps.locks.tryAcquire(lockOf(`${name}:rebuild`));
-  if (!held) throw new DomainError('unavailable', `Projection ${name} is being rebuilt or verified already; try again when that is done`);
+  if (!held)
+    throw new DomainError(
+      'unavailable',
+      `Projection ${name} is being rebuilt or verified already; try again when that is done`,
+    );
   const schema = `rebuild_${name}`;
   const checkpoint = `${name}:rebuild`;
   const drop = () =>
@@ -83,8 +120,10 @@ async function besideLive(
     await deps.sql.begin(async (tx) => {
       await tx`create schema ${tx(schema)}`;
       await projection.create(tx, schema);
-      // Autovacuum would go through the growing tables again and again, for nothing: hardly a row is written twice.
-      for (const table of projection.tables) await tx`alter table ${tx(schema)}.${tx(table)} set (autovacuum_enabled = off)`;
+      // Autovacuum would scan the growing tables again and again, and find almost nothing: a
+      // rebuild hardly ever writes a row twice.
+      for (const table of projection.tables)
+        await tx`alter table ${tx(schema)}.${tx(table)} set (autovacuum_enabled = off)`;
       await startCheckpoint(tx, 'read.checkpoints', checkpoint, deps.logId, projection.version);
     });
     const meter = await createMeter(deps, onProgress);
@@ -92,13 +131,18 @@ async function besideLive(
       projection,
       schema,
       checkpoint,
-      catchUp: (within?: Transaction) => catchUp(deps, projection, schema, checkpoint, held.signal, meter.read, within),
+      catchUp: (within?: Transaction) =>
+        catchUp(deps, projection, schema, checkpoint, held.signal, meter.read, within),
     };
     await shadow.catchUp();
     const differences = await then(shadow);
     return { events: meter.events(), differences };
   } finally {
-    await drop();
+    // Once the lock is lost, another process may rebuild in this schema. It begins with a drop.
+    if (!held.signal.aborted)
+      await drop().catch((error: unknown) =>
+        deps.logger.warn({ err: error, projection: name }, 'a rebuild left its tables behind'),
+      );
     await held.release();
   }
 }
@@ -113,39 +157,64 @@ async function catchUp(
   within?: Transaction,
 ): Promise<void> {
   let from = (await loadCheckpoint(within ?? sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
-  const batches = store.subscribe({ from: from === 0n ? null : from, signal, batchSize: BATCH, streams: projection.streams });
+  // Postgres ends a transaction that idles while the log is silent. The wait must end before that.
+  const limit = within ? [AbortSignal.timeout(TAKE_OVER_WITHIN_MS)] : [];
+  const batches = store.subscribe({
+    from: from === 0n ? null : from,
+    signal: AbortSignal.any([signal, ...limit]),
+    batchSize: BATCH,
+    streams: projection.streams,
+  });
   for await (const batch of readAhead(batches)) {
     if (batch.position > from) {
-      const keep = async (tx: Transaction) => {
-        // A crash of Postgres takes no more than a rebuild that is run again.
+      const saveBatch = async (tx: Transaction) => {
+        // A crash of Postgres costs only this rebuild, which runs again.
         await tx`set local synchronous_commit to off`;
-        await moveCheckpoint(tx, 'read.checkpoints', checkpoint, from, batch.position, batch.events.at(-1) ?? null);
+        await moveCheckpoint(
+          tx,
+          'read.checkpoints',
+          checkpoint,
+          from,
+          batch.position,
+          batch.events.at(-1) ?? null,
+        );
         await projection.apply(tx, schema, batch.events.map(upcast));
       };
-      await (within ? keep(within) : sql.begin(keep));
+      await (within ? saveBatch(within) : sql.begin(saveBatch));
       from = batch.position;
       read(batch.events.length, from);
     }
     if (batch.caughtUp) return;
   }
-  throw new DomainError('unavailable', 'The connection to Postgres was lost in the middle of a rebuild; run it again');
+  throw new DomainError(
+    'unavailable',
+    signal.aborted
+      ? 'The connection to Postgres was lost in the middle of a rebuild; run it again'
+      : 'The event log did not answer in the middle of a rebuild; run it again',
+  );
 }
 
-/** The live tables held against the new ones, as of a position that both have reached: either may have come further. */
+/**
+ * Compares the live tables with the shadow tables, as of the last position that both have reached.
+ * Either may be ahead of the other.
+ */
 function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<string[]> {
   return sql.begin('isolation level repeatable read', async (tx) => {
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
-    // Tables that another version made have other columns: they can't be compared.
+    // Tables of another version have other columns, so a comparison is impossible.
     if (!live || live.version !== rebuilt?.version) return [];
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
-    // What a join keeps of each row fits in there for some 100,000 rows; it goes to disk beyond.
+    // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
     return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
   }) as Promise<string[]>;
 }
 
-/** Gives the full tables what they did without until here: it would have slowed down their filling, or have told of empty ones. */
+/**
+ * Creates the indexes that were skipped to keep the fill fast, and analyzes the full tables.
+ * Statistics of empty tables would mislead the planner.
+ */
 async function prepareForQueries(sql: Sql, { projection, schema }: Shadow): Promise<void> {
   await sql.begin(async (tx) => {
     await projection.createIndexes?.(tx, schema);
@@ -153,15 +222,25 @@ async function prepareForQueries(sql: Sql, { projection, schema }: Shadow): Prom
   });
 }
 
-/** Puts the new tables in the place of the live ones; false where queries did not let go of those in time. */
-async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint, catchUp }: Shadow): Promise<boolean> {
+/**
+ * Replaces the live tables with the shadow tables. Returns false if queries hold the live tables
+ * for too long.
+ */
+async function takeOver(
+  { sql }: ConsumerDeps,
+  { projection, schema, checkpoint, catchUp }: Shadow,
+): Promise<boolean> {
   try {
     await sql.begin(async (tx) => {
       await stopVacuum(tx, projection);
-      // The row lock holds the live consumer; it finds its checkpoint moved, and reads on from the new one.
-      await tx`select from read.checkpoints where name in (${projection.name}, ${checkpoint}) order by name for update`;
+      // The row lock blocks the live consumer. Later the consumer finds its checkpoint moved and
+      // continues from the new one.
+      await tx`
+        select from read.checkpoints where name in (${projection.name}, ${checkpoint})
+         order by name for update`;
       await catchUp(tx);
-      // A query may have one table and want the next one. It must not be what a deadlock ends, nor wait for long.
+      // A query may hold one table and wait for the next. A deadlock must not end that query, and
+      // the query must not wait long.
       await tx`set local lock_timeout = '300ms'`;
       await replaceTables(tx, projection, schema);
       await tx`delete from read.checkpoints where name = ${projection.name}`;
@@ -175,17 +254,23 @@ async function takeOver({ sql }: ConsumerDeps, { projection, schema, checkpoint,
 }
 
 /**
- * Keeps autovacuum from the live tables until the transaction ends. It steps back from whoever has waited for it for a second,
- * which is longer than the swap may wait; for this lock no query has to.
+ * Keeps autovacuum off the live tables until the transaction ends. Autovacuum yields only to a lock
+ * request that has waited a second, and the swap may not wait that long. No query waits for this
+ * lock.
  */
 async function stopVacuum(tx: Transaction, { tables }: Projection): Promise<void> {
-  const live = await tx<
-    { table: string }[]
-  >`select tablename as table from pg_tables where schemaname = ${LIVE_SCHEMA} and tablename = any(${tables}::text[])`;
-  for (const { table } of live) await tx`lock table ${tx(LIVE_SCHEMA)}.${tx(table)} in share update exclusive mode`;
+  const live = await tx<{ table: string }[]>`
+    select tablename as table from pg_tables
+     where schemaname = ${LIVE_SCHEMA} and tablename = any(${tables}::text[])`;
+  for (const { table } of live)
+    await tx`lock table ${tx(LIVE_SCHEMA)}.${tx(table)} in share update exclusive mode`;
 }
 
-async function replaceTables(tx: Transaction, { tables }: Projection, schema: string): Promise<void> {
+async function replaceTables(
+  tx: Transaction,
+  { tables }: Projection,
+  schema: string,
+): Promise<void> {
   for (const table of tables) {
     await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
     await tx`alter table ${tx(schema)}.${tx(table)} reset (autovacuum_enabled)`;
@@ -193,7 +278,10 @@ async function replaceTables(tx: Transaction, { tables }: Projection, schema: st
   }
 }
 
-async function createMeter({ store }: ConsumerDeps, onProgress: (progress: RebuildProgress) => void) {
+async function createMeter(
+  { store }: ConsumerDeps,
+  onProgress: (progress: RebuildProgress) => void,
+) {
   const head = Number((await store.head()) ?? 0n);
   const started = performance.now();
   let events = 0;
@@ -204,7 +292,12 @@ async function createMeter({ store }: ConsumerDeps, onProgress: (progress: Rebui
       const seconds = (performance.now() - started) / 1_000;
       const share = head === 0 ? 1 : Math.min(1, Number(position) / head);
       const secondsLeft = share > 0 ? (seconds / share) * (1 - share) : null;
-      onProgress({ events, share, eventsPerSecond: Math.round(events / Math.max(seconds, 0.001)), secondsLeft });
+      onProgress({
+        events,
+        share,
+        eventsPerSecond: Math.round(events / Math.max(seconds, 0.001)),
+        secondsLeft,
+      });
     },
   };
 }

@@ -1,17 +1,19 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
+import { parseStream, streamName, streamPrefix } from '../domain/streams.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
-import * as transfer from '../domain/transfer.ts';
+import { transferDecider } from '../domain/transfer-decider.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Projection } from './projection.ts';
 
-const STREAMS = 'transfer-';
-
-/** List, detail and counts of transfers: one row a transfer, how many there are of each account, status and hour, and of each status in all. */
+/**
+ * The read model of transfers: one row for each transfer, counts by account, status and hour, and
+ * totals by status.
+ */
 export const transfersProjection: Projection = {
   name: 'transfers',
   version: 3,
-  streams: [STREAMS],
+  streams: [streamPrefix('transfer')],
   tables: ['transfers', 'transfer_counts', 'transfer_totals'],
 
   async create(tx, schema) {
@@ -24,7 +26,7 @@ export const transfersProjection: Projection = {
         destination text collate "C" not null,
         revision integer not null,
         position bigint not null,
-        -- json, not jsonb: written often and looked into seldom, it costs half as much
+        -- json costs half as much as jsonb here: often written, rarely queried inside
         state json not null
       )`;
     await tx`
@@ -35,50 +37,73 @@ export const transfersProjection: Projection = {
         transfers bigint not null,
         primary key (account_id, hour, status)
       )`;
-    // Of years and a thousand accounts there are millions of counts: too many to add up every minute.
-    await tx`create table ${tx(schema)}.transfer_totals (status text primary key, transfers bigint not null)`;
+    // After years with a thousand accounts there are millions of counts: too many to sum every
+    // minute.
+    await tx`
+      create table ${tx(schema)}.transfer_totals (
+        status text primary key,
+        transfers bigint not null
+      )`;
   },
 
   async createIndexes(tx, schema) {
-    await tx`create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
-    await tx`create index on ${tx(schema)}.transfers (account_id, status, created_at desc, transfer_id desc)`;
+    await tx`
+      create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
+    await tx`
+      create index on ${tx(schema)}.transfers
+        (account_id, status, created_at desc, transfer_id desc)`;
     await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
-    // What is open now, which each new transfer asks: few rows, of however many hours have passed.
-    await tx`create index on ${tx(schema)}.transfer_counts (account_id) where status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
+    // Each new transfer asks for the open transfers: few rows, however many hours have passed.
+    await tx`
+      create index on ${tx(schema)}.transfer_counts (account_id)
+       where status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
   },
 
   async apply(tx, schema, events) {
     const known = await load(tx, schema, events);
-    const changed = foldBatch<TransferState>(events, known, transfer) as Map<string, Folded<Transfer>>;
+    const changed = foldBatch<TransferState>(events, known, transferDecider) as Map<
+      string,
+      Folded<Transfer>
+    >;
     if (changed.size === 0) return;
     await save(tx, schema, [...changed.values()], countChanges(known, changed));
   },
 
   async differences(tx, live, shadow, position, limit) {
-    // In place of a state its digest: neither side of the join has to go to disk.
-    const digests = (of: string) => tx`
-      select transfer_id, account_id, status, created_at, destination, revision, position, md5(state::text) as digest from ${tx(of)}.transfers`;
-    const stateIn = (of: string) => tx`(select state::jsonb from ${tx(of)}.transfers t where t.transfer_id = d.transfer_id)`;
+    // Joins digests in place of states, so neither side of the join spills to disk.
+    const digests = (schema: string) => tx`
+      select transfer_id, account_id, status, created_at, destination, revision, position,
+             md5(state::text) as digest
+        from ${tx(schema)}.transfers`;
+    const stateIn = (schema: string) =>
+      tx`(select state::jsonb from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
     const rows = await tx<{ key: string }[]>`
       with counted as materialized (
-        select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers from ${tx(live)}.transfers group by 1, 2, 3
+        select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
+          from ${tx(live)}.transfers group by 1, 2, 3
       ),
       differing as materialized (
-        select transfer_id, (to_jsonb(l) - 'digest') is distinct from (to_jsonb(s) - 'digest') as in_columns
+        select transfer_id,
+               (to_jsonb(l) - 'digest') is distinct from (to_jsonb(s) - 'digest') as in_columns
           from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
-         where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position} and l is distinct from s
+         where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
+           and l is distinct from s
       )
-      -- the order of keys is no difference
-      select transfer_id as key from differing d where in_columns or ${stateIn(live)} is distinct from ${stateIn(shadow)}
+      -- jsonb ignores the order of keys, which is no difference
+      select transfer_id as key from differing d
+       where in_columns or ${stateIn(live)} is distinct from ${stateIn(shadow)}
       union all
       select concat_ws(' ', 'count', account_id, status, hour)
-        from counted full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) kept using (account_id, status, hour)
-       where counted.transfers is distinct from kept.transfers
+        from counted
+        full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) stored
+          using (account_id, status, hour)
+       where counted.transfers is distinct from stored.transfers
       union all
       select concat_ws(' ', 'total', status)
         from (select status, sum(transfers) as transfers from counted group by 1) summed
-        full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) kept using (status)
-       where summed.transfers is distinct from kept.transfers
+        full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) stored
+          using (status)
+       where summed.transfers is distinct from stored.transfers
       limit ${limit}`;
     return rows.map(({ key }) => key);
   },
@@ -91,23 +116,38 @@ interface Row {
   state: Transfer;
 }
 
-async function load(tx: Transaction, schema: string, events: StoredEvent[]): Promise<Map<string, Folded<TransferState>>> {
-  // A stream whose first event is in the batch has no row yet, unless the batch is given a second time.
-  const ids = [...new Set(events.map(({ stream }) => stream.slice(STREAMS.length)))];
-  // An older version's table has jsonb: no prepared statement survives a change of type when the new one takes over.
+async function load(
+  tx: Transaction,
+  schema: string,
+  events: StoredEvent[],
+): Promise<Map<string, Folded<TransferState>>> {
+  // Includes streams that begin in this batch: they have a row if the batch is applied again.
+  const ids = [...new Set(events.map(({ stream }) => parseStream(stream).id))];
+  // Casts, because an older version's table has jsonb. A prepared statement would fail when the
+  // type changes at the switch-over.
   const rows = await tx<Row[]>`
-    select transfer_id, revision, position, state::json as state from ${tx(schema)}.transfers where transfer_id = any(${ids})`;
-  return new Map(rows.map(({ transfer_id, ...folded }) => [STREAMS + transfer_id, folded]));
+    select transfer_id, revision, position, state::json as state from ${tx(schema)}.transfers
+     where transfer_id = any(${ids})`;
+  return new Map(
+    rows.map(({ transfer_id, ...folded }) => [streamName('transfer', transfer_id), folded]),
+  );
 }
 
-async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[], counts: CountChange[]): Promise<void> {
+async function save(
+  tx: Transaction,
+  schema: string,
+  changed: Folded<Transfer>[],
+  counts: CountChange[],
+): Promise<void> {
   const facts = changed.map(({ state }) => state.facts);
-  // A line for each: in an array of texts every quote of a document would have to be masked, and unmasked again.
+  // One line for each state: an array of texts would need an escape for every quote of a document.
   const states = changed.map(({ state }) => JSON.stringify(state)).join('\n');
   await tx`
     with saved as (
-      insert into ${tx(schema)}.transfers (transfer_id, account_id, status, created_at, destination, revision, position, state)
-      select transfer_id, account_id, status, created_at::timestamptz, destination, revision, position, state::json
+      insert into ${tx(schema)}.transfers
+        (transfer_id, account_id, status, created_at, destination, revision, position, state)
+      select transfer_id, account_id, status, created_at::timestamptz, destination, revision,
+             position, state::json
         from rows from (
           unnest(
             ${facts.map(({ transfer_id }) => transfer_id)}::text[],
@@ -120,7 +160,8 @@ async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]
           string_to_table(${states}, E'\n')
         ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
       on conflict (transfer_id) do update set
-        status = excluded.status, revision = excluded.revision, position = excluded.position, state = excluded.state
+        status = excluded.status, revision = excluded.revision,
+        position = excluded.position, state = excluded.state
     ),
     changes as (
       select * from unnest(
@@ -130,22 +171,28 @@ async function save(tx: Transaction, schema: string, changed: Folded<Transfer>[]
         ${counts.map(({ by }) => by)}::bigint[]) as c(account_id, status, hour, transfers)
     ),
     counted as (
-      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers) select * from changes
-      on conflict (account_id, hour, status) do update set transfers = c.transfers + excluded.transfers
+      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers)
+      select * from changes
+      on conflict (account_id, hour, status) do update
+         set transfers = c.transfers + excluded.transfers
     )
-    insert into ${tx(schema)}.transfer_totals as t (status, transfers) select status, sum(transfers) from changes group by status
+    insert into ${tx(schema)}.transfer_totals as t (status, transfers)
+    select status, sum(transfers) from changes group by status
     on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
 }
 
 interface CountChange {
   account: string;
   status: string;
-  /** Its first instant, ISO 8601. */
+  /** Start of the hour, ISO 8601. */
   hour: string;
   by: number;
 }
 
-function countChanges(before: Map<string, Folded<TransferState>>, after: Map<string, Folded<Transfer>>): CountChange[] {
+function countChanges(
+  before: Map<string, Folded<TransferState>>,
+  after: Map<string, Folded<Transfer>>,
+): CountChange[] {
   const changes = new Map<string, CountChange>();
   const add = (state: Transfer, by: number) => {
     const { account_id, created_at } = state.facts;

@@ -1,13 +1,19 @@
-import { createBell } from '../bell.ts';
-import type { ProjectionName } from '../commands/deps.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { listen } from '../adapters/postgres/listen.ts';
+import { createWakeUp } from '../concurrency/wake-up.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
-import { type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
+import { type ConsumerDeps, catchUpIfIdle, isCaughtUp } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 
-/** After this the caller is answered anyway, and readiness turns red. */
+/** After this long the caller gets its answer anyway, and readiness turns red. */
 const GIVE_UP_MS = 5_000;
-/** Notifications may be lost with a connection: look for oneself this often. */
+/** How often to read the checkpoints: notifications may be lost with a connection. */
 const LOOK_MS = 250;
+/** No log reaches this position. An EventStoreDB without a position sends 2^64 - 1. */
+const BEYOND_EVERY_LOG = 2n ** 63n;
+/** Delay between two checks of `catchUp`. */
+const CATCH_UP_MS = 50;
 
 interface Waiter {
   name: ProjectionName;
@@ -16,31 +22,43 @@ interface Waiter {
 }
 
 export interface ProjectionWaiter {
-  /** True when the projection shows the event at `position` (at once for null); false when it did not within five seconds. */
+  /**
+   * Resolves with true when the projection shows the event at `position` (at once for null).
+   * Resolves with false after five seconds.
+   */
   waitFor(name: ProjectionName, position: bigint | null): Promise<boolean>;
-  /** Told by a consumer of this process how far it has come: sooner than by the notification. */
+  /**
+   * Resolves with true when the projection shows every event that the log has at the call. Resolves
+   * with false after five seconds.
+   */
+  catchUp(name: ProjectionName): Promise<boolean>;
+  /** Notes the position of a consumer of this process. It arrives sooner than a notification. */
   advance(name: string, position: bigint): void;
-  /** When a wait last came to nothing, in epoch milliseconds; null if it never did or has since been made good. */
+  /** When a wait last timed out (epoch ms). Null if none has, or one has succeeded since. */
   lateSince(): number | null;
   close(): Promise<void>;
 }
 
-/** Lets a caller read his own writes: whichever process runs the projections, or none. */
+/**
+ * Creates the waiter that lets callers read their own writes. It works if this process, another
+ * process or none runs the projections.
+ */
 export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
   const { sql } = deps;
   const reached = new Map<string, bigint>();
   const waiters = new Set<Waiter>();
-  const bell = createBell();
+  const wakeUp = createWakeUp();
   const closing = new AbortController();
   let late: number | null = null;
   let looking: Promise<void> | null = null;
-  const listening = sql.listen(CHECKPOINT_CHANNEL, (payload) => {
+  const unlisten = listen(sql, CHECKPOINT_CHANNEL, (payload) => {
     const [name, position] = payload.split(':');
     if (name && position && /^\d+$/.test(position)) advance(name, BigInt(position));
   });
-  listening.catch(() => undefined);
 
   function advance(name: string, position: bigint): void {
+    // A false position like this would make every later wait return at once.
+    if (position >= BEYOND_EVERY_LOG) return;
     if (position > (reached.get(name) ?? -1n)) reached.set(name, position);
     for (const waiter of waiters) {
       if (waiter.name === name && waiter.position <= position) {
@@ -51,17 +69,34 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     }
   }
 
-  /** Runs while anybody waits: looks at the checkpoints, and catches up where no process does. */
+  /** Ends the waits of a projection whose tables of another version cannot be caught up. */
+  function giveUp(name: ProjectionName): void {
+    for (const waiter of waiters) {
+      if (waiter.name !== name) continue;
+      waiters.delete(waiter);
+      waiter.resolve(false);
+    }
+  }
+
+  /** Runs while a waiter exists: reads the checkpoints, and catches up idle projections. */
   async function look(): Promise<void> {
     while (waiters.size > 0 && !closing.signal.aborted) {
-      await bell.wait(LOOK_MS);
-      const rows = await sql<{ name: string; position: bigint }[]>`select name, position from read.checkpoints`.catch(() => []);
-      for (const { name, position } of rows) advance(name, position);
+      await wakeUp.wait(LOOK_MS);
+      // Catching up comes first: it corrects a checkpoint that is beyond the end of the log.
+      const failed: ProjectionName[] = [];
       for (const name of new Set([...waiters].map((waiter) => waiter.name))) {
-        await catchUpIfIdle(deps, projectionConsumer(PROJECTIONS[name])).catch((error: unknown) =>
-          deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up'),
-        );
+        const consumer = projectionConsumer(PROJECTIONS[name]);
+        await catchUpIfIdle(deps, consumer, closing.signal).catch((error: unknown) => {
+          deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up');
+          failed.push(name);
+        });
       }
+      const rows = await sql<
+        { name: ProjectionName; position: bigint; version: number }[]
+      >`select name, position, version from read.checkpoints`.catch(() => []);
+      for (const { name, position } of rows) advance(name, position);
+      for (const { name, version } of rows)
+        if (failed.includes(name) && version !== PROJECTIONS[name].version) giveUp(name);
     }
     looking = null;
   }
@@ -87,15 +122,30 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
         looking ??= look();
       });
     },
+    async catchUp(name) {
+      const consumer = projectionConsumer(PROJECTIONS[name]);
+      const stop = AbortSignal.any([closing.signal, AbortSignal.timeout(GIVE_UP_MS)]);
+      try {
+        while (!stop.aborted) {
+          if (await isCaughtUp(deps, consumer, stop)) return true;
+          await catchUpIfIdle(deps, consumer, stop);
+          await sleep(CATCH_UP_MS);
+        }
+      } catch (error) {
+        deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up');
+      }
+      return false;
+    },
     advance,
     lateSince: () => late,
     async close() {
       closing.abort();
-      bell.ring();
+      wakeUp.wake();
       for (const waiter of waiters) waiter.resolve(false);
       waiters.clear();
-      await looking;
-      await (await listening.catch(() => null))?.unlisten().catch(() => undefined);
+      // A silent connection must not delay the shutdown. The look ends with its pool.
+      await Promise.race([looking, sleep(LOOK_MS)]);
+      unlisten();
     },
   };
 }

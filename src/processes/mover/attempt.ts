@@ -1,21 +1,34 @@
 import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
-import type { AttemptFigures } from '../../domain/transfer.ts';
-import { type AttemptFailure, isNetworkFailure } from '../../domain/transfer-errors.ts';
-import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
-import type { Claim, ResumeSave } from '../claims.ts';
-import { cleanUpIfEnded, type JobRecorder } from '../jobs.ts';
-import type { Reachability } from '../reachability.ts';
-import type { EndpointPool } from './endpoint-pool.ts';
-import { AttemptError, LeaseLost, toFailure } from './failure.ts';
+import { reasonOf } from '../../domain/errors.ts';
+import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import type { Claim, ResumeSave } from '../dispatch/claims.ts';
+import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
+import type { JobRecorder } from '../dispatch/consumer.ts';
+import type { Connectivity } from '../endpoints/connectivity.ts';
+import type { EndpointPool } from '../endpoints/pool.ts';
+import { holdSignIn } from '../endpoints/sign-in-holds.ts';
+import type { BufferPool } from './buffer-pool.ts';
+import { LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
-import { holdSignIn } from './sign-in-holds.ts';
-import type { SlotPool } from './slots.ts';
+import {
+  type Catalog,
+  notConnected,
+  readyDestination,
+  readySource,
+  refusedSignIn,
+  type Target,
+  type Targets,
+  targetsOf,
+  version,
+} from './targets.ts';
+import { untilAnswered } from './until-answered.ts';
 
 export interface AttemptDeps {
   store: EventStore;
@@ -23,156 +36,201 @@ export interface AttemptDeps {
   logger: Logger;
   actor: string;
   retryDelays: number[];
-  /** Endpoints to read from and to write to: each side works in a thread of its own. */
+  /** Endpoints to read from and to write to. Each side has its own thread. */
   sources: EndpointPool;
   destinations: EndpointPool;
   createHasher(size: number): Hasher;
   record: JobRecorder;
-  reachability: Reachability;
-  /** Keeps what a successor needs and renews the lease; false where the claim is lost. */
+  connectivity: Connectivity;
+  /** Saves the record from which a successor resumes, and renews the lease. False: claim lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
-  slots: SlotPool;
-  /** A pause, so that what several attempts have to write is written together. */
+  buffers: BufferPool;
+  /** Waits at the write barrier, so several attempts share one write. */
   gather(): Promise<void>;
-  /** Told of bytes that a destination has acknowledged. */
+  /** Counts bytes that a destination has acknowledged. */
   moved(bytes: number): void;
+  /** Aborts when the process no longer waits for an unavailable store. */
+  givenUp: AbortSignal;
 }
 
-/** What there is to move between, as it was when the claim was taken. */
-export interface Catalog {
-  endpoints: ConfiguredEndpoint[];
-  /** Ids of endpoints whose sign-in was refused a moment ago. */
-  held: Set<string>;
-}
-
-/** How an attempt ended. `not_begun`: its transfer was cancelled, or claimed by another, before. */
-export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'released' | 'lease_lost' | 'not_begun' | 'not_recorded';
+/**
+ * How an attempt ended:
+ * - `not_begun`: the transfer was cancelled, or another claim took it, before the attempt began.
+ * - `lease_lost`: another process has decided how the attempt ends.
+ * - `not_recorded`: the stores were unavailable until the process had to stop, or the append
+ *   failed.
+ */
+export const ATTEMPT_ENDS = [
+  'completed',
+  'retried',
+  'failed',
+  'released',
+  'lease_lost',
+  'not_begun',
+  'not_recorded',
+] as const;
+export type AttemptEnd = (typeof ATTEMPT_ENDS)[number];
 
 /** Why an attempt is stopped from outside. */
 export type StopReason = 'shutdown' | 'lease_lost';
 
 export interface Attempt {
   claim: Claim;
-  /** Live figures, which the lease's renewal notes. */
+  /** Live figures. Each renewal of the lease saves them. */
   figures: AttemptFigures;
   stop(reason: StopReason): void;
-  /** Resolves when the attempt has ended, whatever came of it. */
+  /** Resolves when the attempt has ended. Never rejects. */
   done: Promise<AttemptEnd>;
 }
 
-interface Target {
-  configured: ConfiguredEndpoint;
-  path: string;
-  /** Its sign-in was refused a moment ago, and is not tried again yet. */
-  held: boolean;
-}
-
-interface Errand {
+interface AttemptContext extends Targets {
   claim: Claim;
-  source: Target | null;
-  destination: Target | null;
   figures: AttemptFigures;
   signal: AbortSignal;
 }
 
-/** Begins to move one claimed transfer. What comes of it goes into the log; `done` never rejects. */
+/** Starts to move one claimed transfer. Appends the end of the attempt. `done` never rejects. */
 export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog): Attempt {
   const stopping = new AbortController();
-  const errand: Errand = {
+  const context: AttemptContext = {
     claim,
-    source: target(claim.source, catalog, claim.accountId),
-    destination: target(claim.destination, catalog, claim.accountId),
+    ...targetsOf(claim, catalog),
     figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
     signal: stopping.signal,
   };
-  const done = run(deps, errand).catch((error: unknown) => {
-    // The log could not be written: the lease runs out, and another mover takes over.
-    deps.logger.error({ err: error, transfer_id: claim.transferId, claim_id: claim.claimId }, 'an attempt could not be recorded');
+  const done = run(deps, context).catch((error: unknown) => {
+    // The lease expires, and another mover takes over.
+    deps.logger.error(
+      { err: error, transfer_id: claim.transferId, claim_id: claim.claimId },
+      'an attempt could not be recorded',
+    );
     return 'not_recorded' as const;
   });
-  return { claim, figures: errand.figures, stop: (reason) => stopping.abort(reason), done };
+  return { claim, figures: context.figures, stop: (reason) => stopping.abort(reason), done };
 }
 
-async function run(deps: AttemptDeps, errand: Errand): Promise<AttemptEnd> {
-  const { claim, source, destination } = errand;
+async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptEnd> {
+  const { claim, signal } = context;
   const { transferId, claimId } = claim;
   const cause = { actor: deps.actor, correlationId: claimId };
-  const versions = { source: version(source), destination: version(destination) };
-  const started = await startTransfer(deps, transferId, { claimId, ...versions }, cause);
-  if (started.state.status !== 'in_progress' || started.state.claim_id !== claimId) return 'not_begun';
+  const started = await start(deps, context, cause);
+  if (started && !holds(started, claimId)) return 'not_begun';
 
-  const outcome = await attempt(deps, errand);
-  if (outcome === 'lease_lost') return leaveToOthers(deps, claim);
+  const outcome: Outcome = started
+    ? await attempt(deps, context)
+    : { type: 'released', figures: context.figures };
   await deps.gather();
-  const ended = await endAttempt(deps, transferId, claimId, outcome, cause, started);
-  // The row may not have heard of the beginning yet.
-  await deps.record(started, ended);
-  // Nothing was appended: somebody else has decided meanwhile what comes of this transfer.
-  if (ended.events.length === 0) return leaveToOthers(deps, claim);
+  // The stream decides whether the claim is still valid, even after a long outage.
+  const ended = await untilAnswered(
+    () => endAttempt(deps, transferId, claimId, outcome, cause, started ?? undefined),
+    deps.givenUp,
+  );
+  await recordInJob(deps, started, ended);
+  if (!endedBy(ended, cause)) return leaveToOthers(deps, claim);
   if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
-  return outcome.type === 'completed' ? 'completed' : 'released';
+  if (outcome.type === 'completed') return 'completed';
+  return signal.reason === 'shutdown' ? 'released' : 'lease_lost';
 }
 
-/** Whoever ended the transfer has cleaned up, maybe before this attempt wrote its last. */
-async function leaveToOthers({ sql }: AttemptDeps, claim: Claim): Promise<'lease_lost'> {
-  await cleanUpIfEnded(sql, claim);
+/** Appends the start. Returns null if the attempt was stopped before the append was confirmed. */
+async function start(
+  deps: AttemptDeps,
+  { claim, source, destination, signal }: AttemptContext,
+  cause: Cause,
+): Promise<Handled<Transfer> | null> {
+  const { transferId, claimId } = claim;
+  const versions = { source: version(source), destination: version(destination) };
+  try {
+    return await untilAnswered(
+      () => startTransfer(deps, transferId, { claimId, ...versions }, cause),
+      signal,
+    );
+  } catch (error) {
+    if (signal.aborted) return null;
+    throw error;
+  }
+}
+
+function holds({ state }: Handled<Transfer>, claimId: string): boolean {
+  return state.status === 'in_progress' && state.claim_id === claimId;
+}
+
+/** Returns whether this attempt appended its end: now, or by an append whose answer was lost. */
+function endedBy({ state, events, last }: Handled<Transfer>, cause: Cause): boolean {
+  if (events.length > 0) return true;
+  const { actor, correlation_id } = last?.metadata ?? {};
+  const ours = actor === cause.actor && correlation_id === cause.correlationId;
+  return ours && state.status !== 'in_progress';
+}
+
+/**
+ * Records start and end in the job, which may not show the start yet. If Postgres is unavailable,
+ * the subscription does it later.
+ */
+async function recordInJob(
+  { record }: AttemptDeps,
+  started: Handled<Transfer> | null,
+  ended: Handled<Transfer>,
+): Promise<void> {
+  await record(...(started ? [started] : []), ended).catch((error: unknown) => {
+    if (!isStoreUnavailable(error)) throw error;
+  });
+}
+
+/**
+ * Schedules clean-up again. The process that ended the attempt has cleaned up, maybe before this
+ * attempt wrote its last bytes.
+ */
+async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promise<'lease_lost'> {
+  await untilAnswered(() => cleanUpIfEnded(sql, claim), givenUp);
   return 'lease_lost';
 }
 
-async function attempt(deps: AttemptDeps, errand: Errand): Promise<Outcome | 'lease_lost'> {
-  const { claim, signal } = errand;
-  const figures = () => ({ ...errand.figures });
+async function attempt(deps: AttemptDeps, context: AttemptContext): Promise<Outcome> {
+  const { claim, signal } = context;
+  const figures = () => ({ ...context.figures });
   try {
-    return await moveBetween(deps, errand, readySource(errand), readyDestination(errand));
+    return await moveBetween(deps, context, readySource(context), readyDestination(context));
   } catch (error) {
-    if (error instanceof LeaseLost || signal.reason === 'lease_lost') return 'lease_lost';
-    if (signal.reason === 'shutdown') return { type: 'released', figures: figures() };
+    // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
+    if (error instanceof LeaseLost || signal.aborted)
+      return { type: 'released', figures: figures() };
     const failure = toFailure(error);
-    const refused = refusedSignIn(errand, failure.phase);
-    if (failure.code === 'auth_failed' && refused) await holdSignIn(deps.sql, refused.configured);
-    const away = notConnected(errand, failure);
-    if (away) deps.reachability.failed(away.configured.endpoint_id, failure);
-    const log = { err: error, transfer_id: claim.transferId, claim_id: claim.claimId, code: failure.code, phase: failure.phase };
-    if (failure.code === 'internal_error') deps.logger.error(log, 'an attempt failed in an unforeseen way');
-    else deps.logger.info(log, 'an attempt failed');
+    const refused = refusedSignIn(context, failure.phase);
+    if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
+    const lost = notConnected(context, failure);
+    if (lost) deps.connectivity.failed(lost.configured.endpoint_id, failure);
+    const log = {
+      transfer_id: claim.transferId,
+      claim_id: claim.claimId,
+      code: failure.code,
+      phase: failure.phase,
+    };
+    if (failure.code === 'internal_error')
+      deps.logger.error({ err: error, ...log }, 'an attempt failed in an unforeseen way');
+    else deps.logger.info({ reason: reasonOf(error), ...log }, 'an attempt failed');
     return { type: 'failed', failure, figures: figures(), retryDelays: deps.retryDelays };
   }
 }
 
-function readySource({ source }: Errand): Target {
-  if (!source) {
-    const message = 'No endpoint that this account may use matches the source';
-    throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
-  }
-  if (source.held) throw new AttemptError({ code: 'auth_failed', message: 'Authentication failed', phase: 'source_sign_in' });
-  return source;
+/**
+ * Puts the sign-in on hold. If the attempt is stopped first, the next attempt tries the sign-in.
+ */
+async function hold({ sql }: AttemptDeps, { configured }: Target, signal: AbortSignal) {
+  await untilAnswered(() => holdSignIn(sql, configured), signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
 }
 
-function readyDestination({ destination }: Errand): Target {
-  if (!destination) {
-    throw new AttemptError({ code: 'endpoint_removed', message: 'The endpoint of the destination is gone', phase: 'prepare' });
-  }
-  if (destination.held) throw new AttemptError({ code: 'auth_failed', message: 'Authentication failed', phase: 'destination_sign_in' });
-  return destination;
-}
-
-/** The side that has just refused a sign-in; null where it was not even tried. */
-function refusedSignIn({ source, destination }: Errand, phase: string): Target | null {
-  const side = phase === 'source_sign_in' ? source : destination;
-  return side && !side.held ? side : null;
-}
-
-/** The side to which no connection could be made; null where it was something else. */
-function notConnected({ source, destination }: Errand, { code, phase }: AttemptFailure): Target | null {
-  if (!isNetworkFailure(code)) return null;
-  if (phase === 'source_connect') return source;
-  return phase === 'destination_connect' ? destination : null;
-}
-
-async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand, source: Target, destination: Target): Promise<Outcome> {
-  const from = await deps.sources.lend(source.configured);
+async function moveBetween(
+  deps: AttemptDeps,
+  { claim, figures, signal }: AttemptContext,
+  source: Target,
+  destination: Target,
+): Promise<Outcome> {
+  const from = await untilAnswered(() => deps.sources.lend(source.configured), signal);
   try {
-    const to = await deps.destinations.lend(destination.configured);
+    const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
       const { bytes, sha256, verification } = await moveFile({
         transferId: claim.transferId,
@@ -182,31 +240,30 @@ async function moveBetween(deps: AttemptDeps, { claim, figures, signal }: Errand
         overwrite: destination.configured.overwrite,
         record: claim.resumeRecord as ResumeRecord | null,
         figures,
-        slots: deps.slots,
+        buffers: deps.buffers,
         createHasher: deps.createHasher,
-        // Where nothing may be overwritten, only this record tells our own file from that of another.
+        // If nothing may be overwritten, only this record identifies our own file.
         save: async (record) => {
           if (record.committing) await deps.gather();
-          return deps.saveRecord({ claim, record, durable: record.committing !== null && !destination.configured.overwrite });
+          const durable = record.committing !== null && !destination.configured.overwrite;
+          return untilAnswered(() => deps.saveRecord({ claim, record, durable }), signal);
         },
         moved: deps.moved,
         signal,
       });
-      for (const { configured } of [source, destination]) deps.reachability.reached(configured.endpoint_id);
-      return { type: 'completed', sizeBytes: bytes, speedBps: figures.speed_bps, checksumSha256: sha256, verification };
+      for (const { configured } of [source, destination])
+        deps.connectivity.connected(configured.endpoint_id);
+      return {
+        type: 'completed',
+        sizeBytes: bytes,
+        speedBps: figures.speed_bps,
+        checksumSha256: sha256,
+        verification,
+      };
     } finally {
       to.release();
     }
   } finally {
     from.release();
   }
-}
-
-function target(uri: string, { endpoints, held }: Catalog, accountId: string): Target | null {
-  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
-  return match && { configured: match.endpoint, path: match.path, held: held.has(match.endpoint.endpoint_id) };
-}
-
-function version(match: Target | null) {
-  return match && { id: match.configured.endpoint_id, revision: match.configured.revision };
 }

@@ -20,7 +20,7 @@ const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
   },
 };
 
-/** An attempt that ended for a reason that its reader is to be told. */
+/** An attempt failed for a reason that the client sees. */
 export class AttemptError extends Error {
   override readonly name = 'AttemptError';
   readonly failure: AttemptFailure;
@@ -31,23 +31,30 @@ export class AttemptError extends Error {
   }
 }
 
-/** The claim is another's by now: nothing may be written in its name, to the log or to the destination. */
+/** The claim is lost. Nothing more may be written under it, to the log or to the destination. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
 
-/** Runs work of one side; what its adapter throws becomes an AttemptError that names the phase. */
+/** Runs work of one side. Converts a FileError of its adapter to an AttemptError with the phase. */
 export async function onSide<T>(side: Side, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    throw new AttemptError({ code: error.code, message: error.message, phase: PHASES[side][error.step] }, { cause: error });
+    throw new AttemptError(
+      { code: error.code, message: error.message, phase: PHASES[side][error.step] },
+      { cause: error },
+    );
   }
 }
 
-/** What an attempt's error is to its reader. An error that nobody foresaw keeps its details to the log. */
+/** Returns the error as the client sees it. The details of an unexpected error stay in the log. */
 export function toFailure(error: unknown): AttemptFailure {
   if (error instanceof AttemptError) return error.failure;
-  return { code: 'internal_error', message: 'The attempt ended in an error that was not foreseen', phase: 'prepare' };
+  return {
+    code: 'internal_error',
+    message: 'The attempt ended in an error that was not foreseen',
+    phase: 'prepare',
+  };
 }

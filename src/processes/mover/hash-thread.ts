@@ -1,60 +1,35 @@
-import { Worker } from 'node:worker_threads';
-import type { FromHashHost, ToHashHost } from './hash-host.ts';
+import { createThread } from '../../concurrency/thread.ts';
+import type { HashFunctions } from './hash-functions.ts';
 import type { Hasher } from './hasher.ts';
 
-/** A thread that hashes what lies in shared memory, so that no byte waits for it on the main thread. */
+/** A thread that hashes chunks in shared memory, so hashing does not block the main thread. */
 export interface HashThread {
   create(): Hasher;
   close(): Promise<void>;
 }
 
-interface Pending {
-  resolve(value: never): void;
-  reject(error: Error): void;
-}
-
 export function createHashThread(): HashThread {
-  const pending = new Map<number, Pending>();
-  let worker: Worker | null = null;
-  let lastCall = 0;
+  const thread = createThread<HashFunctions>(new URL('./hash-functions.ts', import.meta.url), {
+    name: 'hash',
+    // Each chunk is hashed while the next one is read.
+    gather: false,
+    lost: (cause) => new Error(`The hash thread failed: ${cause.message}`, { cause }),
+    revive: (error) => error as Error,
+  });
   let lastHasher = 0;
-
-  /** An error in the thread fails what is under way: hashes that were begun there are lost with it. */
-  function begin(): Worker {
-    const begun = new Worker(new URL('./hash-host.ts', import.meta.url), { name: 'hash' });
-    begun.on('message', ({ call, value }: FromHashHost) => {
-      pending.get(call)?.resolve(value as never);
-      pending.delete(call);
-    });
-    const end = (cause: Error) => {
-      if (worker === begun) worker = null;
-      for (const { reject } of pending.values()) reject(new Error(`The thread that hashes failed: ${cause.message}`, { cause }));
-      pending.clear();
-    };
-    begun.on('error', (error) => end(error as Error));
-    begun.on('exit', () => end(new Error('it has ended')));
-    return begun;
-  }
-
-  function ask<T>(message: Omit<ToHashHost, 'call'>): Promise<T> {
-    worker ??= begin();
-    const call = ++lastCall;
-    worker.postMessage({ ...message, call } satisfies ToHashHost);
-    return new Promise((resolve, reject) => pending.set(call, { resolve, reject }));
-  }
 
   return {
     create() {
       const hasher = ++lastHasher;
+      // A hash that the end of a run has lost must not begin again in the next.
+      const run = thread.run();
       return {
-        update: (chunk) => ask<number>({ hasher, work: 'update', chunk }),
-        check: (chunk) => ask<number>({ hasher, work: 'check', chunk }),
-        digest: () => ask<string>({ hasher, work: 'digest', chunk: null }),
-        close: () => void worker?.postMessage({ hasher, work: 'close', chunk: null, call: 0 } satisfies ToHashHost),
+        update: (chunk) => run.call('update', [hasher, chunk]),
+        check: (chunk) => run.call('check', [chunk]),
+        digest: () => run.call('digest', [hasher]),
+        close: () => run.notify('close', [hasher]),
       };
     },
-    async close() {
-      await worker?.terminate();
-    },
+    close: thread.close,
   };
 }

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Hashes the chunks of one file, in their order. */
+/** Hashes the chunks of one file, in order. */
 export interface Hasher {
-  /** Takes a chunk into the SHA-256 and gives its CRC-32. */
+  /** Adds a chunk to the SHA-256 and returns its CRC-32. */
   update(chunk: Uint8Array): Promise<number>;
-  /** The CRC-32 of a chunk that the SHA-256 has seen already. */
+  /** Returns the CRC-32 of a chunk that the SHA-256 already has. */
   check(chunk: Uint8Array): Promise<number>;
-  /** Lowercase hex SHA-256 of all chunks; ends the hasher. */
+  /** Returns the SHA-256 of all chunks in lowercase hex. Ends the hasher. */
   digest(): Promise<string>;
-  /** Ends the hasher without an answer. */
+  /** Ends the hasher without a result. */
   close(): void;
 }
 
-/** A hasher on this thread: for files so small that sending them to another would cost more. */
+/** Creates a hasher on this thread, for small files: a message to the hash thread costs more. */
 export function createInlineHasher(): Hasher {
   const hash = createHash('sha256');
   return {

@@ -1,7 +1,7 @@
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
 import type { AttemptFigures, Verification } from '../../domain/transfer.ts';
+import type { BufferPool } from './buffer-pool.ts';
 import type { Hasher } from './hasher.ts';
-import type { SlotPool } from './slots.ts';
 
 export interface Place {
   endpoint: FileEndpoint;
@@ -14,16 +14,16 @@ export interface Move {
   source: Place;
   destination: Place;
   overwrite: boolean;
-  /** What the claim before this one saved; null at the first. */
+  /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
-  /** Live, for whoever watches. */
+  /** Live figures. The lease renewal publishes them. */
   figures: AttemptFigures;
-  slots: SlotPool;
-  /** A hasher for a file of so many bytes. */
+  buffers: BufferPool;
+  /** Creates a hasher for a file of `size` bytes. */
   createHasher(size: number): Hasher;
-  /** Keeps the record for a successor and renews the lease; false where the claim is lost. */
+  /** Saves the record for a successor and renews the lease. Returns false if the claim is lost. */
   save(record: ResumeRecord): Promise<boolean>;
-  /** Told of bytes that the destination has acknowledged. */
+  /** Called with the number of bytes that the destination has acknowledged. */
   moved(bytes: number): void;
   signal: AbortSignal;
 }
@@ -34,27 +34,29 @@ export interface Moved {
   verification: Verification;
 }
 
-/** What a successor needs to go on, or to find out that all was done: kept in the to-do row while the file moves. */
+/** What a successor needs to resume a move, or to find that it is complete. Saved in the job. */
 export interface ResumeRecord {
   source: FileIdentity;
   chunkSize: number;
-  /** CRC-32 of each chunk that is safely at the destination, big-endian, in base64. */
+  /** CRC-32 of each chunk that the destination has acknowledged, big-endian, in base64. */
   crcs: string;
   destination: ResumePoint;
-  /** Set before the commit: from then on the file may have its name already. */
+  /** Set before the commit. From then on the file may have its final name. */
   committing: { size: number; sha256: string } | null;
+  /** Counts the saves of a transfer. A save that arrives late must not replace a later one. */
+  saves: number;
 }
 
-/** How far a move is. It outlives its connections; what a process that dies leaves of it is the record. */
+/** The progress of a move. It outlives connections. After a crash only the record remains. */
 export interface MoveState {
-  /** As it was when the first byte was read. */
+  /** The source as it was when the first byte was read. */
   source: FileIdentity;
   chunkSize: number;
-  /** CRC-32 of chunks, by their number, as far as they are known. */
+  /** Known CRC-32s, by chunk number. */
   crcs: number[];
-  /** Chunks from the start on, without a gap, that the destination has. */
+  /** Number of chunks from the start, without a gap, that the destination has. */
   delivered: number;
-  /** Chunks from the start on that `hasher` has seen. */
+  /** Number of chunks from the start that `hasher` has hashed. */
   hashed: number;
   hasher: Hasher;
 }
@@ -63,7 +65,7 @@ export function chunkCount({ source, chunkSize }: MoveState): number {
   return Math.ceil(source.size / chunkSize);
 }
 
-/** Bytes from the start on that the destination has. */
+/** Returns the number of bytes from the start that the destination has. */
 export function deliveredBytes({ source, chunkSize, delivered }: MoveState): number {
   return Math.min(source.size, delivered * chunkSize);
 }

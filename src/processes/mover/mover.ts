@@ -1,74 +1,122 @@
+/*
+ * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, up to `slots`
+ * at once.
+ *
+ * Three loops run side by side:
+ * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
+ *   because one statement for many costs as much as a statement for one.
+ * - `keepLeases` renews every claim each second and saves the progress of the attempts.
+ * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
+ *
+ * States: it waits until the catalog has caught up, then claims. When the signal aborts, it claims
+ * nothing more and lets attempts run for the grace time. It then stops them, which releases their
+ * claims. After 5 more seconds it gives up on stores that do not answer, and closes.
+ *
+ * What can go wrong:
+ * - The process ends or freezes. Its leases expire after 30 s, and admission queues the transfers
+ *   again with `mover_lost`.
+ * - Postgres does not answer. Attempts continue for 20 s without a renewal, then stop: before the
+ *   lease expires and another mover may take over.
+ * - A renewal says that a claim is lost. Its attempt stops and asks the stream. If another process
+ *   has ended the attempt, it schedules a clean-up.
+ * - The endpoints cannot be read within 20 s after a claim. The claims expire, and admission frees
+ *   them.
+ * - A store is unavailable until the end of a shutdown. The attempt ends as `not_recorded`, and its
+ *   lease expires.
+ *
+ * It relies on fencing by claim id in the stream, on one thread each for sources, destinations and
+ * hashes, and on a fixed buffer pool, so its memory does not grow with the transfers.
+ */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
-import { createBatcher } from '../../batcher.ts';
-import { createBell } from '../../bell.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { newId } from '../../domain/ids.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { claimTransfers, type ResumeSave, renewLeases, saveResumeRecords } from '../claims.ts';
-import { JOBS_CHANNEL, type JobRecorder } from '../jobs.ts';
-import type { Reachability } from '../reachability.ts';
+import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { untilCaughtUp } from '../../projections/until-caught-up.ts';
+import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
+import type { JobRecorder } from '../dispatch/consumer.ts';
+import { JOBS_CHANNEL, renewJobs } from '../dispatch/table.ts';
+import type { Connectivity } from '../endpoints/connectivity.ts';
+import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
+import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
-import { createEndpointPool, type EndpointPool } from './endpoint-pool.ts';
-import { createGathering } from './gathering.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
-import { heldSignIns } from './sign-in-holds.ts';
-import { createSlotPool } from './slots.ts';
+import { removeMover, reportMover } from './live-movers.ts';
+import type { Catalog } from './targets.ts';
+import { untilAnswered } from './until-answered.ts';
+import { createWriteBarrier } from './write-barrier.ts';
 
-/** Memory for the chunks of large files: 8 slots of 8 MiB in a process, whatever moves. A lone file takes 6, and more made nothing faster. */
-const SLOTS = 8;
-const SLOT_BYTES = 8 * 1024 * 1024;
-/** Up to here sending it to another thread costs more than the hash. */
+/**
+ * Buffers for the chunks of large files, 8 MiB each, shared by all transfers of a process. One file
+ * alone uses 6; more were not faster.
+ */
+const BUFFERS = 8;
+const BUFFER_BYTES = 8 * 1024 * 1024;
+/**
+ * Files up to this size are hashed inline: the message to another thread costs more than the hash.
+ */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
-/** So long a busy mover waits for other transfers to come as far: what is written for many costs as much as for one. */
+/**
+ * How long a busy mover waits for other transfers to reach the same point. One write for many
+ * transfers costs as much as a write for one.
+ */
 const GATHER_MS = 20;
-/** A transfer that has taken longer than this is not waited for. */
+/** A busy mover does not wait for attempts that run longer than this. */
 const SMALL_MS = 1_000;
-/** So long slots that become free are waited for, when most of them are taken. */
+/** How long to wait for more free slots while more than half are taken. */
 const GATHER_SLOTS_MS = 15;
-/** And so long transfers that become due, after some were claimed. */
+/** How long to wait for more due transfers after a claim. */
 const GATHER_DUE_MS = 5;
-/** Leases are renewed, and progress noted, this often; the lease itself is 30 s. */
+/** How often to renew leases and save progress. A lease lasts 30 s. */
 const RENEW_MS = 1_000;
-/** The next renewal does not wait longer for one that got no answer: it goes over another connection. */
+/** The longest wait for a renewal. The next one then uses another connection. */
 const ANSWER_WITHIN_MS = 3_000;
-/** Without a renewal for so long the mover cuts its own connections, well before anybody else may take over. */
+/** An attempt stops after this long without a renewal, well before another mover may take over. */
 const CUT_OFF_MS = 20_000;
-/** The share of the newest transfer in the mean duration that estimates rest on. */
+/** How long a shutdown waits for an unavailable store, after the grace time. */
+const STORES_BACK_WITHIN_MS = 5_000;
+/** Weight of the newest transfer in the mean duration, which estimates use. */
 const NEWEST = 0.1;
 
-/** Told what a mover does. Times in seconds. */
+/** Receives what a mover does. Times in seconds. */
 export interface MoverMetrics {
   claimed(waited: number): void;
   moved(bytes: number): void;
   ended(end: AttemptEnd, took: number): void;
-  /** Hands over what tells how many connections are open. */
-  watchConnections(count: () => Promise<{ endpoint: string; side: 'source' | 'destination'; open: number }[]>): void;
+  /** Registers the function that counts open connections. */
+  watchConnections(
+    count: () => Promise<{ endpoint: string; side: 'source' | 'destination'; open: number }[]>,
+  ): void;
 }
 
 export interface MoverDeps extends ConsumerDeps {
   vault: Vault;
   record: JobRecorder;
-  reachability: Reachability;
-  /** For what must outlive a crash of Postgres; `sql` is for what the log can give again. */
+  connectivity: Connectivity;
+  /** For rows that must survive a crash of Postgres. `sql` is for rows that the log can restore. */
   durable: Sql;
   metrics: MoverMetrics;
-  /** Transfers that move at once. */
+  /** How many transfers move at once. */
   slots: number;
   retryDelays: number[];
-  /** How long a shutdown waits for moves to end by themselves, in milliseconds. */
+  /** How long a shutdown lets attempts run to their end, in milliseconds. */
   graceMs: number;
 }
 
 /**
- * Claims transfers that are due and moves them, until the signal aborts. Then it claims nothing more,
- * gives what moves its grace time, hands back what has not ended, and returns.
+ * Claims due transfers and moves them until the signal aborts. Then it claims nothing more, lets
+ * attempts run for the grace time, releases the others, and returns.
  */
 export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<void> {
   const processId = `${hostname()}:${process.pid}:${newId('clm').slice(-6)}`;
@@ -77,15 +125,18 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const hashThread = createHashThread();
   const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
   const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
-  // Without a limit: a save that comes late must not land over the next one.
-  const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves), { answerWithinMs: null });
-  const saveDurably = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.durable, saves), { answerWithinMs: null });
-  const createHasher = (size: number) => (size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher());
-  const slots = createSlotPool(SLOTS, SLOT_BYTES);
+  const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
+  const saveDurably = createBatcher((saves: ResumeSave[]) =>
+    saveResumeRecords(deps.durable, saves),
+  );
+  const createHasher = (size: number) =>
+    size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher();
+  const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const attempts = new Map<string, { attempt: Attempt; startedAt: number; renewedAt: number }>();
-  const bell = createBell();
-  const listening = await deps.sql.listen(JOBS_CHANNEL, bell.ring, bell.ring);
-  signal.addEventListener('abort', bell.ring);
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
+  signal.addEventListener('abort', wakeUp.wake);
+  const givenUp = new AbortController();
   let meanMs: number | null = null;
 
   const attemptDeps: AttemptDeps = {
@@ -95,9 +146,10 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     destinations,
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
-    slots,
-    gather: createGathering(expected, GATHER_MS),
+    buffers,
+    gather: createWriteBarrier(expected, GATHER_MS),
     moved: deps.metrics.moved,
+    givenUp: givenUp.signal,
   };
   deps.metrics.watchConnections(async () => [
     ...(await connections('source', sources)),
@@ -109,8 +161,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     if (free <= 0) return 0;
     const claims = await claimTransfers(deps.sql, processId, free);
     if (claims.length === 0) return 0;
-    const [catalogued, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
-    const catalog = { endpoints: catalogued, held };
+    const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
+    const catalog = await untilAnswered(loadCatalog, within);
     for (const claim of claims) {
       const attempt = beginAttempt(attemptDeps, claim, catalog);
       const startedAt = performance.now();
@@ -121,15 +173,20 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
         const took = performance.now() - startedAt;
         deps.metrics.ended(end, took / 1_000);
         meanMs = meanMs === null ? took : meanMs * (1 - NEWEST) + took * NEWEST;
-        bell.ring();
+        wakeUp.wake();
       });
     }
     return claims.length;
   }
 
+  async function loadCatalog(): Promise<Catalog> {
+    const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
+    return { endpoints, held };
+  }
+
   const busy = () => attempts.size > Math.max(1, deps.slots / 2);
 
-  /** Attempts that may come to what others wait with. */
+  /** Returns how many attempts may soon reach the write barrier. 0 if the mover is not busy. */
   function expected(): number {
     const since = performance.now() - SMALL_MS;
     return busy() ? [...attempts.values()].filter(({ startedAt }) => startedAt > since).length : 0;
@@ -137,30 +194,36 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
 
   async function untilSlotsAreFree(): Promise<void> {
     const until = performance.now() + GATHER_SLOTS_MS;
-    for (let left = GATHER_SLOTS_MS; left > 0 && busy(); left = until - performance.now()) await bell.wait(left);
+    for (let left = GATHER_SLOTS_MS; left > 0 && busy(); left = until - performance.now())
+      await wakeUp.wait(left);
   }
 
-  /** Runs beside the claims, also through the grace time of a shutdown, until every attempt has ended. */
+  /** Runs beside the claim loop until every attempt has ended, also in the grace time. */
   async function keepLeases(): Promise<void> {
     while (!signal.aborted || attempts.size > 0) {
       await Promise.race([renewAll(), sleep(ANSWER_WITHIN_MS, undefined, { ref: false })]);
       for (const { attempt, renewedAt } of attempts.values()) {
         if (performance.now() - renewedAt > CUT_OFF_MS) attempt.stop('lease_lost');
       }
-      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(() => undefined);
+      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
+        () => undefined,
+      );
     }
   }
 
-  /** Never rejects. An answer that comes late still tells how it stood when it was asked for. */
+  /** Never rejects. A late answer counts from the time of its request. */
   async function renewAll(): Promise<void> {
     const now = performance.now();
-    const renewals = [...attempts.values()].map(({ attempt }) => ({ ...attempt.claim, figures: attempt.figures }));
+    const renewals = [...attempts.values()].map(({ attempt }) => ({
+      ...attempt.claim,
+      figures: attempt.figures,
+    }));
     try {
-      await deps.sql`
-        insert into work.movers (process_id, slots, active, mean_duration_ms) values (${processId}, ${deps.slots}, ${attempts.size}, ${meanMs})
-        on conflict (process_id) do update set slots = excluded.slots, active = excluded.active, mean_duration_ms = excluded.mean_duration_ms, seen_at = now()`;
+      const { slots } = deps;
+      const active = attempts.size;
+      await reportMover(deps.sql, { processId, slots, active, meanDurationMs: meanMs });
       if (renewals.length === 0) return;
-      const held = await renewLeases(deps.sql, renewals);
+      const held = await renewJobs(deps.sql, renewals);
       for (const { claimId } of renewals) {
         const entry = attempts.get(claimId);
         if (entry && held.has(claimId)) entry.renewedAt = Math.max(entry.renewedAt, now);
@@ -171,40 +234,48 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     }
   }
 
-  /** Beside the moves, and never in their way. */
-  async function tidy(): Promise<void> {
+  /** Runs beside the attempts and never delays them. */
+  async function runCleanUps(): Promise<void> {
+    await catalogReady;
     while (!signal.aborted) {
-      const due = await cleanUp({ ...deps, endpoints: destinations }, signal).catch((error: unknown) => {
-        deps.logger.error({ err: error }, 'clean-up failed; trying again');
-        return 0;
-      });
+      const due = await cleanUp({ ...deps, endpoints: destinations }, signal).catch(
+        (error: unknown) => {
+          deps.logger.error({ err: error }, 'clean-up failed; trying again');
+          return 0;
+        },
+      );
       if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  const keeping = keepLeases();
-  const tidying = tidy();
+  // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
+  const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
+  const renewing = keepLeases();
+  const cleaning = runCleanUps();
+  await catalogReady;
   while (!signal.aborted) {
     const claimed = await claimSome().catch((error: unknown) => {
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
       return 0;
     });
-    // What becomes due or free in a moment is claimed together.
-    if (claimed === 0) await bell.wait(LOOK_MS);
+    // Jobs that become due and slots that become free in this moment share the next claim.
+    if (claimed === 0) await wakeUp.wait(LOOK_MS);
     else await sleep(GATHER_DUE_MS);
     await untilSlotsAreFree();
   }
 
-  await listening.unlisten().catch(() => undefined);
+  unlisten();
   const grace = setTimeout(() => {
     for (const { attempt } of attempts.values()) attempt.stop('shutdown');
   }, deps.graceMs);
+  const end = setTimeout(() => givenUp.abort(), deps.graceMs + STORES_BACK_WITHIN_MS);
   await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
   clearTimeout(grace);
-  await Promise.all([keeping, tidying]);
+  clearTimeout(end);
+  await Promise.all([renewing, cleaning]);
   await Promise.all([sources.close(), destinations.close()]);
   await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
-  await deps.sql`delete from work.movers where process_id = ${processId}`.catch(() => undefined);
+  await removeMover(deps.sql, processId).catch(() => undefined);
 }
 
 async function connections<Side extends string>(side: Side, pool: EndpointPool) {

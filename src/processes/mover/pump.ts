@@ -1,67 +1,77 @@
 import type { DestinationFile, SourceFile } from '../../adapters/files/port.ts';
+import { createSemaphore } from '../../concurrency/semaphore.ts';
+import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { AttemptError, onSide } from './failure.ts';
 import { chunkCount, type MoveState } from './move-state.ts';
-import type { Slot, SlotPool } from './slots.ts';
 
-/** Chunks of one file that are on their way at once, at most. */
-const SLOTS_PER_FILE = 6;
+/** Concurrent chunks of one file, at most. */
+const BUFFERS_PER_FILE = 6;
 
 export interface Pump {
   state: MoveState;
   source: SourceFile;
   destination: DestinationFile;
-  slots: SlotPool;
+  buffers: BufferPool;
   signal: AbortSignal;
-  /** Told after every chunk that the destination has acknowledged. */
+  /** Called after each chunk that the destination has acknowledged. */
   onDelivered(bytes: number): void;
-  /** Told of an error while both sides are still open: what is delivered by then can be saved. Never rejects. */
+  /** Called at an error, while both sides are still open, to save the progress. Never rejects. */
   onBroken(): Promise<void>;
 }
 
 /**
- * Moves what is still to be moved, chunk by chunk, several at once on both sides, and hashes every chunk
- * once, in order, as it passes. What the destination has already is read once more only where this
- * process has not hashed it yet, and held against its CRC-32. Throws AttemptError at the first error of
- * a side, with both sides closed; `state` then says how far it came.
+ * Moves the remaining chunks, several at once on both sides, and hashes each chunk once, in order.
+ * It reads a delivered chunk again only if this process has not hashed it, and compares it with its
+ * CRC-32. Throws AttemptError at the first error of a side, with both sides closed. `state` then
+ * has the progress of the move.
  */
-export async function pump({ state, source, destination, slots, signal, onDelivered, onBroken }: Pump): Promise<void> {
+export async function pump({
+  state,
+  source,
+  destination,
+  buffers,
+  signal,
+  onDelivered,
+  onBroken,
+}: Pump): Promise<void> {
   const { chunkSize, crcs } = state;
   const chunks = chunkCount(state);
   const delivered = new Set<number>();
-  const reads = createTurns(source.parallelReads);
-  const writes = createTurns(destination.parallelWrites);
+  const reads = createSemaphore(source.parallelReads);
+  const writes = createSemaphore(destination.parallelWrites);
   const underWay = new Set<Promise<void>>();
   const firstToHash = state.hashed;
   const firstToWrite = state.delivered;
   let hashing: Promise<unknown> = Promise.resolve();
-  let outdated = false;
+  let sourceChanged = false;
 
-  /** Its turns are taken in the order of the calls. */
-  async function moveChunk(chunk: number, slot: Slot): Promise<void> {
-    const { buffer } = slot;
+  /** Must be called in the order of the chunks: the calls queue for reads, hash and writes. */
+  async function moveChunk(chunk: number, pooled: PooledBuffer): Promise<void> {
+    const { buffer } = pooled;
     const offset = chunk * chunkSize;
-    const read = reads(() => onSide('source', () => source.read(offset, buffer)));
-    const hashed = chunk >= firstToHash ? hashInOrder(chunk, buffer, read) : compare(chunk, buffer, read);
+    const read = reads.run(() => onSide('source', () => source.read(offset, buffer)));
+    const hashed =
+      chunk >= firstToHash ? hashInOrder(chunk, buffer, read) : compare(chunk, buffer, read);
     const written = chunk >= firstToWrite ? write(offset, buffer, read) : null;
-    // The slot is somebody else's only when nobody touches it any more, also after an error.
+    // Released only after hash and write have ended, also after an error: neither may use it later.
     const settled = await Promise.allSettled([hashed, written]);
-    slot.release();
+    pooled.release();
     const failed = settled.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
-    if (chunk < firstToWrite || outdated) return;
+    if (chunk < firstToWrite || sourceChanged) return;
     delivered.add(chunk);
     while (delivered.delete(state.delivered)) state.delivered++;
     onDelivered(buffer.length);
   }
 
   function hashInOrder(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
-    const turn = Promise.all([read, hashing]).then(async () => {
+    const hashed = Promise.all([read, hashing]).then(async () => {
       const crc = await state.hasher.update(buffer);
       state.hashed = chunk + 1;
       keepCrc(chunk, crc);
     });
-    hashing = turn;
-    return turn;
+    hashing = hashed;
+    return hashed;
   }
 
   async function compare(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
@@ -72,35 +82,36 @@ export async function pump({ state, source, destination, slots, signal, onDelive
   function keepCrc(chunk: number, crc: number): void {
     const before = crcs[chunk];
     if (before !== undefined && before !== crc) {
-      // What the destination has of the old content is of no use to whoever tries again.
-      outdated = true;
+      // The destination's chunks are of the old content: the next attempt must not use them.
+      sourceChanged = true;
       state.delivered = 0;
-      const message = `Bytes ${chunk * chunkSize} and on of the source are not what they were when they were first read`;
+      const offset = chunk * chunkSize;
+      const message = `The source changed: bytes from ${offset} on differ from the first read`;
       throw new AttemptError({ code: 'source_changed', message, phase: 'read' });
     }
     crcs[chunk] = crc;
   }
 
   function write(offset: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
-    return writes(async () => {
+    return writes.run(async () => {
       await read;
       await onSide('destination', () => destination.write(offset, buffer));
     });
   }
 
-  async function nextSlot(bytes: number): Promise<Slot> {
+  async function nextBuffer(bytes: number): Promise<PooledBuffer> {
     for (;;) {
-      if (underWay.size === 0) return slots.take(bytes, signal);
-      const slot = underWay.size < SLOTS_PER_FILE ? slots.tryTake(bytes) : null;
-      if (slot) return slot;
+      if (underWay.size === 0) return buffers.take(bytes, signal);
+      const pooled = underWay.size < BUFFERS_PER_FILE ? buffers.tryTake(bytes) : null;
+      if (pooled) return pooled;
       await Promise.race(underWay);
     }
   }
 
   try {
     for (let chunk = Math.min(firstToHash, firstToWrite); chunk < chunks; chunk++) {
-      const slot = await nextSlot(Math.min(chunkSize, state.source.size - chunk * chunkSize));
-      const moving = moveChunk(chunk, slot);
+      const pooled = await nextBuffer(Math.min(chunkSize, state.source.size - chunk * chunkSize));
+      const moving = moveChunk(chunk, pooled);
       underWay.add(moving);
       moving.then(
         () => underWay.delete(moving),
@@ -111,20 +122,9 @@ export async function pump({ state, source, destination, slots, signal, onDelive
     await Promise.all(underWay);
   } catch (error) {
     await onBroken();
-    // What is still under way must not change the state behind the back of whoever goes on with it.
+    // The caller may retry with `state`: chunks under way must not change it after this returns.
     await Promise.allSettled([source.close(), destination.close()]);
     await Promise.allSettled(underWay);
     throw error;
   }
-}
-
-/** Lets so many run at once, in the order in which they came. */
-function createTurns(atOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const running: Promise<unknown>[] = [];
-  return (work) => {
-    const before = running.length < atOnce ? Promise.resolve() : running.shift();
-    const result = (before as Promise<unknown>).then(work);
-    running.push(result.catch(() => undefined));
-    return result;
-  };
 }

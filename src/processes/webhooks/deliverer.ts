@@ -2,25 +2,35 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import type { Outcome, WebhookSender } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
-import { createBatcher } from '../../batcher.ts';
-import { createBell } from '../../bell.ts';
-import { type Attempt, type Claim, type Clock, claimDeliveries, recordAttempts, releaseClaims } from './claims.ts';
-import { createLanes } from './lanes.ts';
-import { DELIVERIES_CHANNEL } from './queue.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import { createConcurrencyLimits } from './concurrency-limits.ts';
 import { createSecrets } from './secrets.ts';
+import {
+  type Attempt,
+  type Claim,
+  type Clock,
+  claimDeliveries,
+  DELIVERIES_CHANNEL,
+  recordAttempts,
+  releaseClaims,
+} from './table.ts';
 
-const LOOK_MS = 500;
+/** Interval at which the deliverer polls without a notification. */
+const POLL_MS = 500;
 const PAUSE_MS = 20;
-/** A claim that has waited longer for its turn is given back: an attempt may take ten seconds more, and its lease runs. */
+/** Releases a claim that has waited longer: an attempt takes up to 10 s, and the lease is 30 s. */
 const BEGUN_WITHIN_MS = 10_000;
 
 const UNSIGNED =
-  "not sent: the webhook's secret does not open with the master key of this installation: rotate it (POST /v1/webhooks/{id}/rotate-secret), and give the new one to the receiver";
+  "not sent: the master key of this installation cannot decrypt the webhook's secret. " +
+  'Rotate it (POST /v1/webhooks/{id}/rotate-secret) and configure the new one at the receiver';
 
-/** When it was claimed, by the clock of the claims and by ours. */
+/** A claim with its time by the claims' clock (epoch ms) and by `performance.now()`. */
 type Claimed = Claim & { claimedAt: number; claimedMark: number };
 
 export interface DelivererMetrics {
@@ -30,58 +40,74 @@ export interface DelivererMetrics {
 
 export interface DelivererDeps {
   /**
-   * Its commits may be on disk a moment later. A crash of Postgres then takes the last records of attempts, and those
-   * deliveries are sent again, as at-least-once allows; a delivery itself goes only together with the outbox's checkpoint.
+   * Its commits may reach the disk a moment later. A crash of Postgres may then lose the last
+   * records of attempts, and those deliveries are sent again, as at-least-once allows. A delivery
+   * itself is lost only together with the outbox's checkpoint, so the outbox writes it again.
    */
   sql: Sql;
   vault: Vault;
   logger: Logger;
-  /** Closed at the end. */
+  /** `runDeliverer` closes it at the end. */
   sender: WebhookSender;
   metrics: DelivererMetrics;
-  /** Milliseconds from the end of an attempt to the next; when they are used up, the delivery has failed. */
+  /** Milliseconds from the end of an attempt to the next. After the last one the delivery fails. */
   retryDelays: readonly number[];
-  /** How long a shutdown waits for requests under way, in milliseconds. */
+  /** Milliseconds that a shutdown waits for requests under way. */
   graceMs: number;
   clock?: Clock;
 }
 
 /**
- * Claims deliveries that are due, sends them, and records what came of it, until the signal aborts. Any
- * number of processes may; a claim that was not recorded before its lease ran out is sent again by another.
+ * Claims due deliveries, sends them and records the outcomes, until the signal aborts. Any number
+ * of processes can run it. If a process does not record a claim within its lease, another process
+ * sends the delivery again.
  */
 export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Promise<void> {
   const { sql, sender, metrics, retryDelays, logger } = deps;
-  const bell = createBell();
+  const wakeUp = createWakeUp();
   const secrets = createSecrets(deps.vault);
   let closed = false;
-  /** Something may be due of which nobody knows; the lanes have got room for more of what they are at. */
-  let [news, freed, lookedAt] = [true, false, 0];
+  /** A new delivery may be due. */
+  let news = true;
+  /** A webhook has capacity again. */
+  let freed = false;
+  let polledAt = 0;
   const underWay = new Map<Claimed, Promise<boolean>>();
-  const lanes = createLanes<Claimed>({ begin, giveBack: (claimed) => void release(claimed), onRoom });
+  const limits = createConcurrencyLimits<Claimed>({
+    begin,
+    release: (claimed) => void release(claimed),
+    onCapacity,
+  });
   const record = createBatcher(async (attempts: Attempt[]) => {
     await recordAttempts(sql, attempts);
     return attempts.map(() => undefined);
   });
 
-  /** Gives the number of claims. Asks only where there may be something for which there is room. */
+  /** Returns the number of new claims. Skips the query if nothing can be due or nothing is free. */
   async function claimMore(): Promise<number> {
-    const room = lanes.room();
+    const capacity = limits.capacity();
+    const { healthy, unproven } = capacity;
     const began = performance.now();
-    if (began > lookedAt + LOOK_MS) news = true;
-    if (room.trusted + room.doubted === 0 || !(news || freed)) return 0;
-    [news, freed, lookedAt] = [false, false, began];
-    const { claims, now } = await claimDeliveries(sql, room, deps.clock);
-    // It did not see all that there is.
-    if (claims.length >= Math.min(room.trusted || Infinity, room.doubted || Infinity)) news = true;
-    for (const claim of claims) lanes.enter(claim.webhook_id, { ...claim, claimedAt: Date.parse(now), claimedMark: began });
+    if (began > polledAt + POLL_MS) news = true;
+    if (healthy + unproven === 0 || !(news || freed)) return 0;
+    news = false;
+    freed = false;
+    polledAt = began;
+    const { claims, now } = await claimDeliveries(sql, capacity, deps.clock);
+    // The capacity may have cut off more due deliveries.
+    if (claims.length >= Math.min(healthy || Infinity, unproven || Infinity)) news = true;
+    for (const claim of claims)
+      limits.add(claim.webhook_id, { ...claim, claimedAt: Date.parse(now), claimedMark: began });
     return claims.length;
   }
 
   function begin(claimed: Claimed): Promise<boolean> {
     const attempted = attempt(claimed).catch((error: unknown) => {
       if (!closed) {
-        logger.error({ err: error, delivery_id: claimed.id }, 'an attempt to deliver was not recorded; it is made again in half a minute');
+        logger.error(
+          { err: error, delivery_id: claimed.id },
+          'could not record a delivery attempt; the delivery is sent again in half a minute',
+        );
       }
       return false;
     });
@@ -89,7 +115,10 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     return attempted.finally(() => underWay.delete(claimed));
   }
 
-  /** True where it has arrived. It is under way until that is recorded: so no more than a lane's places are ever sent twice. */
+  /**
+   * Returns true if the receiver accepted the delivery. The attempt occupies its place until it is
+   * recorded, so a crash can duplicate at most as many deliveries as a webhook has places.
+   */
   async function attempt(claimed: Claimed): Promise<boolean> {
     const { url, event_id, body, claimedAt, claimedMark } = claimed;
     const waited = performance.now() - claimedMark;
@@ -102,7 +131,11 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     const outcome: Outcome =
       signing === null
         ? { type: 'error', durationMs: 0, error: UNSIGNED }
-        : await sender.send({ url, headers: signatureHeaders(signing, event_id, Math.floor(began / 1_000), body), body });
+        : await sender.send({
+            url,
+            headers: signatureHeaders(signing, event_id, Math.floor(began / 1_000), body),
+            body,
+          });
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
     await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
@@ -110,49 +143,56 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     return outcome.type === 'delivered';
   }
 
-  /** Where it fails, their leases end. */
+  /** Releases claims. If that fails, their leases expire. */
   async function release(claimed: Claimed[]): Promise<void> {
     if (claimed.length > 0) await releaseClaims(sql, claimed).catch(() => undefined);
   }
 
   function onNews(): void {
     news = true;
-    bell.ring();
+    wakeUp.wake();
   }
 
-  function onRoom(): void {
+  function onCapacity(): void {
     freed = true;
-    bell.ring();
+    wakeUp.wake();
   }
 
-  const listening = await sql.listen(DELIVERIES_CHANNEL, onNews, onNews);
-  signal.addEventListener('abort', bell.ring);
+  const unlisten = listen(sql, DELIVERIES_CHANNEL, onNews, onNews);
+  signal.addEventListener('abort', wakeUp.wake);
   while (!signal.aborted) {
     const began = performance.now();
     const claimed = await claimMore().catch((error: unknown) => {
-      logger.error({ err: error }, 'deliveries could not be claimed; it tries again');
+      logger.error({ err: error }, 'could not claim deliveries; retrying');
       news = true;
       return 0;
     });
-    if (claimed === 0) await bell.wait(LOOK_MS);
-    // What is enqueued, and what comes free, while it lasts as long again is claimed in one go.
+    if (claimed === 0) await wakeUp.wait(POLL_MS);
+    // Pauses as long as the claim took: deliveries and places that come meanwhile share a query.
     else await sleep(Math.min(performance.now() - began, PAUSE_MS));
   }
 
-  await release(lanes.empty());
+  await release(limits.drain());
   const all = Promise.all(underWay.values());
   await Promise.race([all, sleep(deps.graceMs, undefined, { ref: false })]);
   closed = true;
   const left = [...underWay.keys()];
   await sender.close();
   await all;
-  // What was recorded all the same has no claim any more.
+  // An attempt that was recorded meanwhile has no claim any more.
   await release(left);
-  await listening.unlisten().catch(() => undefined);
+  unlisten();
 }
 
-function nextOf({ tries }: Claim, { type }: Outcome, endedAt: number, delays: readonly number[]): Attempt['next'] {
+function nextOf(
+  { tries }: Claim,
+  { type }: Outcome,
+  endedAt: number,
+  delays: readonly number[],
+): Attempt['next'] {
   if (type === 'delivered') return { status: 'delivered' };
   const delay = delays[tries];
-  return delay === undefined ? { status: 'failed' } : { status: 'pending', dueAt: new Date(endedAt + delay).toISOString() };
+  return delay === undefined
+    ? { status: 'failed' }
+    : { status: 'pending', dueAt: new Date(endedAt + delay).toISOString() };
 }

@@ -1,135 +1,178 @@
+/*
+ * The process manager `outbox`: follows the event log and writes one row of `work.deliveries` for
+ * each event and each webhook that receives it, with the payload as text.
+ *
+ * It writes rows only. A batch changes deliveries, webhooks and the checkpoint in one transaction,
+ * so a crash repeats the whole batch or nothing. Deliverers (deliverer.ts) claim the rows, sign and
+ * send them, and record the attempts.
+ *
+ * It folds the webhooks itself, into `work.outbox_webhooks`, and does not read the catalog: each
+ * event then meets the webhooks as they were at its place in the log, at any reading speed.
+ *
+ * A delivery is `pending`, then `delivered` or `failed`. A retry or a replay makes it `pending`
+ * again. The outbox changes an existing delivery in one case: if its webhook is removed, a pending
+ * delivery fails.
+ *
+ * `work.event_times` has the first position of each hour. A replay from a time starts there
+ * (replays.ts).
+ *
+ * What can go wrong:
+ * - The outbox reads an event twice. `enqueue` skips a delivery that exists for the same webhook
+ *   and event.
+ * - The checkpoint belongs to another log or to a newer state of a restored log. The consumer then
+ *   rejects it. `rebuildOutbox` folds the new log and continues at its end. It sends nothing that
+ *   happened before, and keeps existing deliveries.
+ * - A batch lacks the first events of a transfer's or endpoint's stream. compose.ts then reads the
+ *   whole stream, because a payload shows the state right after its event.
+ *
+ * It relies on the single active consumer of the name `outbox` (an advisory lock) and on the unique
+ * key (webhook_id, event_id) of `work.deliveries`.
+ */
 import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/event.ts';
+import { parseStream, streamPrefix } from '../../domain/streams.ts';
 import { upcast } from '../../domain/upcast.ts';
-import type { WebhookState } from '../../domain/webhook.ts';
-import * as webhook from '../../domain/webhook.ts';
-import { moveCheckpoint, startCheckpoint } from '../../projections/checkpoint.ts';
-import type { Consumer } from '../../projections/consumer.ts';
+import type { Webhook, WebhookState } from '../../domain/webhook.ts';
+import { webhookDecider } from '../../domain/webhook.ts';
+import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';
+import { type Consumer, untilCaughtUp } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
-import { type Candidate, composeDeliveries, isTold, mayBeTold } from './compose.ts';
-import { enqueue } from './queue.ts';
+import { type Candidate, composeDeliveries, isWebhookEventType, mayReceive } from './compose.ts';
+import { forgetHours, hoursOf, saveHours } from './event-times.ts';
+import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
+import { forgetReplays, removeReplaysOf } from './replay-table.ts';
+import { enqueue, failDeliveriesOf } from './table.ts';
 
 const NAME = 'outbox';
 const TABLE = 'work.checkpoints';
 const VERSION = 1;
-const WEBHOOKS = 'webhook-';
-
-/** The streams whose events webhooks are told of. */
-export const TOLD_STREAMS = ['transfer-', 'endpoint-', 'key-'];
 
 /**
- * Follows the log and writes a delivery for each event that a webhook is told of. It folds the webhooks
- * themselves: each event meets the webhooks as they were at its place in the log, whoever reads how fast.
+ * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
+ * (`foldWebhooks`).
  */
+export const DELIVERED_STREAMS = (['transfer', 'endpoint', 'key'] as const).map(streamPrefix);
+const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
+
+/** Creates the consumer that writes a delivery for each event that a webhook receives. */
 export function createOutboxConsumer(store: EventStore): Consumer {
   return {
     name: NAME,
     table: TABLE,
     version: VERSION,
-    streams: [...TOLD_STREAMS, WEBHOOKS],
-    async apply(tx, events) {
-      const candidates = await foldInOutbox(tx, events);
-      if (candidates.length > 0) await enqueue(tx, await composeDeliveries(store, candidates, events));
-      await endThoseOfRemoved(tx, events);
+    streams: STREAMS,
+    async prepare(sql, events) {
+      const { candidates, changed } = await foldWebhooks(sql, events);
+      const deliveries =
+        candidates.length > 0 ? await composeDeliveries(store, candidates, events) : [];
+      return async (tx) => {
+        await Promise.all([saveHours(tx, hoursOf(events)), saveFollowed(tx, changed)]);
+        if (deliveries.length > 0) await enqueue(tx, deliveries);
+        await endDeliveriesOfRemoved(tx, events);
+      };
     },
   };
 }
 
 /**
- * Makes what the outbox knows anew from the log, for a log that it does not know, and has it go on at the
- * end: nothing is sent that happened before. Deliveries that are there stay as they are.
+ * Rebuilds the outbox's state from a log that it does not know, and moves its checkpoint to the
+ * end. Sends nothing that happened before. Keeps existing deliveries and deletes open replays.
+ * Throws EventStoreUnavailable if the log yields nothing for ten seconds.
+ *
+ * Reads the log first and then writes in one short transaction. A transaction that waits for the
+ * log would block the outbox, and Postgres ends one that waits for a minute.
  */
-export async function rebuildOutbox({ sql, store, logId }: { sql: Sql; store: EventStore; logId: string }): Promise<void> {
-  const head = (await store.head()) ?? 0n;
+export async function rebuildOutbox({
+  sql,
+  store,
+  logId,
+}: {
+  sql: Sql;
+  store: EventStore;
+  logId: string;
+}): Promise<void> {
+  const webhooks = new Map<string, Folded<WebhookState>>();
+  const hours = new Map<string, bigint>();
+  let position = 0n;
+  let last: StoredEvent | null = null;
+  for await (const batch of untilCaughtUp(store, STREAMS)) {
+    const events = batch.events.map(upcast);
+    const changes = events.filter(isOfWebhook);
+    for (const [stream, folded] of foldBatch<WebhookState>(changes, webhooks, webhookDecider))
+      webhooks.set(stream, folded);
+    for (const [hour, first] of hoursOf(events)) if (!hours.has(hour)) hours.set(hour, first);
+    last = events.at(-1) ?? last;
+    position = batch.position;
+  }
   await sql.begin(async (tx) => {
-    await tx`delete from work.checkpoints where name = ${NAME}`;
-    await tx`delete from work.outbox_webhooks`;
-    await tx`delete from work.event_times`;
-    await tx`delete from work.webhook_replays`;
-    await startCheckpoint(tx, TABLE, NAME, logId, VERSION);
-    if (head === 0n) return;
-    const { signal } = new AbortController();
-    for await (const { events, position } of store.subscribe({ from: null, signal, streams: [...TOLD_STREAMS, WEBHOOKS] })) {
-      if (events.length > 0) await foldInOutbox(tx, events.map(upcast));
-      if (position < head) continue;
-      return moveCheckpoint(tx, TABLE, NAME, 0n, position, events.at(-1) ?? null);
-    }
+    await forgetFollowed(tx);
+    await forgetHours(tx);
+    await forgetReplays(tx);
+    await restartCheckpoint(tx, { table: TABLE, name: NAME, version: VERSION }, logId);
+    await saveFollowed(tx, webhooks);
+    await saveHours(tx, hours);
+    if (position > 0n) await moveCheckpoint(tx, TABLE, NAME, 0n, position, last);
   });
 }
 
-/** Folds the webhooks, and gives what those that were live at its place in the log may be told of each event. */
-async function foldInOutbox(tx: Transaction, events: StoredEvent[]): Promise<Candidate[]> {
-  // Sent together: where there is no webhook, this is all.
-  const [known] = await Promise.all([knownWebhooks(tx, events), markHours(tx, events)]);
+interface FoldedBatch {
+  /** Each event with the webhooks that were live at its place in the log and may receive it. */
+  candidates: Candidate[];
+  /** The webhooks that the batch changed, by stream. */
+  changed: Map<string, Folded<WebhookState>>;
+}
+
+async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<FoldedBatch> {
+  const known = await loadFollowed(sql, {
+    webhookIds: events.filter(isOfWebhook).map(({ stream }) => parseStream(stream).id),
+    accounts: accountsOf(events),
+  });
   const changed = new Map<string, Folded<WebhookState>>();
   const candidates: Candidate[] = [];
   let live = liveByAccount(known);
   for (const event of events) {
-    if (event.stream.startsWith(WEBHOOKS)) {
-      for (const [stream, folded] of foldBatch<WebhookState>([event], known, webhook)) {
+    if (isOfWebhook(event)) {
+      for (const [stream, folded] of foldBatch<WebhookState>([event], known, webhookDecider)) {
         known.set(stream, folded);
         changed.set(stream, folded);
       }
       live = liveByAccount(known);
-    } else if (isTold(event.type)) {
+    } else if (isWebhookEventType(event.type)) {
       const { account_id } = event.metadata;
-      const webhooks = event.type === 'endpoint.connectivity_lost' ? [...live.values()].flat() : live.get(account_id ?? '');
-      for (const webhook of webhooks ?? []) if (mayBeTold(event, webhook)) candidates.push({ event, webhook });
+      const webhooks =
+        event.type === 'endpoint.connectivity_lost'
+          ? [...live.values()].flat()
+          : live.get(account_id ?? '');
+      for (const webhook of webhooks ?? [])
+        if (mayReceive(event, webhook)) candidates.push({ event, webhook });
     }
   }
-  for (const folded of changed.values()) await saveWebhook(tx, folded);
-  return candidates;
+  return { candidates, changed };
 }
 
-function liveByAccount(known: Map<string, Folded<WebhookState>>): Map<string, webhook.Webhook[]> {
+/** Returns the accounts whose webhooks may receive these events. */
+function accountsOf(events: StoredEvent[]): string[] | 'all' {
+  if (events.some(({ type }) => type === 'endpoint.connectivity_lost')) return 'all';
+  const accounts = new Set(events.map(({ metadata }) => metadata.account_id));
+  return [...accounts].filter((id) => id !== null);
+}
+
+function liveByAccount(known: Map<string, Folded<WebhookState>>): Map<string, Webhook[]> {
   const live = [...known.values()].map(({ state }) => state).filter(isLive);
   return Map.groupBy(live, ({ account_id }) => account_id);
 }
 
-function isLive(state: WebhookState): state is webhook.Webhook {
-  return state.status === 'active' && state.enabled;
+function isOfWebhook({ stream }: StoredEvent): boolean {
+  return parseStream(stream).kind === 'webhook';
 }
 
-/** The webhooks that these events are of, and the live ones of the accounts that they are of. */
-async function knownWebhooks(tx: Transaction, events: StoredEvent[]): Promise<Map<string, Folded<WebhookState>>> {
-  const ids = events.filter(({ stream }) => stream.startsWith(WEBHOOKS)).map(({ stream }) => stream.slice(WEBHOOKS.length));
-  const accounts = [...new Set(events.map(({ metadata }) => metadata.account_id))].filter((id) => id !== null);
-  const ofAllAccounts = events.some(({ type }) => type === 'endpoint.connectivity_lost');
-  const rows = await tx<({ webhook_id: string } & Folded<WebhookState>)[]>`
-    select webhook_id, revision, position, state from work.outbox_webhooks
-     where webhook_id = any(${ids}::text[]) or (live and (${ofAllAccounts} or account_id = any(${accounts}::text[])))`;
-  return new Map(rows.map(({ webhook_id, ...folded }) => [WEBHOOKS + webhook_id, folded]));
-}
-
-async function saveWebhook(tx: Transaction, { state, revision, position }: Folded<WebhookState>): Promise<void> {
-  if (state.status === 'none') return;
-  const { webhook_id, account_id } = state;
-  const changes = { account_id, live: isLive(state), revision, position: position as never, state: tx.json(state as never) };
-  await tx`
-    insert into work.outbox_webhooks ${tx({ webhook_id, ...changes })} on conflict (webhook_id) do update set ${tx(changes)}`;
-}
-
-async function endThoseOfRemoved(tx: Transaction, events: StoredEvent[]): Promise<void> {
-  const removed = events.filter(({ type }) => type === 'webhook.removed').map(({ stream }) => stream.slice(WEBHOOKS.length));
+async function endDeliveriesOfRemoved(tx: Transaction, events: StoredEvent[]): Promise<void> {
+  const removed = events
+    .filter(({ type }) => type === 'webhook.removed')
+    .map(({ stream }) => parseStream(stream).id);
   if (removed.length === 0) return;
-  // First of all: one under way has written its deliveries by then, or writes no more.
-  await tx`delete from work.webhook_replays where webhook_id = any(${removed}::text[])`;
-  await tx`
-    update work.deliveries
-       set status = 'failed', ended_at = now(), last_error = 'the webhook was removed', claim_id = null, lease_until = null
-     where webhook_id = any(${removed}::text[]) and status = 'pending'`;
-}
-
-/** Notes where in the log each hour begins. Clocks differ: an hour may begin before the one before it has ended. */
-async function markHours(tx: Transaction, events: StoredEvent[]): Promise<void> {
-  const first = new Map<string, bigint>();
-  for (const { metadata, position } of events) {
-    const hour = `${metadata.occurred_at.slice(0, 13)}:00:00Z`;
-    if (!first.has(hour)) first.set(hour, position);
-  }
-  await tx`
-    insert into work.event_times (hour, position)
-    select hour::timestamptz, position from unnest(${[...first.keys()]}::text[], ${[...first.values()].map(String)}::bigint[]) as m(hour, position)
-    on conflict do nothing`;
+  // Must be first: a replay under way has then either committed its deliveries or writes no more.
+  await removeReplaysOf(tx, removed);
+  await failDeliveriesOf(tx, removed);
 }

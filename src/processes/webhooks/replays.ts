@@ -1,34 +1,41 @@
 import type { Logger } from 'pino';
 import { decodeTime } from 'ulid';
 import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { listen } from '../../adapters/postgres/listen.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
-import { createBell } from '../../bell.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import type { ReplayFrom } from '../../contract/webhooks/deliveries.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { upcast } from '../../domain/upcast.ts';
-import type { Webhook } from '../../domain/webhook.ts';
-import { composeDeliveries, mayBeTold } from './compose.ts';
-import { TOLD_STREAMS } from './outbox.ts';
-import { enqueueAgain } from './queue.ts';
+import { composeDeliveries, mayReceive } from './compose.ts';
+import { positionBefore } from './event-times.ts';
+import { DELIVERED_STREAMS } from './outbox.ts';
+import {
+  endReplay,
+  moveReplay,
+  nextReplay,
+  REPLAYS_CHANNEL,
+  type Replay,
+  saveReplay,
+} from './replay-table.ts';
+import { enqueueAgain } from './table.ts';
 
-const REPLAYS_CHANNEL = 'waybill_replays';
 const BATCH = 500;
-/** So long a replay is at work before it is another one's turn. */
+/** How many batches of a replay run before the next replay gets its turn. */
 const TURN_BATCHES = 4;
 const LOOK_MS = 5_000;
-/** For the search for an event, whose asker waits. */
+/** The limit for the search for an event: a client waits for its result. */
 const SEARCH_LIMIT_MS = 10_000;
-/** An event is dated when it is decided on; its append may be repeated for a while. */
+/** An event has the time of its decision. Its append may be repeated for a while after that. */
 const SLACK_MS = 3_600_000;
 
-/** Where a replay begins: with what occurred at a time (ISO 8601) or later, or with one event and all behind it in the log. */
-export type ReplayFrom = { time: string } | { eventId: string };
-
 /**
- * Has a webhook told again, in the background, of all that it subscribes to from somewhere in the log up
- * to now: also of what it was never told, and of what has arrived. What is still to be replayed of an earlier
- * request becomes one with it. Throws `not_found` for an event that is unknown or another account's, and
- * `validation_failed` where the search for it takes too long (ten seconds), or is given up by `left`.
+ * Schedules a replay: sends a webhook, in the background, all events that it subscribes to, from a
+ * place in the log up to now. It includes events that the webhook never received, and events that
+ * it has received. The rest of an earlier replay is merged into it. Throws `not_found` for an event
+ * that is unknown or of another account. Throws `validation_failed` if the search for the event
+ * takes more than ten seconds, or if `left` aborts it.
  */
 export async function replay(
   { sql, store }: { sql: Sql; store: EventStore },
@@ -42,27 +49,7 @@ export async function replay(
       ? await positionBefore(sql, Date.parse(from.time))
       : await positionBeforeEvent(sql, store, { webhookId, eventId: from.eventId }, left);
   const since = 'time' in from ? from.time : null;
-  // Under a new id: who is at work on the old one finds it gone, and learns what has been added.
-  await sql`
-    insert into work.webhook_replays as r (webhook_id, position, until_position, since) values (${webhookId}, ${position}, ${until}, ${since})
-    on conflict (webhook_id) do update set
-      id = default,
-      position = least(r.position, excluded.position),
-      until_position = greatest(r.until_position, excluded.until_position),
-      since = case when r.since is not null and excluded.since is not null then least(r.since, excluded.since) end`;
-  await sql`select pg_notify(${REPLAYS_CHANNEL}, '')`;
-}
-
-/** A position behind which everything lies that occurred at a time (milliseconds since 1970) or later; 0 for the start. */
-async function positionBefore(sql: Sql, time: number): Promise<bigint> {
-  // The outbox has marked all that it has seen. Behind an event of an earlier mark the first of the hour is not missed:
-  // an engine may know no position between two events.
-  const [row] = await sql<{ position: bigint }[]>`
-    with first as (select min(position) as position from work.event_times where hour >= date_trunc('hour', ${new Date(time)}::timestamptz))
-    select case when first.position is null then (select position from work.checkpoints where name = 'outbox')
-                else (select max(position) from work.event_times m where m.position < first.position) end as position
-      from first`;
-  return row?.position ?? 0n;
+  await saveReplay(sql, { webhook_id: webhookId, position, until_position: until, since });
 }
 
 async function positionBeforeEvent(
@@ -77,18 +64,27 @@ async function positionBeforeEvent(
   const past = new Date(time + SLACK_MS).toISOString();
   const signal = AbortSignal.any([left, AbortSignal.timeout(SEARCH_LIMIT_MS)]);
   let before = await positionBefore(sql, time - SLACK_MS);
-  for await (const { events, position, caughtUp } of store.subscribe({ from: before || null, signal, streams: TOLD_STREAMS })) {
+  for await (const { events, position, caughtUp } of store.subscribe({
+    from: before || null,
+    signal,
+    streams: DELIVERED_STREAMS,
+  })) {
     const found = events.findIndex(({ id }) => id === eventId);
     if (found >= 0) {
       const account = events[found]?.metadata.account_id ?? null;
-      const [ours] = await sql`select from read.webhooks where webhook_id = ${webhookId} and account_id = coalesce(${account}, account_id)`;
+      const [ours] = await sql`
+          select from read.webhooks
+           where webhook_id = ${webhookId} and account_id = coalesce(${account}, account_id)`;
       if (!ours) throw unknown;
       return events[found - 1]?.position ?? before;
     }
     if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) throw unknown;
     before = position;
   }
-  throw fieldError('from', 'There is too much in the log around this event to look through it: begin with a time instead');
+  throw fieldError(
+    'from',
+    'The search for this event in the log took too long: start from a time instead',
+  );
 }
 
 export interface ReplayDeps {
@@ -98,17 +94,20 @@ export interface ReplayDeps {
   logger: Logger;
 }
 
-/** Does the replays that were asked for, in turns; one process of the installation at a time. Runs until the signal aborts. */
+/**
+ * Runs the scheduled replays in turns, in one process of the installation at a time. Runs until the
+ * signal aborts.
+ */
 export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise<void> {
-  const bell = createBell();
-  const listening = await deps.sql.listen(REPLAYS_CHANNEL, bell.ring, bell.ring);
-  signal.addEventListener('abort', bell.ring);
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, REPLAYS_CHANNEL, wakeUp.wake, wakeUp.wake);
+  signal.addEventListener('abort', wakeUp.wake);
   let last = '';
   while (!signal.aborted) {
     const held = await deps.locks.acquire('webhook replays', signal).catch(() => null);
     if (!held) break;
     const stop = AbortSignal.any([signal, held.signal]);
-    held.signal.addEventListener('abort', bell.ring);
+    held.signal.addEventListener('abort', wakeUp.wake);
     while (!stop.aborted) {
       try {
         const next = await nextReplay(deps.sql, last);
@@ -118,59 +117,54 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
           continue;
         }
       } catch (error) {
-        deps.logger.error({ err: error }, 'a replay has stopped; it goes on in a few seconds');
+        deps.logger.error({ err: error }, 'a replay has stopped; it continues in a few seconds');
       }
-      await bell.wait(LOOK_MS);
+      await wakeUp.wait(LOOK_MS);
     }
     await held.release();
   }
-  await listening.unlisten().catch(() => undefined);
+  unlisten();
 }
 
-interface Replay {
-  id: bigint;
-  webhook_id: string;
-  position: bigint;
-  until_position: bigint;
-  since: string | null;
-  webhook: Webhook;
-}
-
-/** The one whose turn it is after that of a webhook; null where there is none to do. */
-async function nextReplay(sql: Sql, last: string): Promise<Replay | null> {
-  const [next] = await sql<Replay[]>`
-    select r.id, webhook_id, r.position, r.until_position, r.since, w.state as webhook
-      from work.webhook_replays r join work.outbox_webhooks w using (webhook_id) order by webhook_id <= ${last}, webhook_id limit 1`;
-  return next ?? null;
-}
-
-/** A turn of a replay: a few batches, or what is left of it. */
-async function advance({ sql, store }: ReplayDeps, replay: Replay, signal: AbortSignal): Promise<void> {
+/** Runs a turn of a replay: a few batches, or the rest of it. */
+async function advance(
+  { sql, store }: ReplayDeps,
+  replay: Replay,
+  signal: AbortSignal,
+): Promise<void> {
   const { id, webhook, until_position, since } = replay;
-  let kept = replay.position;
+  let saved = replay.position;
   let batches = 0;
-  const end = async (tx: Sql | Transaction) =>
-    (await tx`delete from work.webhook_replays where id = ${id} and position = ${kept}`).count > 0;
-  const goOn = async (tx: Transaction, position: bigint) =>
-    (await tx`update work.webhook_replays set position = ${position} where id = ${id} and position = ${kept}`).count > 0;
-  if (webhook.status === 'removed' || kept >= until_position) {
-    await end(sql);
+  if (webhook.status === 'removed' || saved >= until_position) {
+    await endReplay(sql, { id, from: saved });
     return;
   }
-  for await (const batch of store.subscribe({ from: kept || null, signal, batchSize: BATCH, streams: TOLD_STREAMS })) {
+  for await (const batch of store.subscribe({
+    from: saved || null,
+    signal,
+    batchSize: BATCH,
+    streams: DELIVERED_STREAMS,
+  })) {
     const candidates = batch.events
-      .filter(({ position, metadata }) => position <= until_position && (since === null || metadata.occurred_at >= since))
-      .filter((event) => mayBeTold(event, webhook))
+      .filter(
+        ({ position, metadata }) =>
+          position <= until_position && (since === null || metadata.occurred_at >= since),
+      )
+      .filter((event) => mayReceive(event, webhook))
       .map((event) => ({ event: upcast(event), webhook }));
     const deliveries = await composeDeliveries(store, candidates, batch.events);
-    const ended = batch.position >= until_position;
+    // The replay ends at the newest event of the log. If that event is of another installation, no
+    // batch reaches it, so the replay also ends when it has caught up.
+    const ended = batch.caughtUp || batch.position >= until_position;
     const moved = (await sql.begin(async (tx) => {
-      // First of all: whoever has come further with it meanwhile, has done this.
-      const held = await (ended ? end(tx) : goOn(tx, batch.position));
-      if (held) await enqueueAgain(tx, deliveries);
-      return held;
+      // The position moves first. If another process has moved it, that process enqueued the batch.
+      const ours = await (ended
+        ? endReplay(tx, { id, from: saved })
+        : moveReplay(tx, { id, from: saved, to: batch.position }));
+      if (ours) await enqueueAgain(tx, deliveries);
+      return ours;
     })) as boolean;
     if (ended || !moved || ++batches === TURN_BATCHES) return;
-    kept = batch.position;
+    saved = batch.position;
   }
 }

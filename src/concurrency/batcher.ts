@@ -1,0 +1,57 @@
+import { withTimeout } from './with-timeout.ts';
+
+/** Rejects a call whose batch got no answer in time. The batch may still have taken effect. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+  readonly code = 'ETIMEDOUT';
+}
+
+export interface BatcherOptions {
+  /** Maximum number of items in a batch. */
+  limit?: number;
+  /**
+   * Milliseconds, 10,000 by default, after which a batch fails with NoAnswer and the next one
+   * begins. A silent connection then does not block later calls. Null if `perform` has its own time
+   * limit, or if batches must not overtake each other.
+   */
+  answerWithinMs?: number | null;
+}
+
+/**
+ * Creates a function that combines concurrent calls. One batch is under way at a time, and calls
+ * that arrive meanwhile form the next one. So a single call does not wait, and many calls share one
+ * round trip. `perform` returns one result for each item, in order. Its error rejects all calls of
+ * the batch.
+ */
+export function createBatcher<Item, Result>(
+  perform: (items: Item[]) => Promise<Result[]>,
+  { limit = 256, answerWithinMs = 10_000 }: BatcherOptions = {},
+): (item: Item) => Promise<Result> {
+  const waiting: { item: Item; resolve(result: Result): void; reject(error: unknown): void }[] = [];
+  let busy = false;
+
+  async function drain(): Promise<void> {
+    if (busy) return;
+    busy = true;
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, limit);
+      try {
+        const answer = perform(batch.map(({ item }) => item));
+        const results = await (answerWithinMs === null
+          ? answer
+          : withTimeout(answerWithinMs, answer, NoAnswer));
+        for (const [i, { resolve }] of batch.entries()) resolve(results[i] as Result);
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    busy = false;
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      // Calls of the same turn of the event loop share a batch.
+      queueMicrotask(() => void drain());
+    });
+}

@@ -1,0 +1,97 @@
+/** Limits how much runs at once. Waiters get their permits in the order of their requests. */
+export interface Semaphore {
+  /**
+   * Resolves when a permit is free, with the function that returns it. Rejects with the signal's
+   * reason if that aborts first.
+   */
+  acquire(signal?: AbortSignal): Promise<() => void>;
+  /** Runs `work` while it holds a permit. */
+  run<T>(work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` for every item, each with its own permit. After a failure, no further item starts.
+   * Throws the first error when all started work has ended, so nothing touches the caller's buffer
+   * afterwards.
+   */
+  forEach<Item>(items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void>;
+  /** Adds permits. */
+  grow(by: number): void;
+}
+
+export function createSemaphore(permits: number): Semaphore {
+  const waiting = new Set<() => void>();
+  let free = permits;
+
+  function giveBack(): void {
+    const [next] = waiting;
+    if (!next) return void free++;
+    waiting.delete(next);
+    next();
+  }
+
+  function permit(): () => void {
+    let held = true;
+    return () => {
+      if (held) giveBack();
+      held = false;
+    };
+  }
+
+  function acquire(signal?: AbortSignal): Promise<() => void> {
+    if (free > 0) {
+      free--;
+      return Promise.resolve(permit());
+    }
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        waiting.delete(next);
+        reject(signal?.reason);
+      };
+      const next = () => {
+        signal?.removeEventListener('abort', leave);
+        resolve(permit());
+      };
+      waiting.add(next);
+      signal?.addEventListener('abort', leave, { once: true });
+    });
+  }
+
+  async function run<T>(work: () => Promise<T>): Promise<T> {
+    const release = await acquire();
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
+  async function forEach<Item>(
+    items: Iterable<Item>,
+    work: (item: Item) => Promise<void>,
+  ): Promise<void> {
+    const failures: unknown[] = [];
+    const started: Promise<void>[] = [];
+    for (const item of items) {
+      const release = await acquire();
+      if (failures.length > 0) {
+        release();
+        break;
+      }
+      started.push(
+        work(item)
+          .catch((error: unknown) => void failures.push(error))
+          .finally(release),
+      );
+    }
+    await Promise.all(started);
+    if (failures.length > 0) throw failures[0];
+  }
+
+  return {
+    acquire,
+    run,
+    forEach,
+    grow(by) {
+      for (let more = 0; more < by; more++) giveBack();
+    },
+  };
+}

@@ -1,0 +1,23 @@
+/**
+ * Resolves as `promise` does, or rejects with `TimeoutError` after `ms` milliseconds, or with the
+ * reason of the signal when that aborts. The work itself goes on. Needed wherever a client keeps no
+ * deadline of its own when its server falls silent.
+ */
+export async function withTimeout<T>(
+  ms: number,
+  promise: PromiseLike<T>,
+  TimeoutError: new (message: string) => Error,
+  signal?: AbortSignal,
+): Promise<T> {
+  const { promise: over, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new TimeoutError(`no answer within ${ms} ms`)), ms);
+  const abort = () => reject(signal?.reason);
+  if (signal?.aborted) abort();
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([promise, over]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  }
+}

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { listen } from '../../adapters/postgres/listen.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { isEnded } from '../../domain/transfer.ts';
+import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
+import { type ExpiredClaim, expiredClaims } from './claims.ts';
+import { removeJobs, removeUnknownJobs } from './cleanups.ts';
+import { dispatchConsumer, type JobRecorder } from './consumer.ts';
+import { freeJob, JOBS_CHANNEL, pendingJobs, unknownJobs } from './table.ts';
+
+const AT_ONCE = 256;
+const LOOK_MS = 1_000;
+/** Admission waits this long: a free mover claims the transfer sooner, which saves an append. */
+const MOVERS_FIRST_MS = 250;
+/**
+ * Sweeps of expired leases begin this long after an outage of Postgres. Movers that survived it
+ * release their claims first, so they do not count as lost.
+ */
+const MOVERS_RETURN_MS = 10_000;
+/** A transfer that could not be admitted or swept is skipped for this long. */
+const SET_ASIDE_MS = 60_000;
+const UNKNOWN_EVERY_MS = 60_000;
+const ACTOR = 'system:admission';
+
+export interface AdmissionDeps extends ConsumerDeps {
+  record: JobRecorder;
+}
+
+export interface AdmissionTimes {
+  moversReturnMs: number;
+}
+
+/**
+ * Queues pending transfers for which no mover was free, and queues transfers of lost movers again.
+ * One process of the installation does it at a time. Runs until the signal aborts.
+ */
+export async function runAdmission(
+  deps: AdmissionDeps,
+  signal: AbortSignal,
+  times: AdmissionTimes = { moversReturnMs: MOVERS_RETURN_MS },
+): Promise<void> {
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
+  signal.addEventListener('abort', wakeUp.wake);
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('admission', signal).catch(() => null);
+    if (!held) break;
+    try {
+      await admitAndSweep(deps, times, AbortSignal.any([signal, held.signal]), wakeUp.wait);
+    } catch (error) {
+      deps.logger.error({ err: error }, 'admission failed; it tries again');
+      await wakeUp.wait(LOOK_MS);
+    } finally {
+      await held.release();
+    }
+  }
+  unlisten();
+}
+
+async function admitAndSweep(
+  deps: AdmissionDeps,
+  { moversReturnMs }: AdmissionTimes,
+  signal: AbortSignal,
+  wait: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const aside = createAside(deps);
+  let sweepAt = Date.now() + moversReturnMs;
+  let removeUnknownAt = Date.now();
+  while (!signal.aborted) {
+    await sleep(MOVERS_FIRST_MS);
+    const pending = await pendingJobs(deps.sql, AT_ONCE, aside.ids());
+    await Promise.all(pending.map((id) => aside.unless(id, 'admitted', () => admit(deps, id))));
+    // After a silence of Postgres that cost the lock, movers get their time to return again.
+    if (signal.aborted) return;
+    if (Date.now() >= sweepAt) {
+      await sweepExpired(deps, aside);
+      sweepAt = Date.now() + LOOK_MS;
+    }
+    if (Date.now() >= removeUnknownAt) {
+      const remaining = await removeUnknown(deps);
+      removeUnknownAt = Date.now() + (remaining ? LOOK_MS : UNKNOWN_EVERY_MS);
+    }
+    if (pending.length < AT_ONCE) await wait(LOOK_MS);
+  }
+}
+
+interface Aside {
+  /** Returns the transfers that are skipped for now. */
+  ids(): string[];
+  /**
+   * Sets a transfer aside for a minute if the work fails. Throws only if a store is unavailable.
+   */
+  unless(transferId: string, done: string, work: () => Promise<void>): Promise<void>;
+}
+
+/** Creates the set of skipped transfers: one that fails must not delay the others. */
+function createAside({ sql, logger }: AdmissionDeps): Aside {
+  const until = new Map<string, number>();
+  return {
+    ids() {
+      for (const [id, time] of until) if (time <= Date.now()) until.delete(id);
+      return [...until.keys()];
+    },
+    async unless(transferId, done, work) {
+      try {
+        await work().catch((error: unknown) => {
+          if (!(error instanceof DomainError && error.code === 'not_found')) throw error;
+          // An older copy of the log was restored, and does not know this transfer.
+          return removeJobs(sql, [{ transferId, leftovers: true }]);
+        });
+      } catch (error) {
+        if (isStoreUnavailable(error)) throw error;
+        until.set(transferId, Date.now() + SET_ASIDE_MS);
+        logger.error(
+          { err: error, transfer_id: transferId },
+          `a transfer could not be ${done}; it is tried again in a minute`,
+        );
+      }
+    },
+  };
+}
+
+async function admit(deps: AdmissionDeps, transferId: string): Promise<void> {
+  const cause = { actor: ACTOR, correlationId: transferId };
+  await deps.record(await admitTransfer(deps, transferId, cause));
+}
+
+async function sweepExpired(deps: AdmissionDeps, aside: Aside): Promise<void> {
+  for (const claim of await expiredClaims(deps.sql, AT_ONCE, aside.ids())) {
+    deps.logger.warn(
+      { transfer_id: claim.transferId, claim_id: claim.claimId },
+      'the lease of a claim ran out',
+    );
+    await aside.unless(claim.transferId, 'swept', () => sweep(deps, claim));
+  }
+}
+
+async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
+  const { transferId, claimId, figures } = claim;
+  const cause = { actor: ACTOR, correlationId: claimId };
+  const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', figures }, cause);
+  await deps.record(lost);
+  if (lost.events.length > 0) return;
+  // The attempt never began, or the transfer has ended and the job does not show it yet.
+  if (isEnded(lost.state)) await removeJobs(deps.sql, [{ transferId, leftovers: true }]);
+  else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
+}
+
+/**
+ * Removes jobs that a rebuild kept and whose transfers the log does not know. Returns true if the
+ * log may still show some of them.
+ */
+async function removeUnknown(deps: AdmissionDeps): Promise<boolean> {
+  const unknown = await unknownJobs(deps.sql);
+  if (unknown.length === 0) return false;
+  if (!(await isCaughtUp(deps, dispatchConsumer))) return true;
+  await removeUnknownJobs(deps.sql, unknown);
+  return false;
+}

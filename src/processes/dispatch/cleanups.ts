@@ -1,0 +1,83 @@
+/*
+ * The owner of `work.cleanups`: one row for each ended transfer that may have left part files or
+ * uploads at its destination. The mover removes them (src/processes/mover/cleanup.ts).
+ */
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { EndedTransfer } from './decide.ts';
+import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './table.ts';
+
+export interface Cleanup {
+  transfer_id: string;
+  account_id: string;
+  destination: string;
+  /** As the last claim saved it. Null if none did. */
+  resume_record: unknown;
+  /** Tries so far, with the current one. */
+  tries: number;
+}
+
+/** Removes the jobs of ended transfers and schedules their clean-ups, in one statement. */
+export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promise<void> {
+  const ids = ended.map(({ transferId }) => transferId);
+  const toCleanUp = ended.filter(({ leftovers }) => leftovers).map(({ transferId }) => transferId);
+  await sql`
+    with ${deletedJobs(sql, ids)}
+    insert into work.cleanups (transfer_id, account_id, destination, resume_record)
+    select * from deleted where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
+  if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
+}
+
+/** Removes the given jobs whose transfers the log still has not shown. */
+export async function removeUnknownJobs(sql: Sql, transferIds: string[]): Promise<void> {
+  await sql`
+    with ${deletedUnknownJobs(sql, transferIds)}
+    insert into work.cleanups (transfer_id, account_id, destination, resume_record)
+    select * from deleted on conflict do nothing`;
+}
+
+/**
+ * Schedules clean-up of an attempt's leftovers, again if it already ran. Does nothing while the
+ * transfer is open.
+ */
+export async function cleanUpIfEnded(
+  sql: Queryable,
+  {
+    transferId,
+    accountId,
+    destination,
+  }: { transferId: string; accountId: string; destination: string },
+): Promise<void> {
+  await sql`
+    insert into work.cleanups (transfer_id, account_id, destination)
+    select ${transferId}, ${accountId}, ${destination} where not ${hasJob(sql, sql`${transferId}`)}
+    on conflict (transfer_id) do update set due_at = now(), tries = 0`;
+}
+
+/**
+ * Takes up to `limit` clean-ups that are due, oldest first. Each is due again after 1, 2, 4, ...
+ * minutes, later once a day. Skips a transfer that has a job: it is open and its parts are in use.
+ */
+export async function takeDueCleanups(sql: Sql, limit: number): Promise<Cleanup[]> {
+  return sql<Cleanup[]>`
+    update work.cleanups
+       set tries = tries + 1,
+           due_at = now() + least(interval '1 day', interval '1 minute' * power(2, tries))
+     where transfer_id in (
+       select transfer_id from work.cleanups c
+        where due_at <= now() and not ${hasJob(sql, sql`c.transfer_id`)}
+        order by due_at limit ${limit} for update skip locked)
+    returning transfer_id, account_id, destination, resume_record, tries`;
+}
+
+/** Removes a clean-up that is done. Keeps it if it was scheduled again, which resets `tries`. */
+export async function endCleanup(
+  sql: Sql,
+  { transfer_id, tries }: Pick<Cleanup, 'transfer_id' | 'tries'>,
+): Promise<void> {
+  await sql`delete from work.cleanups where transfer_id = ${transfer_id} and tries = ${tries}`;
+}
+
+/** Removes a clean-up that is not tried again. */
+export async function giveUpCleanup(sql: Sql, transferId: string): Promise<void> {
+  await sql`delete from work.cleanups where transfer_id = ${transferId}`;
+}

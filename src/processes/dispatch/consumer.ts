@@ -1,0 +1,106 @@
+/*
+ * The process manager `dispatch`: follows the log and keeps one job for each open transfer, a row
+ * of `work.transfer_jobs` (table.ts). Which events change a job, and how, is in decide.ts. Movers
+ * claim jobs (claims.ts), and admission queues and sweeps them (admission.ts).
+ *
+ * Two writers bring a job up to date, both through `recordInJobs`:
+ * - The consumer `dispatch` follows the log. It writes every job in the end.
+ * - The job recorder writes what this process has just appended, so the next step need not wait for
+ *   the subscription.
+ * Either may be first. `revision` decides: a job ignores events that it has seen, and a job that
+ * was removed is created again only by `transfer.created`.
+ *
+ * A job has the status of its transfer: `pending`, `queued` or `in_progress`. The event that ends
+ * the transfer removes the job. If an attempt may have left something at the destination, the same
+ * statement adds a row to `work.cleanups` (cleanups.ts).
+ *
+ * What can go wrong:
+ * - A crash of Postgres loses the last writes. It loses the checkpoint with them, so the consumer
+ *   writes them again.
+ * - The row and the log name different claims. The claim in the log wins.
+ * - An older copy of the log was restored. `rebuildDispatch` derives the jobs again. It keeps rows
+ *   with the revision -1 until the log shows their transfers, because only the row has the resume
+ *   record. Admission removes rows that the log does not know.
+ *
+ * It relies on one lock order, by transfer id, in every statement that writes several jobs.
+ */
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Handled } from '../../commands/handle.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import { streamName, streamPrefix } from '../../domain/streams.ts';
+import type { Transfer } from '../../domain/transfer.ts';
+import { restartCheckpoint } from '../../projections/checkpoint.ts';
+import type { ApplyingConsumer } from '../../projections/consumer.ts';
+import { removeJobs } from './cleanups.ts';
+import { changedJobs, type PlacedEvent, splitEnded, transferOf } from './decide.ts';
+import { forgetRevisions, lockJobs, saveJobs } from './table.ts';
+
+/** Follows the log and keeps one job for every open transfer. */
+export const dispatchConsumer: ApplyingConsumer = {
+  name: 'dispatch',
+  table: 'work.checkpoints',
+  version: 1,
+  streams: [streamPrefix('transfer')],
+  // It can delay the start of a new transfer by this long.
+  pauseMs: 10,
+  apply: (tx, events) => recordInJobs(tx, events, (work) => work(tx)),
+};
+
+/**
+ * Brings the jobs of transfers up to date with events that this process appended, without a wait
+ * for the subscription. Ignores events that a job has seen.
+ */
+export type JobRecorder = (...handled: Handled<Transfer>[]) => Promise<void>;
+
+export function createJobRecorder(sql: Sql): JobRecorder {
+  const record = createBatcher(async (batches: PlacedEvent[][]) => {
+    await recordInJobs(sql, batches.flat(), (work) => sql.begin(work));
+    return batches.map(() => undefined);
+  });
+  return async (...handled) => {
+    const events = handled.flatMap(placed);
+    if (events.length > 0) await record(events);
+  };
+}
+
+/** Returns the events that a command appended, with their streams and revisions. */
+function placed({ state, events, revision }: Handled<Transfer>): PlacedEvent[] {
+  const stream = streamName('transfer', state.facts.transfer_id);
+  return events.map((event, i) => ({
+    ...event,
+    stream,
+    revision: revision - events.length + 1 + i,
+  }));
+}
+
+/**
+ * Brings the jobs up to date with these events, oldest first. Every writer of several jobs locks
+ * them in the order of their ids, so jobs to remove are locked together with jobs to update.
+ */
+async function recordInJobs(
+  sql: Queryable,
+  events: PlacedEvent[],
+  begin: (work: (tx: Queryable) => Promise<void>) => Promise<unknown>,
+) {
+  const { ended, open } = splitEnded(events);
+  if (open.length === 0) return removeJobs(sql, ended);
+  await begin(async (tx) => {
+    const jobs = await lockJobs(tx, [...new Set(events.map(transferOf))]);
+    if (ended.length > 0) await removeJobs(tx, ended);
+    await saveJobs(tx, changedJobs(jobs, open));
+  });
+}
+
+/**
+ * Derives the jobs again from the log: the process that runs dispatch starts over at the beginning.
+ * Valid claims stay as they are. An expired claim is removed, because it may belong to a previous
+ * log. Every other job stays, because only it has the resume record, and no mover can claim it
+ * before the log shows its transfer. It also stays so that no clean-up takes an open transfer for
+ * an ended one.
+ */
+export async function rebuildDispatch(sql: Sql, logId: string): Promise<void> {
+  await sql.begin(async (tx) => {
+    await restartCheckpoint(tx, dispatchConsumer, logId);
+    await forgetRevisions(tx);
+  });
+}

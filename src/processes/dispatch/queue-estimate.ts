@@ -1,0 +1,97 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import type { Endpoint } from '../../domain/endpoint.ts';
+import type { Priority } from '../../domain/transfer.ts';
+import { moverCapacity } from '../mover/live-movers.ts';
+import { jobsAhead } from './table.ts';
+
+const FIRST_GUESS_MS = 1_000;
+
+/**
+ * Creates the queue estimate. For a transfer that is created now, it returns the endpoints, the
+ * open transfers of the account, and the time until a mover starts it. That time is 0 if a mover is
+ * free. Otherwise it spreads the work ahead over the movers, with the mean duration of recent
+ * transfers. Concurrent callers share one query. The query returns the endpoints only if the
+ * catalog has changed since the last one.
+ */
+export function createQueueEstimate(sql: Sql): CommandDeps['queueEstimate'] {
+  let catalog: Catalog = { version: '', endpoints: [] };
+
+  const query = createBatcher(async (requests: { accountId: string; priority: Priority }[]) => {
+    const row = await queryQueue(
+      sql,
+      [...new Set(requests.map(({ accountId }) => accountId))],
+      catalog.version,
+    );
+    if (row.endpoints !== null) catalog = { version: row.version, endpoints: row.endpoints };
+    const { endpoints } = catalog;
+    return requests.map(({ accountId, priority }) => ({
+      endpoints,
+      openTransfers: row.open[accountId] ?? 0,
+      startsInMs: startsInMs(row, priority),
+    }));
+  });
+  return (accountId, priority) => query({ accountId, priority });
+}
+
+/**
+ * `version` is the last event of the catalog and the id of its table: a rebuild replaces the table.
+ */
+interface Catalog {
+  version: string;
+  endpoints: Endpoint[];
+}
+
+interface Row {
+  version: string;
+  /** Null if the known version is current. */
+  endpoints: Endpoint[] | null;
+  /** By account. */
+  open: Record<string, number>;
+  /** Open transfers of all accounts that no mover moves. */
+  waiting: number;
+  /** Waiting transfers that have a job. */
+  queued: number;
+  /** Waiting transfers that come before a new transfer of this priority. */
+  ahead: Record<Priority, number>;
+  slots: number;
+  active: number;
+  mean_ms: number | null;
+}
+
+async function queryQueue(sql: Sql, accounts: string[], known: string): Promise<Row> {
+  const [row] = await sql<[Row]>`
+    select c.version, e.endpoints, o.open, o.waiting, j.queued, j.ahead, m.slots, m.active,
+           m.mean_ms
+      from (select concat_ws(' ', to_regclass('read.endpoints')::oid,
+                             (select event_id from read.checkpoints where name = 'catalog'))
+                     as version) c,
+           lateral (
+             select case when c.version <> ${known} then (
+                      select coalesce(jsonb_agg(state order by name), '[]')
+                        from read.endpoints where not removed) end as endpoints) e,
+           (select coalesce(jsonb_object_agg(account_id, open)
+                              filter (where account_id = any(${accounts}::text[])), '{}') as open,
+                   coalesce(sum(waiting), 0)::float8 as waiting
+              from (select account_id, sum(transfers) as open,
+                           sum(transfers) filter (where status <> 'in_progress') as waiting
+                      from read.transfer_counts
+                     where status in ('pending', 'queued', 'in_progress') and transfers <> 0
+                     group by account_id) accounts) o,
+           (${jobsAhead(sql)}) j,
+           (${moverCapacity(sql)}) m`;
+  return row;
+}
+
+function startsInMs(
+  { waiting, queued, ahead, slots, active, mean_ms }: Row,
+  priority: Priority,
+): number {
+  // A transfer that was created a moment ago may not have a job yet.
+  const waitingAhead = ahead[priority] + Math.max(0, waiting - queued);
+  const free = Math.max(0, slots - active);
+  if (waitingAhead < free) return 0;
+  const rounds = (waitingAhead - free + 1) / Math.max(1, slots);
+  return Math.round(rounds * (mean_ms ?? FIRST_GUESS_MS));
+}

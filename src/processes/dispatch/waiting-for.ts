@@ -1,0 +1,147 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { isEnded, type Transfer } from '../../domain/transfer.ts';
+import type { WaitingFor } from '../../domain/waiting-for.ts';
+import { checkpointPosition } from '../../projections/checkpoint.ts';
+import { currentHolds } from '../endpoints/sign-in-holds.ts';
+import { moverSlots } from '../mover/live-movers.ts';
+import { COUNTED_AT_MOST, explainWait, type WaitFacts } from './explain-wait.ts';
+import { jobs, LEASE_SECONDS } from './table.ts';
+
+/** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
+const UNRENEWED_S = 5;
+
+/** Returns what a transfer waits for. Null if it moves, has ended or is not in the read model. */
+export async function findWait(sql: Sql, transfer: Transfer): Promise<WaitingFor | null> {
+  return (await findWaits(sql, [transfer])).get(transfer.facts.transfer_id) ?? null;
+}
+
+/**
+ * Does the same for several transfers, in one query. Returns the waits by transfer id.
+ *
+ * It reads what a claim reads (`work.claim_transfers`): jobs, claims, endpoints and movers.
+ */
+export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<string, WaitingFor>> {
+  const open = transfers.filter((transfer) => !isEnded(transfer));
+  if (open.length === 0) return new Map();
+  const ids = open.map(({ facts }) => facts.transfer_id);
+  const rows = await sql<WaitFacts[]>`
+    with recursive asked as materialized (
+      select t.transfer_id, t.account_id, t.status,
+             j.transfer_id is not null as has_job, j.status as job_status,
+             j.claim_id is not null as claimed, j.lease_until,
+             j.lease_until < now() + ${LEASE_SECONDS - UNRENEWED_S} * interval '1 second' as lapsed,
+             j.revision > t.revision as outdated,
+             j.due_at, j.due_at <= now() as due, j.source_endpoint_id, j.destination_endpoint_id
+        from read.transfers t
+        -- Without the collation of its index, Postgres would scan the table of jobs.
+        left join (${jobs(sql)}) j on j.transfer_id = t.transfer_id collate "default"
+       where t.transfer_id = any(${ids}::text[])
+         and t.status in ('pending', 'queued', 'in_progress')
+    ),
+    movers as materialized (
+      ${moverSlots(sql)}
+    ),
+    claims as materialized (
+      select account_id, claimed_by, source_endpoint_id, destination_endpoint_id
+        from (${jobs(sql)}) j where claim_id is not null
+    ),
+    usage as (
+      select endpoint_id, count(*)::integer as in_use
+        from claims, lateral (
+          select distinct unnest(array[source_endpoint_id, destination_endpoint_id]) as endpoint_id
+        ) sides
+       group by endpoint_id
+    ),
+    places as materialized (
+      select endpoint_id, paused, max_connections, coalesce(in_use, 0) as in_use
+        from read.endpoints left join usage using (endpoint_id) where not removed
+    ),
+    closed as materialized (
+      select coalesce(array_agg(endpoint_id), '{}') as ids
+        from places where paused or in_use >= max_connections
+    ),
+    slots as (
+      select coalesce(sum(slots), 0) as total,
+             (select count(*) from claims join movers on process_id = claimed_by) as taken
+        from movers
+    ),
+    state as materialized (
+      select exists (select from movers) as movers, total <= taken as busy,
+             coalesce((${checkpointPosition(sql, 'work.checkpoints', 'dispatch')})
+               >= (${checkpointPosition(sql, 'read.checkpoints', 'transfers')}), false)
+               as dispatched
+        from slots
+    ),
+    -- Accounts whose transfers wait for nothing but a slot. Empty unless all slots are taken.
+    queueing as materialized (
+      select distinct account_id from asked
+       where not claimed and due and (select busy from state)
+         and destination_endpoint_id <> all((select ids from closed)::text[])
+         and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
+    ),
+    -- All accounts with waiting transfers, by one index look-up each.
+    accounts as (
+      (select account_id from (${jobs(sql)}) j
+        where status <> 'in_progress' and claim_id is null and exists (select from queueing)
+        order by account_id limit 1)
+      union all
+      select (select j.account_id from (${jobs(sql)}) j
+               where j.status <> 'in_progress' and j.claim_id is null
+                 and j.account_id > a.account_id order by j.account_id limit 1)
+        from accounts a where a.account_id is not null
+    ),
+    -- The account that gets the next slot.
+    next as materialized (
+      select a.account_id
+        from accounts a cross join lateral (
+          select rank from (${jobs(sql)}) j
+           where account_id = a.account_id and status <> 'in_progress' and claim_id is null
+             and due_at <= now()
+             and destination_endpoint_id <> all((select ids from closed)::text[])
+             and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
+           order by rank limit 1) first
+       order by (select count(*) from claims c where c.account_id = a.account_id), rank limit 1
+    ),
+    lines as materialized (
+      select line.transfer_id, line.ahead
+        from queueing q cross join lateral (
+          select transfer_id, (row_number() over (order by rank))::integer - 1 as ahead
+            from (select transfer_id, rank from (${jobs(sql)}) j
+                   where account_id = q.account_id and status <> 'in_progress' and claim_id is null
+                     and due_at <= now()
+                     and destination_endpoint_id <> all((select ids from closed)::text[])
+                     and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
+                   order by rank limit ${COUNTED_AT_MOST}) first) line
+    )
+    select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
+           a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,
+           a.account_id <> (select account_id from next) as others_first
+      from asked a
+     cross join state s
+      left join lines l using (transfer_id)
+     cross join lateral (
+        select coalesce(jsonb_agg(jsonb_build_object(
+                 'known', e.endpoint_id is not null,
+                 'id', case when may_use then u.id end,
+                 'name', case when may_use then e.name end,
+                 'paused', coalesce(p.paused, false), 'in_use', p.in_use,
+                 'limit', p.max_connections, 'held_until', h.until) order by u.side), '[]')
+                 as endpoints
+          from unnest(array[a.source_endpoint_id, a.destination_endpoint_id])
+                 with ordinality u(id, side)
+          left join places p on p.endpoint_id = u.id
+          left join read.endpoints e on e.endpoint_id = u.id
+          left join (${currentHolds(sql)}) h
+            on h.endpoint_id = u.id
+           and h.credentials_record = e.state ->> 'credentials_record'
+         cross join lateral (
+            select coalesce(e.state -> 'accounts' in ('null')
+                         or e.state -> 'accounts' ? a.account_id, false) as may_use) m
+         where u.id is not null) e`;
+  const waits = new Map<string, WaitingFor>();
+  for (const row of rows) {
+    const wait = explainWait(row);
+    if (wait) waits.set(row.transfer_id, wait);
+  }
+  return waits;
+}

@@ -1,0 +1,125 @@
+import { openFileEndpoint } from '../../adapters/files/open.ts';
+import { type FileEndpoint, type FileEntry, FileError } from '../../adapters/files/port.ts';
+import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import { acceptHostKey } from '../../commands/endpoints.ts';
+import type { Cause, Handled } from '../../commands/handle.ts';
+import {
+  credentialsOf,
+  definitionOf,
+  editedDefinition,
+} from '../../contract/endpoints/definition.ts';
+import {
+  type EndpointRequest,
+  type EndpointUpdate,
+  hasCredentials,
+} from '../../contract/endpoints/requests.ts';
+import { type Endpoint, type EndpointDefinition, hasHostKey } from '../../domain/endpoint.ts';
+import { DomainError, fieldError } from '../../domain/errors.ts';
+import { type EndpointCredentials, PROTOCOLS } from '../../domain/protocols/index.ts';
+import { anyOf } from '../../domain/text.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import { folderBelow } from '../../domain/uri.ts';
+
+const WITH_HOST_KEY = anyOf(
+  PROTOCOLS.filter(({ fields }) => 'host_key_sha256' in fields).map(({ label }) => label),
+);
+
+/** Definition and credentials of an endpoint, saved or not. */
+export interface Access {
+  definition: EndpointDefinition;
+  credentials: EndpointCredentials;
+}
+
+/**
+ * Returns the access to a saved endpoint, with `changes` that are not saved yet. Throws
+ * `validation_failed` as saving them would.
+ */
+export async function accessTo(
+  vault: Vault,
+  endpoint: Endpoint,
+  changes: EndpointUpdate | null = null,
+): Promise<Access> {
+  if (changes && hasCredentials(changes)) return accessOf(changes);
+  const definition = changes ? editedDefinition(endpoint, changes) : endpoint;
+  return {
+    definition,
+    credentials: await vault.open<EndpointCredentials>(
+      endpoint.credentials_record,
+      ENDPOINT_CREDENTIALS,
+    ),
+  };
+}
+
+/** Returns the access to an endpoint that is not saved. */
+export function accessOf(request: EndpointRequest): Access {
+  return { definition: definitionOf(request), credentials: credentialsOf(request).credentials };
+}
+
+/**
+ * Lists a folder of an endpoint, sorted by name. `path` is relative to the endpoint's base. Throws
+ * `invalid_parameter`, `not_found` or `endpoint_failed`.
+ */
+export async function listFolder(
+  vault: Vault,
+  endpoint: Endpoint,
+  path: string,
+  signal: AbortSignal,
+): Promise<FileEntry[]> {
+  const folder = folderBelow(endpoint.settings, path, 'path');
+  const entries = await withEndpoint(await accessTo(vault, endpoint), (remote) =>
+    remote.list(folder, signal),
+  );
+  return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Pins the host key that an administrator has approved, if the server still presents it. Throws
+ * `validation_failed` if the server presents another key, `endpoint_failed` if it is unreachable.
+ */
+export async function acceptShownHostKey(
+  deps: CommandDeps,
+  endpoint: Endpoint,
+  hostKeySha256: string,
+  cause: Cause,
+  signal: AbortSignal,
+): Promise<Handled<Endpoint>> {
+  if (!hasHostKey(endpoint.settings)) {
+    throw fieldError(
+      'host_key_sha256',
+      `is for ${WITH_HOST_KEY} only: this endpoint has no host key`,
+    );
+  }
+  const { fingerprint } = await withEndpoint(await accessTo(deps.vault, endpoint), (remote) =>
+    remote.probe(signal),
+  );
+  if (fingerprint !== hostKeySha256)
+    throw fieldError('host_key_sha256', `is not what the server presents now: ${fingerprint}`);
+  return acceptHostKey(deps, endpoint.endpoint_id, hostKeySha256, cause);
+}
+
+async function withEndpoint<T>(
+  { definition, credentials }: Access,
+  work: (remote: FileEndpoint) => Promise<T>,
+): Promise<T> {
+  const remote = await openFileEndpoint(definition, credentials);
+  try {
+    return await work(remote);
+  } catch (error) {
+    throw error instanceof FileError ? toDomainError(error) : error;
+  } finally {
+    await remote.close();
+  }
+}
+
+function toDomainError(error: FileError): DomainError {
+  const { code, message } = error;
+  const { advice } = TRANSFER_ERRORS[code];
+  const missing = code === 'source_not_found';
+  return new DomainError(
+    missing ? 'not_found' : 'endpoint_failed',
+    missing ? message : `${message}. ${advice}`,
+    { endpoint_error: { code, message, advice } },
+    { cause: error },
+  );
+}

@@ -1,0 +1,174 @@
+import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
+import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
+import type { EndpointDefinition } from '../../domain/endpoint.ts';
+import type { EndpointCredentials } from '../../domain/protocols/index.ts';
+import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import { HOLD_SECONDS } from './sign-in-holds.ts';
+
+/** An endpoint in use. After `release`, its connections stay open for the next user. */
+export interface LentEndpoint {
+  endpoint: FileEndpoint;
+  release(): void;
+}
+
+export interface EndpointPool {
+  lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
+  /** Returns the number of open connections, by endpoint name. */
+  connections(): Promise<Map<string, number>>;
+  close(): Promise<void>;
+}
+
+interface Entry {
+  name: string;
+  revision: number;
+  opening: Promise<FileEndpoint>;
+  users: number;
+  outdated: boolean;
+}
+
+export interface EndpointPoolDeps {
+  vault: Pick<Vault, 'open'>;
+  open(
+    definition: EndpointDefinition,
+    credentials: EndpointCredentials,
+  ): FileEndpoint | Promise<FileEndpoint>;
+}
+
+/**
+ * Creates a pool that keeps the connections of configured endpoints warm between moves. A changed
+ * configuration gets new connections.
+ */
+export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointPool {
+  const entries = new Map<string, Entry>();
+
+  function create(configured: ConfiguredEndpoint): Entry {
+    const opening = vault
+      .open<EndpointCredentials>(configured.credentials_record, ENDPOINT_CREDENTIALS)
+      .then(async (credentials) => oneSignInFirst(await open(configured, credentials)));
+    const entry: Entry = {
+      name: configured.name,
+      revision: configured.revision,
+      opening,
+      users: 0,
+      outdated: false,
+    };
+    opening.catch(() => {
+      if (entries.get(configured.endpoint_id) === entry) entries.delete(configured.endpoint_id);
+    });
+    return entry;
+  }
+
+  function retire(entry: Entry): void {
+    entry.outdated = true;
+    closeIfUnused(entry);
+  }
+
+  function closeIfUnused({ outdated, users, opening }: Entry): void {
+    if (outdated && users === 0)
+      void opening.then((endpoint) => endpoint.close()).catch(() => undefined);
+  }
+
+  return {
+    async lend(configured) {
+      const id = configured.endpoint_id;
+      const known = entries.get(id);
+      const current = known && known.revision >= configured.revision ? known : create(configured);
+      if (known && known !== current) retire(known);
+      entries.set(id, current);
+      current.users++;
+      const release = () => {
+        current.users--;
+        closeIfUnused(current);
+      };
+      try {
+        return { endpoint: await current.opening, release };
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+    async connections() {
+      const counts = [...entries.values()].map(
+        async ({ name, opening }) => [name, await (await opening).connections()] as const,
+      );
+      return new Map(await Promise.all(counts));
+    },
+    async close() {
+      const all = [...entries.values()];
+      entries.clear();
+      await Promise.all(
+        all.map(({ opening }) =>
+          opening.then((endpoint) => endpoint.close()).catch(() => undefined),
+        ),
+      );
+    },
+  };
+}
+
+/**
+ * Wraps an endpoint so that only one call at a time runs until the first file was opened.
+ *
+ * A rejected sign-in fails all calls of the next 60 s: the server counts wrong credentials once,
+ * however many transfers are due. An unanswered connection or sign-in fails all waiting calls.
+ * Otherwise each would wait as long, one after the other, in a mover's slot.
+ */
+function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
+  let proven = false;
+  /** Resolves with the error if the server did not answer, else with null (also after an abort). */
+  let proving: Promise<FileError | null> | null = null;
+  let rejected: { error: FileError; until: number } | null = null;
+
+  async function guarded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    while (!proven && proving) {
+      const unanswered = await proving;
+      if (unanswered) throw unanswered;
+    }
+    if (rejected && performance.now() < rejected.until) throw rejected.error;
+    if (proven) return attempt(work);
+    const { promise, resolve } = Promise.withResolvers<FileError | null>();
+    proving = promise;
+    let unanswered: FileError | null = null;
+    try {
+      return await attempt(work);
+    } catch (error) {
+      if (!signal.aborted && isUnanswered(error)) unanswered = error;
+      throw error;
+    } finally {
+      proving = null;
+      resolve(unanswered);
+    }
+  }
+
+  async function attempt<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const result = await work();
+      proven = true;
+      return result;
+    } catch (error) {
+      if (error instanceof FileError && error.code === 'auth_failed') {
+        proven = false;
+        rejected = { error, until: performance.now() + HOLD_SECONDS * 1_000 };
+      }
+      throw error;
+    }
+  }
+
+  return {
+    ...endpoint,
+    openSource: (path, signal) => guarded(signal, () => endpoint.openSource(path, signal)),
+    openDestination: (path, options) =>
+      guarded(options.signal, () => endpoint.openDestination(path, options)),
+    removeLeftovers: (path, leftovers) =>
+      guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers)),
+  };
+}
+
+/** Returns true if the server did not answer the connection or the sign-in. */
+function isUnanswered(error: unknown): error is FileError {
+  return (
+    error instanceof FileError &&
+    (error.step === 'connect' || error.step === 'sign_in') &&
+    isNetworkFailure(error.code)
+  );
+}

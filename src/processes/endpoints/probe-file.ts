@@ -1,0 +1,131 @@
+import { randomBytes } from 'node:crypto';
+import { type DestinationFile, type FileEndpoint, FileError } from '../../adapters/files/port.ts';
+import { hasFolders } from '../../domain/endpoint.ts';
+import { newId } from '../../domain/ids.ts';
+import type { EndpointTest, Step, TestedEndpoint } from './endpoint-test.ts';
+
+const PROBE_BYTES = 4 * 1024 * 1024;
+const REMOVAL_LIMIT_MS = 60_000;
+
+/**
+ * Writes, renames, reads back and removes a probe file below `base`. Also removes its leftovers
+ * after an error.
+ */
+export async function testWithProbeFile(
+  { settings, endpoint, base }: TestedEndpoint & { base: string },
+  step: Step,
+  examination: EndpointTest,
+): Promise<void> {
+  const path = pathBelow(base, probeName());
+  const whole = { size: PROBE_BYTES, sha256: '' };
+  // Object stores have no rename: the commit uploads the object, or makes the upload visible.
+  const renames = hasFolders(settings);
+  const content = new Uint8Array(new SharedArrayBuffer(PROBE_BYTES));
+  content.set(randomBytes(PROBE_BYTES));
+  const transferId = newId('txr');
+  const aborted = new AbortController();
+  let file: DestinationFile | null = null;
+  let named = false;
+  try {
+    file = await step(
+      'write',
+      async (signal) => {
+        signal.addEventListener('abort', () => aborted.abort());
+        const options = {
+          transferId,
+          claimId: newId('clm'),
+          size: PROBE_BYTES,
+          overwrite: true,
+          resume: null,
+          signal: aborted.signal,
+        };
+        const opened = await endpoint.openDestination(path, options);
+        examination.write_bps = await measure(async () => {
+          await writeAll(opened, content);
+          if (!renames) await opened.commit(whole);
+        });
+        return opened;
+      },
+      () => `${PROBE_BYTES} bytes at ${megabits(examination.write_bps)}`,
+    );
+    if (renames) {
+      await step(
+        'rename',
+        () => (file as DestinationFile).commit(whole),
+        ({ atomicReplace }) =>
+          atomicReplace
+            ? 'the file appears complete, in one step'
+            : 'the server replaces a file only after removing it',
+      );
+    }
+    named = true;
+    await step(
+      'read',
+      async (signal) => {
+        const back = new Uint8Array(new SharedArrayBuffer(PROBE_BYTES));
+        examination.read_bps = await measure(() => readAll(endpoint, path, back, signal));
+        if (!Buffer.from(back.buffer).equals(Buffer.from(content.buffer))) {
+          throw new FileError(
+            'checksum_mismatch',
+            'verify',
+            'The bytes that were read back differ from those that were written',
+          );
+        }
+      },
+      () => `the same bytes, at ${megabits(examination.read_bps)}`,
+    );
+    await step(
+      'remove',
+      (signal) => endpoint.remove(path, signal),
+      () => 'the probe file is gone',
+    );
+  } catch (error) {
+    await file?.close();
+    const signal = AbortSignal.timeout(REMOVAL_LIMIT_MS);
+    await (named
+      ? endpoint.remove(path, signal)
+      : endpoint.removeLeftovers(path, { transferId, resume: null, signal })
+    ).catch(() => undefined);
+    throw error;
+  }
+  await file.close();
+}
+
+async function writeAll(file: DestinationFile, content: Uint8Array): Promise<void> {
+  for (let offset = 0; offset < content.length; offset += file.chunkSize) {
+    await file.write(offset, content.subarray(offset, offset + file.chunkSize));
+  }
+}
+
+async function readAll(
+  endpoint: FileEndpoint,
+  path: string,
+  target: Uint8Array,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = await endpoint.openSource(path, signal);
+  try {
+    await file.read(0, target);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Measures the bits per second at which `work` moves the probe's bytes. */
+async function measure(work: () => Promise<void>): Promise<number> {
+  const began = performance.now();
+  await work();
+  return Math.round((PROBE_BYTES * 8_000) / Math.max(1, performance.now() - began));
+}
+
+function megabits(bps: number | null): string {
+  return `${((bps ?? 0) / 1e6).toFixed(0)} Mbit/s`;
+}
+
+function probeName(): string {
+  return `.waybill-probe-${newId('req').slice(-10).toLowerCase()}`;
+}
+
+function pathBelow(base: string, name: string): string {
+  return base === '' || base.endsWith('/') ? base + name : `${base}/${name}`;
+}

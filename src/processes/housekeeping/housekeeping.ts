@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Vault } from '../../adapters/vault.ts';
+import { announceKeyExpiry } from '../../commands/keys.ts';
+import { newId } from '../../domain/ids.ts';
+import { EXPIRING_SOON_MS } from '../../domain/key.ts';
+import { recordsInUse } from '../../projections/catalog-queries.ts';
+import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { removeLostMovers } from '../mover/live-movers.ts';
+import { purgeDeliveries } from '../webhooks/table.ts';
+import { takeSample } from './samples.ts';
+
+const EVERY_MS = 60_000;
+const ACTOR = 'system:monitor';
+
+/** Functions that remove expired rows. The names appear in the log. */
+export type Purges = Record<string, (sql: Sql) => Promise<unknown>>;
+
+export interface HousekeepingDeps extends ConsumerDeps {
+  vault: Vault;
+  /** The purges of tables that the API owns. */
+  purges: Purges;
+}
+
+/**
+ * Announces keys that expire soon and removes expired rows, every minute, in one process of the
+ * installation. Runs until the signal aborts.
+ */
+export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('housekeeping', signal).catch(() => null);
+    if (!held) return;
+    const stop = AbortSignal.any([signal, held.signal]);
+    while (!stop.aborted) {
+      await housekeepOnce(deps, stop);
+      await sleep(EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
+    }
+    await held.release();
+  }
+}
+
+/** Runs every step once. Logs a failed step and continues with the next. */
+export async function housekeepOnce(deps: HousekeepingDeps, stop: AbortSignal): Promise<void> {
+  for (const [step, run] of Object.entries(stepsOf(deps))) {
+    if (stop.aborted) return;
+    await run(stop).catch((error: unknown) =>
+      deps.logger.error({ err: error, step }, 'housekeeping failed; it tries again in a minute'),
+    );
+  }
+}
+
+function stepsOf(deps: HousekeepingDeps): Record<string, (stop: AbortSignal) => Promise<unknown>> {
+  const { sql } = deps;
+  const purges: Purges = {
+    ...deps.purges,
+    movers: removeLostMovers,
+    deliveries: purgeDeliveries,
+  };
+  return {
+    sample: () => takeSample(sql),
+    ...Object.fromEntries(Object.entries(purges).map(([name, purge]) => [name, () => purge(sql)])),
+    vault: (stop) => sweepVault(deps, stop),
+    expiring_keys: (stop) => announceExpiringKeys(deps, stop),
+  };
+}
+
+async function sweepVault(deps: HousekeepingDeps, stop: AbortSignal): Promise<void> {
+  // A catalog that is being filled names no record yet. The sweep would delete every record for
+  // good.
+  if (!(await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), stop))) return;
+  await deps.vault.sweep((recordIds) => recordsInUse(deps.sql, recordIds));
+}
+
+async function announceExpiringKeys(
+  { sql, store, logger }: HousekeepingDeps,
+  stop: AbortSignal,
+): Promise<void> {
+  const expiring = await sql<{ key_id: string }[]>`
+    select key_id from read.keys
+     where revoked_at is null and not (state ->> 'announced')::boolean
+       and expires_at > now()
+       and expires_at <= now() + ${EXPIRING_SOON_MS} * interval '1 millisecond'`;
+  for (const { key_id } of expiring) {
+    if (stop.aborted) return;
+    await announceKeyExpiry({ store }, key_id, { actor: ACTOR, correlationId: newId('req') }).catch(
+      (error: unknown) =>
+        logger.error(
+          { err: error, key_id },
+          'could not announce that a key expires soon; retrying in a minute',
+        ),
+    );
+  }
+}

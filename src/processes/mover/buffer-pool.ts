@@ -1,0 +1,85 @@
+/** A buffer that holds one chunk of a file. */
+export interface PooledBuffer {
+  buffer: Uint8Array;
+  release(): void;
+}
+
+/**
+ * The memory that all moves of a process share. A file without a buffer waits for one with `take`.
+ * A file that has one gets more with `tryTake`, if buffers are free. So many files get one buffer
+ * each, and a single file gets several.
+ */
+export interface BufferPool {
+  /** Size of a buffer, in bytes. Callers ask for at most this much. */
+  readonly bufferBytes: number;
+  /** Resolves when a buffer is free. Rejects with the signal's reason if it aborts first. */
+  take(bytes: number, signal: AbortSignal): Promise<PooledBuffer>;
+  /** Returns a buffer if one is free and no caller waits. */
+  tryTake(bytes: number): PooledBuffer | null;
+}
+
+/**
+ * A chunk up to this size gets memory of its own, so a small file does not wait for large ones. Of
+ * these, 16 take less memory than one buffer of the pool.
+ */
+const OWN_MEMORY_BYTES = 256 * 1024;
+
+function ownMemory(bytes: number): PooledBuffer {
+  return { buffer: new Uint8Array(new SharedArrayBuffer(bytes)), release: () => undefined };
+}
+
+export function createBufferPool(count: number, bufferBytes: number): BufferPool {
+  const idle: Uint8Array[] = [];
+  const waiting = new Set<(buffer: Uint8Array) => void>();
+  let allocated = 0;
+
+  function freeBuffer(): Uint8Array | null {
+    const buffer = idle.pop();
+    if (buffer || allocated === count) return buffer ?? null;
+    allocated++;
+    // Shared memory: the endpoint threads fill it, write from it and hash it.
+    return new Uint8Array(new SharedArrayBuffer(bufferBytes));
+  }
+
+  function pooled(whole: Uint8Array, bytes: number): PooledBuffer {
+    let released = false;
+    return {
+      buffer: whole.subarray(0, bytes),
+      release() {
+        if (released) return;
+        released = true;
+        const [next] = waiting;
+        if (!next) return void idle.push(whole);
+        waiting.delete(next);
+        next(whole);
+      },
+    };
+  }
+
+  return {
+    bufferBytes,
+    tryTake(bytes) {
+      if (bytes <= OWN_MEMORY_BYTES) return ownMemory(bytes);
+      const whole = waiting.size === 0 ? freeBuffer() : null;
+      return whole && pooled(whole, bytes);
+    },
+    take(bytes, signal) {
+      signal.throwIfAborted();
+      if (bytes <= OWN_MEMORY_BYTES) return Promise.resolve(ownMemory(bytes));
+      const whole = waiting.size === 0 ? freeBuffer() : null;
+      if (whole) return Promise.resolve(pooled(whole, bytes));
+      return new Promise((resolve, reject) => {
+        const abort = () => {
+          waiting.delete(give);
+          reject(signal.reason);
+        };
+        const give = (buffer: Uint8Array) => {
+          signal.removeEventListener('abort', abort);
+          resolve(pooled(buffer, bytes));
+        };
+        waiting.add(give);
+        signal.addEventListener('abort', abort, { once: true });
+      });
+    },
+  };
+}

@@ -1,0 +1,120 @@
+/*
+ * Continues a move: from the record of a predecessor, or on a new connection after a broken one.
+ */
+import type { DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
+import { onSide } from './failure.ts';
+import {
+  chunkCount,
+  decodeCrcs,
+  type Move,
+  type MoveState,
+  type ResumeRecord,
+} from './move-state.ts';
+
+/** The progress that outlives a connection. */
+export interface Progress {
+  state: MoveState | null;
+  destination: ResumePoint | null;
+  committing: { size: number; sha256: string } | null;
+  saves: number;
+}
+
+/** Takes over the progress that a predecessor has saved. */
+export function resumeFrom(progress: Progress, record: ResumeRecord, move: Move): void {
+  const { source, chunkSize, destination, committing } = record;
+  const crcs = decodeCrcs(record.crcs);
+  progress.state = {
+    source,
+    chunkSize,
+    crcs,
+    delivered: crcs.length,
+    hashed: 0,
+    hasher: move.createHasher(source.size),
+  };
+  progress.destination = destination;
+  progress.committing = committing;
+}
+
+/** Discards the progress of a predecessor, and what it wrote, if the source has changed since. */
+export async function startOverIfChanged(
+  move: Move,
+  progress: Progress,
+  source: SourceFile,
+): Promise<void> {
+  const { state } = progress;
+  const { size, version } = source.identity;
+  if (state && state.source.size === size && state.source.version === version) return;
+  state?.hasher.close();
+  if (progress.destination) {
+    const { endpoint, path } = move.destination;
+    const leftovers = {
+      transferId: move.transferId,
+      resume: progress.destination,
+      signal: move.signal,
+    };
+    // If this fails, the clean-up after the end of the transfer removes them.
+    await endpoint.removeLeftovers(path, leftovers).catch(() => undefined);
+  }
+  Object.assign(progress, { state: null, destination: null, committing: null });
+}
+
+/** Opens the destination where the progress ends, or for a new file if it cannot be resumed. */
+export async function openDestination(
+  move: Move,
+  progress: Progress,
+  source: SourceFile,
+): Promise<DestinationFile> {
+  const { transferId, claimId, overwrite, signal } = move;
+  const { size } = source.identity;
+  const resume = progress.destination;
+  const destination = await onSide('destination', () =>
+    move.destination.endpoint.openDestination(move.destination.path, {
+      transferId,
+      claimId,
+      size,
+      overwrite,
+      resume,
+      signal,
+    }),
+  );
+  if (!resumeState(move, progress, destination)) {
+    progress.state?.hasher.close();
+    const { chunkSize } = destination;
+    progress.state = {
+      source: source.identity,
+      chunkSize,
+      crcs: [],
+      delivered: 0,
+      hashed: 0,
+      hasher: move.createHasher(size),
+    };
+    progress.committing = null;
+  }
+  return destination;
+}
+
+/** Adjusts the state to what the destination really has. Returns false if it cannot be resumed. */
+function resumeState(
+  move: Move,
+  progress: Progress,
+  { chunkSize, resumedFrom }: DestinationFile,
+): boolean {
+  const { state } = progress;
+  if (!state || state.chunkSize !== chunkSize) return false;
+  const chunks = chunkCount(state);
+  const present = resumedFrom >= state.source.size ? chunks : Math.floor(resumedFrom / chunkSize);
+  state.delivered = Math.min(state.delivered, present);
+  if (!progress.committing) return true;
+  if (state.delivered === chunks) {
+    // All chunks were read and hashed before. Only the commit is left.
+    state.hashed = chunks;
+    return true;
+  }
+  // The destination lost the end of the file. The hasher ended with its digest, so the whole source
+  // must be read and hashed again.
+  progress.committing = null;
+  state.hasher.close();
+  state.hasher = move.createHasher(state.source.size);
+  state.hashed = 0;
+  return true;
+}

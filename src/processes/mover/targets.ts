@@ -1,0 +1,101 @@
+/*
+ * The two sides of an attempt: which endpoints match its URIs, and which of them a failure blames.
+ */
+import { type AttemptFailure, isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { Claim } from '../dispatch/claims.ts';
+import { AttemptError } from './failure.ts';
+
+/** The endpoints at the time of the claim. */
+export interface Catalog {
+  endpoints: ConfiguredEndpoint[];
+  /** Ids of endpoints whose sign-in is on hold after a refusal. */
+  held: Set<string>;
+}
+
+export interface Target {
+  configured: ConfiguredEndpoint;
+  path: string;
+  /** True if the sign-in is on hold after a refusal. */
+  held: boolean;
+}
+
+/** Each side is null if no endpoint that the account may use matches. */
+export interface Targets {
+  source: Target | null;
+  destination: Target | null;
+}
+
+/** Finds the endpoints of a claimed transfer. */
+export function targetsOf({ source, destination, accountId }: Claim, catalog: Catalog): Targets {
+  return {
+    source: targetOf(source, catalog, accountId),
+    destination: targetOf(destination, catalog, accountId),
+  };
+}
+
+function targetOf(uri: string, { endpoints, held }: Catalog, accountId: string): Target | null {
+  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
+  return (
+    match && {
+      configured: match.endpoint,
+      path: match.path,
+      held: held.has(match.endpoint.endpoint_id),
+    }
+  );
+}
+
+/** Returns the source, or throws why no connection is tried. */
+export function readySource({ source }: Targets): Target {
+  if (!source) {
+    const message = 'No endpoint that this account may use matches the source';
+    throw new AttemptError({ code: 'source_endpoint_not_configured', message, phase: 'prepare' });
+  }
+  if (source.held)
+    throw new AttemptError({
+      code: 'auth_failed',
+      message: 'Authentication failed',
+      phase: 'source_sign_in',
+    });
+  return source;
+}
+
+/** Returns the destination, or throws why no connection is tried. */
+export function readyDestination({ destination }: Targets): Target {
+  if (!destination) {
+    throw new AttemptError({
+      code: 'endpoint_removed',
+      message: 'The endpoint of the destination is gone',
+      phase: 'prepare',
+    });
+  }
+  if (destination.held)
+    throw new AttemptError({
+      code: 'auth_failed',
+      message: 'Authentication failed',
+      phase: 'destination_sign_in',
+    });
+  return destination;
+}
+
+/** Returns the side that has just refused a sign-in. Null if the sign-in was on hold. */
+export function refusedSignIn({ source, destination }: Targets, phase: string): Target | null {
+  const side = phase === 'source_sign_in' ? source : destination;
+  return side && !side.held ? side : null;
+}
+
+/** Returns the side that could not be connected. Null after any other failure. */
+export function notConnected(
+  { source, destination }: Targets,
+  { code, phase }: AttemptFailure,
+): Target | null {
+  if (!isNetworkFailure(code)) return null;
+  if (phase === 'source_connect') return source;
+  return phase === 'destination_connect' ? destination : null;
+}
+
+/** Returns the endpoint and its revision, for the event. Null if none matches. */
+export function version(match: Target | null) {
+  return match && { id: match.configured.endpoint_id, revision: match.configured.revision };
+}

@@ -1,0 +1,150 @@
+/** Concurrency limit of a webhook: at first, at most and at least. */
+const INITIAL_LIMIT = 8;
+const MAX_LIMIT = 32;
+const MIN_LIMIT = 2;
+/**
+ * Claims for each place of a quick webhook. Slow webhooks get one claim a place, because waiting
+ * claims take capacity from all other webhooks.
+ */
+const CLAIMS_PER_PLACE = 4;
+/** A webhook is quick if its last request took less. */
+const QUICK_MS = 250;
+/**
+ * Claims of all healthy webhooks together, and of all unproven ones. Webhooks that hang use up the
+ * second number only, however many hang.
+ */
+const HEALTHY_CLAIMS = 1_024;
+const UNPROVEN_CLAIMS = 512;
+/** A webhook with requests under way that has answered none for this long counts as unproven. */
+const SILENT_MS = 1_000;
+/** Weight of the last attempt in the share of failed attempts: about the last eight count. */
+const WEIGHT = 1 / 8;
+/** A webhook with this share of failed attempts counts as down. A new webhook starts with it. */
+const DOWN = 1 / 2;
+
+/** How many deliveries may be claimed now. */
+export interface Capacity {
+  /** For all webhooks that answer. */
+  healthy: number;
+  /** For all webhooks that are new, silent or down. */
+  unproven: number;
+  /** For one webhook that is not in `webhooks`. It is unproven. */
+  each: number;
+  webhooks: ReadonlyMap<string, { free: number; healthy: boolean }>;
+}
+
+/**
+ * Limits the concurrent requests to each webhook. Each delivered request raises the limit by one. A
+ * failure halves it if more than half of the attempts fail, or if it took more than a second. A
+ * single quick failure changes nothing. A webhook that is dead or hangs therefore soon has two
+ * places, and takes none from the others. Work beyond the limit waits. Halving the limit releases
+ * the waiting work unsent.
+ */
+export interface ConcurrencyLimits<Work> {
+  capacity(): Capacity;
+  /** Begins the work as soon as its webhook has a free place. */
+  add(webhookId: string, work: Work): void;
+  /** Removes and returns the waiting work of all webhooks. */
+  drain(): Work[];
+}
+
+interface Limit<Work> {
+  limit: number;
+  underWay: number;
+  waiting: Work[];
+  /** Share of failed attempts, 0 to 1. Recent attempts weigh most. */
+  failing: number;
+  /** True if the webhook is not down and its last request took less than 250 ms. */
+  quick: boolean;
+  /** When the last request ended, or the first of those under way began. */
+  activeAt: number;
+}
+
+export interface LimitedWork<Work> {
+  /** Does the work. Returns true if the request was delivered. Never rejects. */
+  begin(work: Work): Promise<boolean>;
+  /** Releases work that was not begun, so another process can take it. */
+  release(works: Work[]): void;
+  /** Called when a webhook has capacity for more claims. */
+  onCapacity(): void;
+}
+
+export function createConcurrencyLimits<Work>({
+  begin,
+  release,
+  onCapacity,
+}: LimitedWork<Work>): ConcurrencyLimits<Work> {
+  const limits = new Map<string, Limit<Work>>();
+
+  function limitOf(webhookId: string): Limit<Work> {
+    const known = limits.get(webhookId) ?? {
+      limit: INITIAL_LIMIT,
+      underWay: 0,
+      waiting: [],
+      failing: DOWN,
+      quick: false,
+      activeAt: 0,
+    };
+    limits.set(webhookId, known);
+    return known;
+  }
+
+  /** Returns the free places. Returns 0 until half of them are free, so claims come in batches. */
+  function freePlaces({ limit, underWay, waiting, quick }: Limit<Work>): number {
+    const places = quick ? limit * CLAIMS_PER_PLACE : limit;
+    const free = places - underWay - waiting.length;
+    return free >= places / 2 ? free : 0;
+  }
+
+  async function run(webhook: Limit<Work>, work: Work): Promise<void> {
+    const began = performance.now();
+    if (webhook.underWay++ === 0) webhook.activeAt = began;
+    const delivered = await begin(work);
+    webhook.underWay--;
+    webhook.activeAt = performance.now();
+    const tookMs = webhook.activeAt - began;
+    webhook.failing += WEIGHT * ((delivered ? 0 : 1) - webhook.failing);
+    webhook.quick = webhook.failing < DOWN && tookMs < QUICK_MS;
+    if (delivered) webhook.limit = Math.min(MAX_LIMIT, webhook.limit + 1);
+    else if (webhook.failing > DOWN || tookMs > SILENT_MS) {
+      webhook.limit = Math.max(MIN_LIMIT, Math.floor(webhook.limit / 2));
+      release(webhook.waiting.splice(0));
+    }
+    advance(webhook);
+    if (freePlaces(webhook) > 0) onCapacity();
+  }
+
+  function advance(webhook: Limit<Work>): void {
+    while (webhook.underWay < webhook.limit) {
+      const next = webhook.waiting.shift();
+      if (next === undefined) return;
+      void run(webhook, next);
+    }
+  }
+
+  return {
+    capacity() {
+      const silentSince = performance.now() - SILENT_MS;
+      const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
+      const webhooks = new Map<string, { free: number; healthy: boolean }>();
+      for (const [webhookId, webhook] of limits) {
+        const { failing, underWay, waiting, activeAt } = webhook;
+        const healthy = failing < DOWN && (underWay === 0 || activeAt > silentSince);
+        left[healthy ? 'healthy' : 'unproven'] -= underWay + waiting.length;
+        webhooks.set(webhookId, { free: freePlaces(webhook), healthy });
+      }
+      return {
+        healthy: Math.max(0, left.healthy),
+        unproven: Math.max(0, left.unproven),
+        each: INITIAL_LIMIT,
+        webhooks,
+      };
+    },
+    add(webhookId, work) {
+      const webhook = limitOf(webhookId);
+      webhook.waiting.push(work);
+      advance(webhook);
+    },
+    drain: () => [...limits.values()].flatMap(({ waiting }) => waiting.splice(0)),
+  };
+}

@@ -1,0 +1,319 @@
+/*
+ * The owner of `work.deliveries` and `work.delivery_attempts`: every statement on them is here, or
+ * in the SQL functions `work.claim_deliveries` and `work.purge_deliveries`, called only from here.
+ */
+import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Outcome } from '../../adapters/webhooks/send.ts';
+import {
+  COUNTED_TO,
+  type Delivery,
+  type DeliveryAttempt,
+  type DeliveryDetail,
+} from '../../contract/webhooks/deliveries.ts';
+import { newId } from '../../domain/ids.ts';
+import type { Capacity } from './concurrency-limits.ts';
+import type { DeliveryFilter } from './deliveries.ts';
+import { followedWebhooks } from './followed-webhooks.ts';
+
+/** Notified when a new delivery may be due. */
+export const DELIVERIES_CHANNEL = 'waybill_deliveries';
+
+/** How long a claim holds. An attempt takes at most 10 s. */
+const LEASE = '30 seconds';
+
+const DELIVERED_KEPT = '7 days';
+/** For failed deliveries, which can be sent again, and for pending ones, counted from `due_at`. */
+const OTHERS_KEPT = '30 days';
+/** Rows per statement of the purge. A larger statement would delay deliveries. */
+const PURGED_AT_ONCE = 5_000;
+
+export interface NewDelivery {
+  webhook_id: string;
+  account_id: string;
+  event_id: string;
+  event_type: string;
+  transfer_id: string | null;
+  /** The payload as every attempt signs and sends it. */
+  body: string;
+}
+
+/** Enqueues new deliveries. Leaves existing ones as they are, sent or not. */
+export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
+  if (deliveries.length === 0) return;
+  await sql`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing`;
+  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+}
+
+/** Enqueues new deliveries, and schedules ended ones again with the same event id and bytes. */
+export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
+  if (deliveries.length === 0) return;
+  await sql`
+    ${insertion(sql, deliveries)}
+    on conflict (webhook_id, event_id) do update set ${pendingAgain(sql)}
+     where d.status <> 'pending'`;
+  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+}
+
+/** Returns the assignments of an update that starts a delivery's schedule over, at once. */
+function pendingAgain(sql: Queryable) {
+  return sql`
+    status = 'pending', due_at = now(), tries = 0, ended_at = null, claim_id = null,
+    lease_until = null`;
+}
+
+/** In the order of the unique key, so that an outbox and a replay never wait for each other. */
+function insertion(sql: Queryable, unordered: NewDelivery[]) {
+  const keyOf = ({ webhook_id, event_id }: NewDelivery) => `${webhook_id} ${event_id}`;
+  const deliveries = unordered.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  return sql`
+    insert into work.deliveries as d
+      (id, webhook_id, account_id, event_id, event_type, transfer_id, body)
+    select * from unnest(
+      ${deliveries.map(() => newId('dlv'))}::text[],
+      ${deliveries.map(({ webhook_id }) => webhook_id)}::text[],
+      ${deliveries.map(({ account_id }) => account_id)}::text[],
+      ${deliveries.map(({ event_id }) => event_id)}::text[],
+      ${deliveries.map(({ event_type }) => event_type)}::text[],
+      ${deliveries.map(({ transfer_id }) => transfer_id)}::text[],
+      ${deliveries.map(({ body }) => body)}::text[])`;
+}
+
+/**
+ * Schedules a delivery again, at once and with the full retry schedule. Leaves a delivery that is
+ * being sent as it is. Returns false if there is no such delivery.
+ */
+export async function scheduleAgain(sql: Queryable, deliveryId: string): Promise<boolean> {
+  const [found] = await sql`
+    with found as (select id from work.deliveries where id = ${deliveryId}),
+    again as (
+      update work.deliveries d set ${pendingAgain(sql)} from found
+       where d.id = found.id and (d.claim_id is null or d.lease_until < now())
+    )
+    select id, pg_notify(${DELIVERIES_CHANNEL}, '') from found`;
+  return found !== undefined;
+}
+
+/** Schedules the failed deliveries of a webhook again, or of all enabled ones if it is null. */
+export async function scheduleFailedAgain(
+  sql: Queryable,
+  webhookId: string | null,
+): Promise<number> {
+  const selected =
+    webhookId === null
+      ? sql`webhook_id in (
+        select webhook_id from read.webhooks
+         where not removed and (state ->> 'enabled')::boolean)`
+      : sql`webhook_id = ${webhookId}`;
+  const { count } = await sql`
+    update work.deliveries set ${pendingAgain(sql)} where ${selected} and status = 'failed'`;
+  if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+  return count;
+}
+
+/** Ends the pending deliveries of removed webhooks as failed. */
+export async function failDeliveriesOf(tx: Transaction, webhookIds: string[]): Promise<void> {
+  await tx`
+    update work.deliveries
+       set status = 'failed', ended_at = now(), last_error = 'the webhook was removed',
+           claim_id = null, lease_until = null
+     where webhook_id = any(${webhookIds}::text[]) and status = 'pending'`;
+}
+
+/** Returns deliveries, newest first, whether more follow, and the total, counted to 10,000. */
+export async function listDeliveries(
+  sql: Queryable,
+  { limit, offset, ...filter }: DeliveryFilter & { limit: number; offset: number },
+): Promise<{ deliveries: Delivery[]; total: number; hasMore: boolean }> {
+  const [found, [counted]] = await Promise.all([
+    sql<Delivery[]>`
+      select ${columns(sql)} from work.deliveries where ${matching(sql, filter)}
+       order by id desc limit ${limit + 1} offset ${offset}`,
+    sql<{ total: number }[]>`
+      select count(*)::integer as total
+        from (select from work.deliveries
+               where ${matching(sql, filter)} limit ${COUNTED_TO}) counted`,
+  ]);
+  return {
+    deliveries: found.slice(0, limit),
+    total: counted?.total ?? 0,
+    hasMore: found.length > limit,
+  };
+}
+
+/** Returns a delivery with its payload and attempts, or null if none matches. */
+export async function getDelivery(
+  sql: Queryable,
+  deliveryId: string,
+  filter: DeliveryFilter = {},
+): Promise<DeliveryDetail | null> {
+  const [delivery] = await sql<(Delivery & { body: string })[]>`
+    select ${columns(sql)}, body from work.deliveries
+     where id = ${deliveryId} and ${matching(sql, filter)}`;
+  if (!delivery) return null;
+  // Only attempts that the row counts: another one may have been recorded since.
+  const attempt_list = await sql<DeliveryAttempt[]>`
+    select number, at, duration_ms, status_code, error, response_body
+      from work.delivery_attempts
+     where delivery_id = ${deliveryId} and number <= ${delivery.attempts} order by number`;
+  return { ...delivery, attempt_list: [...attempt_list] };
+}
+
+/** Returns the id of the delivery of an event to a webhook. Null if there is none. */
+export async function deliveryOf(
+  sql: Queryable,
+  webhookId: string,
+  eventId: string,
+): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from work.deliveries where webhook_id = ${webhookId} and event_id = ${eventId}`;
+  return row?.id ?? null;
+}
+
+/** Returns the number of deliveries that are due, without those of disabled webhooks. */
+export async function countDueDeliveries(sql: Sql): Promise<number> {
+  const [row] = await sql<[{ waiting: number }]>`
+    select count(*)::integer as waiting
+      from work.deliveries d join (${followedWebhooks(sql)}) w using (webhook_id)
+     where d.status = 'pending' and d.due_at <= now() and w.live`;
+  return row.waiting;
+}
+
+function columns(sql: Queryable) {
+  return sql`
+    id, webhook_id, account_id, event_id, event_type, transfer_id, status, attempts, created_at,
+    case when status = 'pending' then due_at end as next_attempt_at,
+    case when status = 'delivered' then ended_at end as delivered_at,
+    last_status_code, last_error`;
+}
+
+function matching(
+  sql: Queryable,
+  { accountId = null, webhookId = null, status = null }: DeliveryFilter,
+) {
+  const account = accountId === null ? sql`` : sql`and account_id = ${accountId}`;
+  const webhook = webhookId === null ? sql`` : sql`and webhook_id = ${webhookId}`;
+  return status === null
+    ? sql`true ${account} ${webhook}`
+    : sql`status = ${status} ${account} ${webhook}`;
+}
+
+/** A delivery that only this process may attempt, with its webhook's settings at the claim. */
+export interface Claim {
+  id: string;
+  claim_id: string;
+  webhook_id: string;
+  event_id: string;
+  body: string;
+  /** Attempts since the delivery last became pending. */
+  tries: number;
+  url: string;
+  secret_record: string;
+  previous_secret_record: string | null;
+  previous_until: string | null;
+}
+
+/** Replaces Postgres's clock in tests. */
+export type Clock = () => Date;
+
+/**
+ * Claims due deliveries within the capacity. `work.claim_deliveries` says which. Returns the claims
+ * by event id, and `now`: the time of the claim ('' if there is none).
+ */
+export async function claimDeliveries(
+  sql: Sql,
+  { healthy, unproven, each, webhooks }: Capacity,
+  clock?: Clock,
+): Promise<{ claims: Claim[]; now: string }> {
+  const known = [...webhooks.values()];
+  const rows = await sql<(Claim & { claimed_at: string })[]>`
+    select * from work.claim_deliveries(
+      ${newId('clm')}, ${LEASE}::interval, ${clock?.() ?? null}, ${healthy}, ${unproven}, ${each},
+      ${[...webhooks.keys()]}::text[], ${known.map(({ free }) => free)}::integer[],
+      ${known.map((webhook) => Number(webhook.healthy))}::integer[])`;
+  return {
+    claims: rows.toSorted((a, b) => (a.event_id < b.event_id ? -1 : 1)),
+    now: rows[0]?.claimed_at ?? '',
+  };
+}
+
+/** An attempt that has ended. */
+export interface Attempt {
+  claim: Pick<Claim, 'id' | 'claim_id'>;
+  /** When the attempt began, ISO 8601. */
+  at: string;
+  outcome: Outcome;
+  next: { status: 'delivered' | 'failed' } | { status: 'pending'; dueAt: string };
+}
+
+/** Records attempts. Skips one whose claim no longer holds: the new holder records its own. */
+export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promise<void> {
+  const outcomes = attempts.map(({ outcome }) => outcome);
+  const statusCodes = outcomes.map((outcome) =>
+    outcome.type === 'error' ? null : outcome.statusCode,
+  );
+  const errors = outcomes.map((outcome) => (outcome.type === 'delivered' ? null : outcome.error));
+  const responses = outcomes.map((outcome) =>
+    outcome.type === 'error' ? null : outcome.responseBody,
+  );
+  const dueTimes = attempts.map(({ next }) => (next.status === 'pending' ? next.dueAt : null));
+  await sql`
+    with ended as (
+      select e.*,
+             (select ctid from work.deliveries where id = e.id and claim_id = e.claim_id) as place
+        from unnest(
+          ${attempts.map(({ claim }) => claim.id)}::text[],
+          ${attempts.map(({ claim }) => claim.claim_id)}::text[],
+          ${attempts.map(({ at }) => at)}::timestamptz[],
+          ${outcomes.map(({ durationMs }) => durationMs)}::integer[],
+          ${statusCodes}::integer[],
+          ${errors}::text[],
+          ${responses}::text[],
+          ${attempts.map(({ next }) => next.status)}::text[],
+          ${dueTimes}::timestamptz[]
+        ) as e(id, claim_id, at, duration_ms, status_code, error, response_body, status, due_at)
+    ),
+    recorded as (
+      update work.deliveries d set
+        status = e.status,
+        attempts = d.attempts + 1,
+        tries = d.tries + 1,
+        due_at = coalesce(e.due_at, d.due_at),
+        ended_at = case
+          when e.due_at is null then e.at + e.duration_ms * interval '1 millisecond' end,
+        last_status_code = e.status_code,
+        last_error = e.error,
+        claim_id = null,
+        lease_until = null
+      -- another writer that moves the row meanwhile has also changed its claim
+      from ended e where d.ctid = e.place and d.claim_id = e.claim_id
+      returning d.id, d.attempts, e.at, e.duration_ms, e.status_code, e.error, e.response_body
+    )
+    insert into work.delivery_attempts
+      (delivery_id, number, at, duration_ms, status_code, error, response_body)
+    select * from recorded`;
+}
+
+/** Releases claims whose delivery was not attempted, or whose attempt was interrupted. */
+export async function releaseClaims(
+  sql: Queryable,
+  claims: Pick<Claim, 'id' | 'claim_id'>[],
+): Promise<void> {
+  await sql`
+    update work.deliveries d set claim_id = null, lease_until = null
+      from unnest(${claims.map(({ id }) => id)}::text[],
+                  ${claims.map(({ claim_id }) => claim_id)}::text[]) as c(id, claim_id)
+     where d.id = c.id and d.claim_id = c.claim_id`;
+}
+
+/**
+ * Deletes expired deliveries with their attempts. Pending ones expire when their webhook stays
+ * disabled. The events stay in the log, and a replay creates their deliveries again.
+ */
+export async function purgeDeliveries(sql: Sql): Promise<void> {
+  for (let purged = PURGED_AT_ONCE; purged === PURGED_AT_ONCE; ) {
+    const [row] = await sql<[{ purged: number }]>`
+      select work.purge_deliveries(
+        ${DELIVERED_KEPT}::interval, ${OTHERS_KEPT}::interval, ${PURGED_AT_ONCE}) as purged`;
+    purged = row.purged;
+  }
+}

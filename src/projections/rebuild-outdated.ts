@@ -1,0 +1,55 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DomainError } from '../domain/errors.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
+import { loadCheckpoint } from './checkpoint.ts';
+import type { ConsumerDeps, ConsumerStatus } from './consumer.ts';
+import { PROJECTIONS } from './read-models.ts';
+import { rebuildProjection } from './rebuild.ts';
+
+const LOOK_MS = 2_000;
+
+/**
+ * Rebuilds the tables of a projection that an older version made, or waits for the process that
+ * rebuilds them. Returns when they have this version, or when the signal aborts. Retries after a
+ * failure. Never throws.
+ */
+export async function rebuildOutdated(
+  deps: ConsumerDeps,
+  name: ProjectionName,
+  signal: AbortSignal,
+  report: (status: ConsumerStatus) => void,
+): Promise<void> {
+  const isOutdated = async () => {
+    const checkpoint = await loadCheckpoint(deps.sql, 'read.checkpoints', name);
+    return checkpoint !== null && checkpoint.version !== PROJECTIONS[name].version;
+  };
+  deps.logger.warn(
+    { projection: name },
+    'the tables of this projection are from an older version; they are being rebuilt',
+  );
+  report({ state: 'rebuilding', share: null });
+  while (!signal.aborted) {
+    try {
+      if (!(await isOutdated())) return;
+      const rebuilding = rebuildProjection(deps, name, ({ share }) =>
+        report({ state: 'rebuilding', share }),
+      );
+      // A shutdown does not wait for the rebuild, which ends when the installation closes.
+      await Promise.race([rebuilding, ended(signal)]);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof DomainError && error.code === 'unavailable')
+        report({ state: 'rebuilding', share: null });
+      else {
+        deps.logger.error({ err: error, projection: name }, 'a rebuild failed; it is retried');
+        report({ state: 'failed', error: `its rebuild failed: ${(error as Error).message}` });
+      }
+      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+async function ended(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
+}
