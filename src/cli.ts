@@ -19,7 +19,7 @@ const program = new Command('waybill')
   .description('Managed file transfer: every transfer an append-only stream of events')
   .version(manifest.version)
   .exitOverride()
-  .showHelpAfterError('(--help shows what there is)')
+  .showHelpAfterError('(--help lists the commands and options)')
   .addHelpText('after', EXIT_CODES_HELP);
 for (const add of [
   addDevCommand,
@@ -43,5 +43,5 @@ try {
   if (message !== null) note(`waybill: ${message}`);
   process.exitCode = exitCode;
 }
-// Whatever is still open by now, nobody waits for it.
+// Exits even if handles are still open.
 process.exit();

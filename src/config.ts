@@ -1,25 +1,30 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseDuration } from './domain/durations.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Settings are wrong. `problems` names every one of them and what to do, and so does the message. */
+/** The settings are not valid. `problems` and the message name every fault and what to do. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   readonly problems: string[];
 
   constructor(problems: string[]) {
-    super(`The settings are wrong:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+    super(`The settings are not valid:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
     this.problems = problems;
   }
 }
 
 function wholeNumber(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
-  return z.string().regex(/^\d+$/, message).transform(Number).pipe(z.number().min(min, message).max(max, message));
+  return z
+    .string()
+    .regex(/^\d+$/, message)
+    .transform(Number)
+    .pipe(z.number().min(min, message).max(max, message));
 }
 
 /** Comma-separated; spaces around an item are allowed. */
@@ -30,14 +35,15 @@ function list(valid: (item: string) => boolean, message: string) {
     .refine((items) => items.every(valid), message);
 }
 
-const durations = list(isDuration, 'must be durations with commas between them, one for each retry, such as 10s,60s,300s').transform(
-  (items) => items.map(parseDuration),
-);
+const durations = list(
+  isDuration,
+  'must be durations separated by commas, one for each retry, such as 10s,60s,300s',
+).transform((items) => items.map(parseDuration));
 const addresses = list(
   (item) => isIP(item) !== 0 || isCidr(item),
-  'must be addresses or ranges with commas between them, such as 10.0.0.0/8',
+  'must be addresses or ranges separated by commas, such as 10.0.0.0/8',
 );
-const cidrs = list(isCidr, 'must be ranges with commas between them, such as 10.0.0.0/8,fd00::/8');
+const cidrs = list(isCidr, 'must be ranges separated by commas, such as 10.0.0.0/8,fd00::/8');
 
 const settings = z.object({
   WAYBILL_HOST: z.string().default('127.0.0.1'),
@@ -54,11 +60,21 @@ const settings = z.object({
     .string()
     .regex(/^esdb(\+discover)?:\/\/./, 'must start with esdb:// or esdb+discover://')
     .optional(),
+  WAYBILL_EVENTSTORE_USER: z.string().optional(),
+  WAYBILL_EVENTSTORE_PASSWORD: z.string().optional(),
+  WAYBILL_EVENTSTORE_CA_FILE: z.string().optional(),
   WAYBILL_STREAM_PREFIX: z
     .string()
-    .regex(/^[A-Za-z][\w.-]{0,63}$/, 'must be at most 64 letters, digits, dots, hyphens and underscores, and start with a letter')
+    .regex(
+      /^[A-Za-z][\w.-]{0,63}$/,
+      'must be at most 64 letters, digits, dots, hyphens and underscores, and start with a letter',
+    )
     .default('waybill_'),
-  WAYBILL_MASTER_KEY: list(isMasterKey, 'must be 32 bytes in base64, as `openssl rand -base64 32` prints them; NEW,OLD during a rotation')
+  WAYBILL_MASTER_KEY: list(
+    isMasterKey,
+    'must be 32 bytes in base64, as `openssl rand -base64 32` prints them; NEW,OLD during a ' +
+      'rotation',
+  )
     .transform((keys) => keys.join(','))
     .optional(),
   WAYBILL_RATE_LIMIT: wholeNumber(1, 1_000_000).default(100),
@@ -74,27 +90,44 @@ const settings = z.object({
   WAYBILL_LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
 });
 
-/** Names of all settings, as the environment has them. */
+/** Names of all settings, as in the environment. */
 export const SETTING_NAMES = Object.keys(settings.shape);
-/** Their values are never repeated. */
-const SECRET = ['DATABASE_URL', 'EVENTSTORE_URL', 'WAYBILL_MASTER_KEY'];
+/** Error messages never repeat the values of these. */
+const SECRET = [
+  'DATABASE_URL',
+  'EVENTSTORE_URL',
+  'WAYBILL_EVENTSTORE_PASSWORD',
+  'WAYBILL_MASTER_KEY',
+];
+
+export interface EventStoreSettings {
+  readonly url: string;
+  /** Null if the URL has user and password, or if the event store needs none. */
+  readonly user: string | null;
+  readonly password: string | null;
+  /** Absolute path of a PEM file. Null for the authorities that the system trusts. */
+  readonly caFile: string | null;
+}
 
 /** The settings of one process. Durations in milliseconds, paths absolute. */
 export interface Config {
   readonly host: string;
   /** 0 for any free port. */
   readonly port: number;
-  /** Files in PEM form; null for plain http. */
+  /** PEM files. Null for plain http. */
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
-  /** Addresses and ranges whose X-Forwarded-For is believed. */
+  /** Addresses and ranges whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
   readonly dataDir: string;
-  /** null for the embedded Postgres. */
+  /** Null for the embedded Postgres. */
   readonly databaseUrl: string | null;
-  /** null for the Postgres log. */
-  readonly eventStoreUrl: string | null;
+  /** Null for the Postgres log. */
+  readonly eventStore: EventStoreSettings | null;
   readonly streamPrefix: string;
-  /** Base64 of 32 bytes, or several such with commas between them. null where it is kept in the data folder; never with a `databaseUrl`. */
+  /**
+   * Base64 of 32 bytes, or several such keys separated by commas. Null if the key is in the data
+   * folder; never null with a `databaseUrl`.
+   */
   readonly masterKey: string | null;
   /** Requests per minute and key. */
   readonly rateLimit: number;
@@ -104,21 +137,28 @@ export interface Config {
   readonly maxOpenTransfers: number;
   readonly transferRetryDelays: readonly number[];
   readonly webhookRetryDelays: readonly number[];
-  /** Private ranges that webhooks may go to. */
+  /** Private ranges that webhooks may target. */
   readonly webhookAllowCidrs: readonly string[];
-  /** Keys may be created that never expire. */
+  /** True if keys without an expiry are allowed. */
   readonly allowUnlimitedKeys: boolean;
   readonly logLevel: LogLevel;
 }
 
 /**
- * The settings in an environment. What is empty counts as not set. Throws ConfigError, with all that is wrong
- * at once: values, what belongs together, and names that start with `WAYBILL_` but mean nothing.
+ * Reads the settings of an environment. An empty value counts as not set. Throws ConfigError, which
+ * names every fault at once: invalid values, settings that need each other, and unknown names that
+ * start with `WAYBILL_`.
  */
 export function parseConfig(environment: Record<string, string | undefined>): Config {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value?.trim()));
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value?.trim()),
+  );
   const parsed = settings.safeParse(given);
-  const problems = [...unknownNames(given), ...(parsed.error?.issues ?? []).map((issue) => describe(issue, given)), ...missing(given)];
+  const problems = [
+    ...unknownNames(given),
+    ...(parsed.error?.issues ?? []).map((issue) => describe(issue, given)),
+    ...missing(given),
+  ];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
 
   const value = parsed.data;
@@ -126,11 +166,23 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   return Object.freeze({
     host: value.WAYBILL_HOST,
     port: value.WAYBILL_PORT,
-    tls: certFile && keyFile ? Object.freeze({ certFile: resolve(certFile), keyFile: resolve(keyFile) }) : null,
+    tls:
+      certFile && keyFile
+        ? Object.freeze({ certFile: resolve(certFile), keyFile: resolve(keyFile) })
+        : null,
     trustedProxies: Object.freeze(value.WAYBILL_TRUSTED_PROXIES),
     dataDir: resolve(value.WAYBILL_DATA_DIR),
     databaseUrl: value.DATABASE_URL ?? null,
-    eventStoreUrl: value.EVENTSTORE_URL ?? null,
+    eventStore: value.EVENTSTORE_URL
+      ? Object.freeze({
+          url: value.EVENTSTORE_URL,
+          user: value.WAYBILL_EVENTSTORE_USER ?? null,
+          password: value.WAYBILL_EVENTSTORE_PASSWORD ?? null,
+          caFile: value.WAYBILL_EVENTSTORE_CA_FILE
+            ? resolve(value.WAYBILL_EVENTSTORE_CA_FILE)
+            : null,
+        })
+      : null,
     streamPrefix: value.WAYBILL_STREAM_PREFIX,
     masterKey: value.WAYBILL_MASTER_KEY ?? null,
     rateLimit: value.WAYBILL_RATE_LIMIT,
@@ -146,22 +198,50 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
 
 function describe(issue: z.core.$ZodIssue, given: Record<string, string | undefined>): string {
   const name = String(issue.path[0]);
-  return SECRET.includes(name) ? `${name} ${issue.message}` : `${name} is "${given[name]}", but ${issue.message}`;
+  return SECRET.includes(name)
+    ? `${name} ${issue.message}`
+    : `${name} is "${given[name]}", but ${issue.message}`;
 }
 
 function missing(given: Record<string, string | undefined>): string[] {
   const problems: string[] = [];
   if (given.DATABASE_URL && !given.WAYBILL_MASTER_KEY) {
     problems.push(
-      'WAYBILL_MASTER_KEY is missing, and required with DATABASE_URL: set it to what `openssl rand -base64 32` prints, and keep it safe',
+      'WAYBILL_MASTER_KEY is missing, and DATABASE_URL requires it: set it to the output of ' +
+        '`openssl rand -base64 32`, and keep it safe',
     );
   }
   for (const [one, other] of [
     ['WAYBILL_TLS_CERT', 'WAYBILL_TLS_KEY'],
     ['WAYBILL_TLS_KEY', 'WAYBILL_TLS_CERT'],
+    ['WAYBILL_EVENTSTORE_USER', 'WAYBILL_EVENTSTORE_PASSWORD'],
+    ['WAYBILL_EVENTSTORE_PASSWORD', 'WAYBILL_EVENTSTORE_USER'],
   ] as const) {
-    if (given[one] && !given[other]) problems.push(`${other} is missing: ${one} alone does nothing, set both or neither`);
+    if (given[one] && !given[other])
+      problems.push(`${other} is missing: ${one} alone has no effect, set both or neither`);
   }
+  return [...problems, ...eventStoreProblems(given)];
+}
+
+/** Finds settings of the event store that are given twice or have no effect. */
+function eventStoreProblems(given: Record<string, string | undefined>): string[] {
+  const names = SETTING_NAMES.filter(
+    (name) => name.startsWith('WAYBILL_EVENTSTORE_') && given[name],
+  );
+  const url = given.EVENTSTORE_URL;
+  if (url === undefined)
+    return names.map((name) => `${name} has no effect without EVENTSTORE_URL: set both or neither`);
+  const problems: string[] = [];
+  if (given.WAYBILL_EVENTSTORE_USER && url.includes('@'))
+    problems.push('EVENTSTORE_URL and WAYBILL_EVENTSTORE_USER both name a user: set one of them');
+  if (given.WAYBILL_EVENTSTORE_CA_FILE && /tlscafile=/i.test(url))
+    problems.push(
+      'EVENTSTORE_URL (tlsCaFile) and WAYBILL_EVENTSTORE_CA_FILE both name a CA file: set one ' +
+        'of them',
+    );
+  const insecure = /[?&]tls=false(&|$)/i.test(url);
+  if (insecure)
+    problems.push(...names.map((name) => `${name} has no effect with tls=false in EVENTSTORE_URL`));
   return problems;
 }
 
@@ -169,13 +249,18 @@ function unknownNames(given: Record<string, string | undefined>): string[] {
   return Object.keys(given)
     .filter((name) => name.startsWith('WAYBILL_') && !SETTING_NAMES.includes(name))
     .map((name) => {
-      const nearest = SETTING_NAMES.toSorted((a, b) => distance(name, a) - distance(name, b))[0] as string;
-      const meant = distance(name, nearest) <= 5 ? `did you mean ${nearest}?` : 'docs/settings.md lists them all';
+      const nearest = SETTING_NAMES.toSorted(
+        (a, b) => distance(name, a) - distance(name, b),
+      )[0] as string;
+      const meant =
+        distance(name, nearest) <= 5
+          ? `did you mean ${nearest}?`
+          : 'docs/settings.md lists them all';
       return `${name} is not a setting: ${meant}`;
     });
 }
 
-/** Levenshtein distance: characters to insert, remove or replace. */
+/** Returns the Levenshtein distance: the number of characters to insert, remove or replace. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (const [i, character] of [...a].entries()) {
@@ -203,9 +288,7 @@ function isMasterKey(text: string): boolean {
   return key.length === 32 && key.toString('base64') === text;
 }
 
+/** Rejects short and octal forms: `10/8` would mean 0.0.0.10/8, and `012.0.0.0/8` 10.0.0.0/8. */
 function isCidr(text: string): boolean {
-  const [address = '', bits = '', ...more] = text.split('/');
-  const version = isIP(address);
-  if (version === 0 || more.length > 0 || !/^\d{1,3}$/.test(bits)) return false;
-  return Number(bits) <= (version === 4 ? 32 : 128);
+  return ipaddr.IPv4.isValidCIDRFourPartDecimal(text) || ipaddr.IPv6.isValidCIDR(text);
 }

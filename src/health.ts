@@ -1,11 +1,14 @@
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
+import { withTimeout } from './concurrency/with-timeout.ts';
 import type { ConsumerStatus } from './projections/consumer.ts';
 import type { ProjectionWaiter } from './projections/wait-for.ts';
-import { within } from './within.ts';
 
 const ANSWER_WITHIN_MS = 2_000;
-/** A read model that kept a caller waiting in vain is held against us for so long, or until it has caught up. */
+/**
+ * After a `waitFor` times out, readiness stays red for this long or until the read model catches
+ * up.
+ */
 const LATE_FOR_MS = 30_000;
 
 export interface Check {
@@ -15,12 +18,20 @@ export interface Check {
 
 export interface Health {
   ready(): Promise<{ ready: boolean; checks: Record<string, Check> }>;
-  /** What a consumer of the log in this process says of itself. */
+  /** Returns the function by which a consumer of the log in this process reports its status. */
   report(consumer: string): (status: ConsumerStatus) => void;
 }
 
-/** Knows whether this process can do its work. Its words hold no address and no secret. */
-export function createHealth({ sql, store, waiter }: { sql: Sql; store: EventStore; waiter: ProjectionWaiter }): Health {
+/** Creates the readiness checks of this process. Their texts contain no address and no secret. */
+export function createHealth({
+  sql,
+  store,
+  waiter,
+}: {
+  sql: Sql;
+  store: EventStore;
+  waiter: ProjectionWaiter;
+}): Health {
   const consumers = new Map<string, ConsumerStatus>();
 
   async function ready() {
@@ -47,19 +58,30 @@ function ofConsumer(status: ConsumerStatus): Check {
       return { ok: true, detail: 'standing by for another process' };
     case 'active':
       return { ok: true, detail: `active at position ${status.position}` };
+    case 'rebuilding':
+      return { ok: true, detail: rebuilding(status.share) };
     case 'failed':
       return { ok: false, detail: status.error };
   }
 }
 
+function rebuilding(share: number | null): string {
+  const what = "an older version's tables are being rebuilt";
+  return share === null
+    ? `${what} by another process`
+    : `${what}: ${Math.floor(share * 100)} % of the log is read`;
+}
+
 function readModels(lateSince: number | null): Check {
   const late = lateSince !== null && Date.now() - lateSince < LATE_FOR_MS;
-  return late ? { ok: false, detail: 'the read models lag behind what was written' } : { ok: true, detail: 'up to date' };
+  return late
+    ? { ok: false, detail: 'the read models lag behind the log' }
+    : { ok: true, detail: 'up to date' };
 }
 
 async function answers(question: PromiseLike<unknown>): Promise<Check> {
   try {
-    await within(ANSWER_WITHIN_MS, question, Error);
+    await withTimeout(ANSWER_WITHIN_MS, question, Error);
     return { ok: true, detail: 'answers' };
   } catch {
     return { ok: false, detail: 'does not answer' };

@@ -9,50 +9,57 @@ import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
-import type { CommandDeps, ProjectionName } from './commands/deps.ts';
+import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
-import { dispatchConsumer, openTransfersOf } from './processes/jobs.ts';
-import { createOutlook } from './processes/outlook.ts';
+import type { ProjectionName } from './domain/projection-name.ts';
+import { dispatchConsumer } from './processes/dispatch/consumer.ts';
+import { createQueueEstimate } from './processes/dispatch/queue-estimate.ts';
+import { openTransfersOf, progressOf } from './processes/dispatch/table.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
 /**
- * Tables begin empty, and the best plan for an empty one is to read all of it: kept by a prepared statement it gets
- * slower with every row. Postgres before 18 takes what has no index then for so dear that it would compile it.
+ * Forces index scans. The best plan for an empty table is a full scan. A prepared statement keeps
+ * that plan, and gets slower with every row. Without full scans, Postgres before 18 estimates such
+ * high costs for a table without an index that it would compile the query, so `jit` is off too.
  */
 const INDEXED = { enable_seqscan: 'off', jit: 'off' };
-/** Commits are on disk a moment later. What is sent again and again is planned once, for however many rows. */
+/**
+ * Commits are on disk a moment later. A repeated statement is planned once, for any number of rows.
+ */
 const DERIVED = { ...INDEXED, synchronous_commit: 'off', plan_cache_mode: 'force_generic_plan' };
 
 const LOCK_WITHIN_MS = 10_000;
 
-/** One installation, opened: what the service and the operator's commands share. */
+/** An open installation, which the service and the operator's commands share. */
 export interface Installation {
   config: Config;
   logger: Logger;
-  /** Every commit is on disk before it is answered. */
+  /** Every commit is on disk before its answer. */
   sql: Sql;
-  /** Commits are on disk a moment later: for tables that follow the log, together with how far they have come. */
+  /** Commits are on disk a moment later. For tables that follow the log, and their checkpoints. */
   derived: Sql;
+  /** For the statements of rebuilds, which may take minutes. Waits for answers without a limit. */
+  patient: Sql;
   store: EventStore;
-  /** Tells this log from every other one. */
+  /** Identifies this log among all logs. */
   logId: string;
   locks: Locks;
   vault: Vault;
   commands: CommandDeps;
   waiter: ProjectionWaiter;
-  /** Projections whose tables an older version has made. */
+  /** Projections whose tables have another version. */
   outdated: ProjectionName[];
   close(): Promise<void>;
 }
 
 /**
- * Starts or joins the embedded Postgres (or dials the one that is configured), migrates it, and opens
- * vault and log. Throws EmbeddedPostgresError, MigrationError, MasterKeyError, EventStoreUnavailable,
- * or the driver's error where Postgres can't be reached.
+ * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
+ * the vault and the log. Throws EmbeddedPostgresError, MigrationError, MasterKeyError,
+ * EventStoreUnavailable, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -62,11 +69,15 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
   try {
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20, settings: INDEXED });
-    closers.push(() => sql.end({ timeout: 5 }));
     const derived = connect(url, { max: 20, settings: DERIVED });
-    closers.push(() => derived.end({ timeout: 5 }));
-    await migrate(sql);
-    const keys = await loadMasterKeys({ setting: config.masterKey, dataDir: config.databaseUrl === null ? config.dataDir : null });
+    const patient = connect(url, { max: 5, settings: INDEXED, answerWithinMs: null });
+    const pools = [sql, derived, patient];
+    closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
+    await migrate(patient);
+    const keys = await loadMasterKeys({
+      setting: config.masterKey,
+      dataDir: config.databaseUrl === null ? config.dataDir : null,
+    });
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });
 
@@ -75,7 +86,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const logId = await openLog(store);
     const locks = createLocks(url);
     closers.push(() => locks.close());
-    const outdated = await prepareReadModels(sql, logId);
+    const outdated = await prepareReadModels(patient, logId);
     const following = { store, sql: derived, locks, logId, logger };
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
@@ -85,25 +96,45 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       vault,
       endpoints: () => listEndpoints(sql),
       async openTransfersOf(endpointId) {
-        // Where no mover runs, nobody else has brought the to-do rows up to date.
+        // If no mover runs, no other process brings the jobs up to date.
         await catchUpIfIdle(following, dispatchConsumer);
         return openTransfersOf(sql, endpointId);
       },
-      outlook: createOutlook(derived),
+      progressOf: (transferId) => progressOf(sql, transferId),
+      queueEstimate: createQueueEstimate(derived),
       countWebhooks: (accountId) => countWebhooks(sql, accountId),
       objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
+      catchUp: waiter.catchUp,
       exclusively: (name, work) => exclusively(locks, name, work),
       maxOpenTransfers: config.maxOpenTransfers,
     };
-    return { config, logger, sql, derived, store, logId, locks, vault, commands, waiter, outdated, close };
+    return {
+      config,
+      logger,
+      sql,
+      derived,
+      patient,
+      store,
+      logId,
+      locks,
+      vault,
+      commands,
+      waiter,
+      outdated,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-async function embedded(config: Config, logger: Logger, closers: (() => Promise<unknown>)[]): Promise<string> {
+async function embedded(
+  config: Config,
+  logger: Logger,
+  closers: (() => Promise<unknown>)[],
+): Promise<string> {
   const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, logger });
   closers.push(() => postgres.release());
   return postgres.url;
@@ -111,18 +142,38 @@ async function embedded(config: Config, logger: Logger, closers: (() => Promise<
 
 async function openStore(config: Config, sql: Sql): Promise<EventStore> {
   const prefix = config.streamPrefix;
-  if (config.eventStoreUrl === null) return createPostgresLog({ sql, prefix });
-  // Loaded only where it is used: it takes a tenth of a second of every command.
+  if (config.eventStore === null) return createPostgresLog({ sql, prefix });
+  // Loaded only if it is used: it would add 0.1 s to every command.
   const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb.ts');
-  return createEventStoreDb({ url: config.eventStoreUrl, prefix });
+  return createEventStoreDb({ ...config.eventStore, prefix });
 }
 
-async function exclusively<T>(locks: Locks, name: string, work: () => Promise<T>): Promise<T> {
-  const held = await locks.acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS)).catch((error: unknown) => {
-    throw new DomainError('unavailable', 'Somebody else is changing the same thing; try again in a moment', {}, { cause: error });
-  });
+async function exclusively<T>(
+  locks: Locks,
+  name: string,
+  work: (assertHeld: () => void) => Promise<T>,
+): Promise<T> {
+  const held = await locks
+    .acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS))
+    .catch((error: unknown) => {
+      throw new DomainError(
+        'unavailable',
+        'Another request is changing the same resource; try again in a moment',
+        {},
+        { cause: error },
+      );
+    });
+  const assertHeld = () => {
+    if (!held.signal.aborted) return;
+    throw new DomainError(
+      'unavailable',
+      'The lock that serializes this change was lost before it began; try again in a moment',
+      {},
+      { cause: held.signal.reason },
+    );
+  };
   try {
-    return await work();
+    return await work(assertHeld);
   } finally {
     await held.release();
   }

@@ -1,9 +1,12 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
-import type { AttemptEnd } from './processes/mover/attempt.ts';
+import type { TransferStatus } from './domain/transfer.ts';
+import { countDueJobs } from './processes/dispatch/table.ts';
+import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
 import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
+import { countDueDeliveries } from './processes/webhooks/table.ts';
 import { listCheckpoints } from './projections/checkpoint.ts';
 
 const ATTEMPT_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
@@ -16,10 +19,26 @@ export interface Metrics {
   deliverer: DelivererMetrics;
 }
 
-/** What Prometheus is told: of this process what it did, of the installation how it stands when it is asked. */
+const TRANSFER_STATUSES: TransferStatus[] = [
+  'pending',
+  'queued',
+  'in_progress',
+  'completed',
+  'failed',
+  'cancelled',
+];
+const DELIVERY_ENDS = ['delivered', 'failed'] as const;
+const DELIVERY_OUTCOMES = ['delivered', 'refused', 'error'] as const;
+
+/**
+ * Creates the metrics for Prometheus: what this process did, and the state of the installation at
+ * each scrape. Series with known labels start at 0: `rate()` does not see the first failure of a
+ * series that starts at 1.
+ */
 export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): Metrics {
   const registry = new Registry();
   const registers = [registry];
+  collectDefaultMetrics({ register: registry });
 
   new Gauge({
     name: 'waybill_transfers',
@@ -27,7 +46,10 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     labelNames: ['status'],
     registers,
     async collect() {
-      const rows = await sql<{ status: string; transfers: bigint }[]>`select status, transfers from read.transfer_totals`;
+      const rows = await sql<
+        { status: string; transfers: bigint }[]
+      >`select status, transfers from read.transfer_totals`;
+      for (const status of TRANSFER_STATUSES) this.set({ status }, 0);
       for (const { status, transfers } of rows) this.set({ status }, Number(transfers));
     },
   });
@@ -36,9 +58,7 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     help: 'Transfers that are due and wait for a mover',
     registers,
     async collect() {
-      const [row] = await sql<{ waiting: number }[]>`
-        select count(*)::integer as waiting from work.transfer_jobs where claim_id is null and due_at <= now()`;
-      this.set(row?.waiting ?? 0);
+      this.set(await countDueJobs(sql));
     },
   });
   new Gauge({
@@ -55,46 +75,54 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     },
   });
 
-  const bytes = new Counter({ name: 'waybill_moved_bytes_total', help: 'Bytes that destinations have acknowledged', registers });
+  const bytes = new Counter({
+    name: 'waybill_moved_bytes_total',
+    help: 'Bytes that destinations have acknowledged',
+    registers,
+  });
   const attempts = new Histogram({
     name: 'waybill_attempt_duration_seconds',
-    help: 'How long attempts took, by how they ended',
+    help: 'Duration of attempts, by how they ended',
     labelNames: ['end'],
     buckets: ATTEMPT_SECONDS,
     registers,
   });
+  for (const end of ATTEMPT_ENDS) attempts.zero({ end });
   const queued = new Histogram({
     name: 'waybill_queue_duration_seconds',
-    help: 'How long transfers waited for a mover after they were due',
+    help: 'Time that transfers waited for a mover after they were due',
     buckets: QUEUE_SECONDS,
     registers,
   });
-  const lost = new Counter({ name: 'waybill_leases_lost_total', help: 'Claims that this process has lost to another', registers });
+  const lost = new Counter({
+    name: 'waybill_leases_lost_total',
+    help: 'Claims that this process lost to another',
+    registers,
+  });
 
   new Gauge({
     name: 'waybill_webhook_backlog',
-    help: 'Deliveries that are due and have not arrived, without those of disabled webhooks',
+    help: 'Deliveries that are due and not yet delivered, without those of disabled webhooks',
     registers,
     async collect() {
-      const [row] = await sql<{ waiting: number }[]>`
-        select count(*)::integer as waiting from work.deliveries d join work.outbox_webhooks w using (webhook_id)
-         where d.status = 'pending' and d.due_at <= now() and w.live`;
-      this.set(row?.waiting ?? 0);
+      this.set(await countDueDeliveries(sql));
     },
   });
   const deliveries = new Counter({
     name: 'waybill_webhook_deliveries_total',
-    help: 'Deliveries that this process has brought to an end, by how',
+    help: 'Deliveries that this process ended, by outcome',
     labelNames: ['end'],
     registers,
   });
+  for (const end of DELIVERY_ENDS) deliveries.inc({ end }, 0);
   const sent = new Histogram({
     name: 'waybill_webhook_attempt_duration_seconds',
-    help: 'How long receivers of webhooks took to answer, by how it ended',
+    help: 'Time that receivers of webhooks took to answer, by outcome',
     labelNames: ['end'],
     buckets: DELIVERY_SECONDS,
     registers,
   });
+  for (const end of DELIVERY_OUTCOMES) sent.zero({ end });
 
   return {
     registry,
@@ -112,12 +140,13 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
       watchConnections(count) {
         new Gauge({
           name: 'waybill_open_connections',
-          help: 'Connections to endpoints that this process has open',
+          help: 'Open connections of this process to endpoints',
           labelNames: ['endpoint', 'side'],
           registers,
           async collect() {
             this.reset();
-            for (const { endpoint, side, open } of await count()) this.set({ endpoint, side }, open);
+            for (const { endpoint, side, open } of await count())
+              this.set({ endpoint, side }, open);
           },
         });
       },

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Batch } from '../adapters/event-store/port.ts';
 import { createChainVerifier } from '../commands/chain.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import { toAuditEvent } from '../contract/events.ts';
 import type { Installation } from '../installation.ts';
 import { EXIT } from './exit-codes.ts';
 import { print, printJson } from './output.ts';
@@ -14,42 +14,54 @@ export function addAuditCommands(program: Command): void {
 
   audit
     .command('export')
-    .description('all events as they are stored, one JSON line each, oldest first')
-    .option('--from <position>', 'begin behind this position', position)
+    .description('print all stored events, one JSON line each, oldest first')
+    .option('--from <position>', 'start after this position', position)
     .action(({ from }: { from?: bigint }) =>
       withInstallation(async (installation) => {
-        for await (const { events } of theLog(installation, from ?? null)) for (const event of events) await printJson(exported(event));
+        for await (const { events } of readLog(installation, from ?? null))
+          for (const event of events) await printJson(toAuditEvent(event));
       }),
     );
 
   audit
     .command('verify')
-    .description("check every stream's hash chain and order; exit code 1 where one is broken")
-    .option('--json', 'JSON lines: what is broken, then the result')
+    .description('check the hash chain and order of every stream; exit code 1 if one is broken')
+    .option('--json', 'JSON lines: each fault, then the result')
     .action(({ json }: { json?: boolean }) =>
       withInstallation(async (installation) => {
         const verifier = createChainVerifier();
         let [events, broken] = [0, 0];
-        for await (const batch of theLog(installation, null)) {
+        for await (const batch of readLog(installation, null)) {
           for (const event of batch.events) {
             events++;
             for (const problem of verifier.check(event)) {
               broken++;
               const { id, stream, revision } = event;
-              if (json) await printJson({ event_id: id, stream, revision, position: event.position, problem });
+              if (json)
+                await printJson({
+                  event_id: id,
+                  stream,
+                  revision,
+                  position: event.position,
+                  problem,
+                });
               else await print(`${stream} revision ${revision} (${id}): ${problem}`);
             }
           }
         }
         if (broken > 0) process.exitCode = EXIT.failed;
         if (json) await printJson({ events, streams: verifier.streams(), broken });
-        else await print(`${events} events in ${verifier.streams()} streams: ${broken === 0 ? 'every chain holds' : `${broken} faults`}`);
+        else
+          await print(
+            `${events} events in ${verifier.streams()} streams: ` +
+              (broken === 0 ? 'every chain is intact' : `${broken} faults`),
+          );
       }),
     );
 }
 
-/** Everything that lies in the log at this moment. */
-async function* theLog({ store }: Installation, from: bigint | null): AsyncGenerator<Batch> {
+/** Reads the log up to its current end. */
+async function* readLog({ store }: Installation, from: bigint | null): AsyncGenerator<Batch> {
   const stop = new AbortController();
   try {
     for await (const batch of store.subscribe({ from, signal: stop.signal, batchSize: BATCH })) {
@@ -61,11 +73,8 @@ async function* theLog({ store }: Installation, from: bigint | null): AsyncGener
   }
 }
 
-function exported({ position, stream, revision, id, type, schema_version, data, metadata }: StoredEvent) {
-  return { position, stream, revision, id, type, schema_version, data, metadata };
-}
-
 function position(text: string): bigint {
-  if (!/^\d{1,19}$/.test(text)) throw new InvalidArgumentError('It must be a position: a whole number.');
+  if (!/^\d{1,19}$/.test(text))
+    throw new InvalidArgumentError('It must be a position: a whole number.');
   return BigInt(text);
 }

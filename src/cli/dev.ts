@@ -16,38 +16,51 @@ import {
 import { type DemoState, loadDemoState, saveDemoState } from '../dev/demo-state.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Installation, openInstallation } from '../installation.ts';
-import { ROLES, type Service, startService } from '../main.ts';
-import { findTransfer } from '../projections/transfer-queries.ts';
+import { findTransfer } from '../processes/live/queries.ts';
+import { ROLES, type Service, startService } from '../service.ts';
+import { createStartUp } from '../start-up.ts';
 import { bytes, print } from './output.ts';
-import { aborted } from './serve.ts';
-import { createLogger, operator, readConfig, stopSignal } from './session.ts';
+import { aborted, untilStopped } from './serve.ts';
+import { createLogger, operator, readConfig } from './session.ts';
 import { follow } from './watch.ts';
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
 
 export function addDevCommand(program: Command): void {
-  program.command('dev').description('everything in one process, with two demo SFTP servers and a first transfer; stays up').action(dev);
+  program
+    .command('dev')
+    .description(
+      'everything in one process, with two demo SFTP servers and a first transfer; stays up',
+    )
+    .action(() => untilStopped(dev));
 }
 
-async function dev(): Promise<void> {
-  const stop = stopSignal();
+async function dev(stop: AbortSignal): Promise<void> {
   const config = readConfig('warn');
   const folder = join(config.dataDir, 'demo');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const lock = tryFileLock(join(folder, 'demo.lock'), 'exclusive');
   if (!lock)
-    throw new DomainError('limit_reached', `A demo runs in ${config.dataDir} already. End it, or set WAYBILL_DATA_DIR to another folder.`);
+    throw new DomainError(
+      'limit_reached',
+      `A demo runs in ${config.dataDir} already. End it, or set WAYBILL_DATA_DIR to another ` +
+        'folder.',
+    );
   await using closers = new AsyncDisposableStack();
   closers.defer(() => lock.release());
   const state = await loadDemoState(folder);
 
   await print(
-    `Starting Waybill in ${config.dataDir} (SSH crypto: ${cryptoInUse() === 'native' ? 'native' : "Node's own, which is slower"})`,
+    `Starting Waybill in ${config.dataDir} (SSH crypto: ` +
+      `${cryptoInUse() === 'native' ? 'native' : "Node's own, which is slower"})`,
   );
-  const installation = await openInstallation(config, createLogger(config));
+  const logger = createLogger(config);
+  const startUp = createStartUp(config, logger, { answers: true, signal: stop });
+  closers.defer(() => startUp.close());
+  const installation = await startUp.attempt(() => openInstallation(config, logger));
   closers.defer(() => installation.close());
   for (const server of await startDemoServers(folder, state)) closers.defer(() => server.close());
-  const service = await startService(installation, ROLES);
+  const service = await startService(installation, ROLES, startUp);
   closers.defer(() => service.stop());
 
   const shown = demonstrate(installation, service, state, folder, stop);
@@ -74,20 +87,35 @@ async function demonstrate(
   await makeDemoFile(folder);
   await print(`\nThe first transfer: ${bytes(DEMO_FILE_BYTES)} from the hospital to the bank`);
   if (!(await isThere(installation, state.firstTransfer))) {
-    state.firstTransfer = await createDemoTransfer(baseUrl, api.key, 'invoices.zip', tls && (await readFile(tls.certFile, 'utf8')));
+    state.firstTransfer = await createDemoTransfer(
+      baseUrl,
+      api.key,
+      'invoices.zip',
+      tls && (await readFile(tls.certFile, 'utf8')),
+    );
     await saveDemoState(folder, state);
   }
   await follow(installation, DEMO_ACCOUNT, state.firstTransfer as string, { signal: stop });
-  if (!stop.aborted) await print(summary(service.url, { api: api.key, console: console.key }, folder, tls?.certFile));
+  if (!stop.aborted)
+    await print(
+      summary(service.url, { api: api.key, console: console.key }, folder, tls?.certFile),
+    );
 }
 
-/** One that has come to nothing is no first transfer. */
+/** Returns whether the first transfer exists. A failed or cancelled one does not count. */
 async function isThere({ sql }: Installation, id: string | null): Promise<boolean> {
   const found = id === null ? null : await findTransfer(sql, DEMO_ACCOUNT, id);
-  return found !== null && found.transfer.status !== 'failed' && found.transfer.status !== 'cancelled';
+  return (
+    found !== null && found.transfer.status !== 'failed' && found.transfer.status !== 'cancelled'
+  );
 }
 
-function summary(url: string, keys: { api: string; console: string }, folder: string, certFile: string | undefined): string {
+function summary(
+  url: string,
+  keys: { api: string; console: string },
+  folder: string,
+  certFile: string | undefined,
+): string {
   return `
 Base URL     ${url}/v1
 Docs         ${url}/docs
@@ -108,10 +136,10 @@ Watch it, with the id that the answer holds:
 
   ${command()} transfers watch txr_...
 
-Ctrl-C stops everything; the next start goes on where this one was.`;
+Ctrl-C stops everything; the next start continues from there.`;
 }
 
-/** The command line that means this installation. */
+/** Returns the command line that runs `waybill` on this installation. */
 function command(): string {
   const here = relative(process.cwd(), PROGRAM);
   const program = here.startsWith('..') ? PROGRAM : here;
@@ -119,7 +147,7 @@ function command(): string {
   return `${dataDir ? `WAYBILL_DATA_DIR=${quoted(dataDir)} ` : ''}${quoted(program)}`;
 }
 
-/** For a POSIX shell. */
+/** Quotes a text for a POSIX shell. */
 function quoted(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -2,13 +2,28 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { openFileEndpoint } from '../adapters/files/open.ts';
-import { acceptHostKey, CREDENTIALS, pauseEndpoint, removeEndpoint, resumeEndpoint, saveEndpoint } from '../commands/endpoints.ts';
-import { endpointRequest } from '../commands/requests.ts';
-import type { Endpoint, EndpointCredentials, EndpointSettings } from '../domain/endpoint.ts';
+import { ENDPOINT_CREDENTIALS } from '../adapters/vault.ts';
+import {
+  acceptHostKey,
+  pauseEndpoint,
+  removeEndpoint,
+  resumeEndpoint,
+  saveEndpoint,
+} from '../commands/endpoints.ts';
+import { endpointRequest } from '../contract/endpoints/requests.ts';
+import { addressIn, type Endpoint, hasHostKey } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
+import type { EndpointCredentials, EndpointSettings } from '../domain/protocols/index.ts';
 import type { Installation } from '../installation.ts';
-import { type Examination, examineEndpoint, type StepResult } from '../processes/doctor.ts';
-import { type EndpointHealth, endpointHealth } from '../processes/reachability.ts';
+import {
+  type EndpointConnectivity,
+  endpointConnectivity,
+} from '../processes/endpoints/connectivity.ts';
+import {
+  type EndpointTest,
+  type StepResult,
+  testEndpoint,
+} from '../processes/endpoints/endpoint-test.ts';
 import { listEndpoints } from '../projections/catalog-queries.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -20,20 +35,33 @@ interface Json {
 }
 
 export function addEndpointCommands(program: Command): void {
-  const endpoints = program.command('endpoints').description('servers that files are copied from and to');
+  const endpoints = program
+    .command('endpoints')
+    .description('servers that files are copied from and to');
 
   endpoints
     .command('add')
-    .description('configure an endpoint, or update the one of that name and replace its credentials')
+    .description(
+      'configure an endpoint, or update the one of that name and replace its credentials',
+    )
     .requiredOption('--file <file>', 'one endpoint as JSON; - reads stdin')
     .option('--json', 'one JSON document')
     .action(async ({ file, json }: { file: string } & Json) => {
-      const request = parseRequest(endpointRequest, await readJson(file), file === '-' ? 'The endpoint' : file);
-      const { endpointId, created } = await withInstallation(({ commands }) => saveEndpoint(commands, request, operator()));
+      const request = parseRequest(
+        endpointRequest,
+        await readJson(file),
+        file === '-' ? 'The endpoint' : file,
+      );
+      const { endpointId, created } = await withInstallation(({ commands }) =>
+        saveEndpoint(commands, request, operator()),
+      );
       if (json) await printJson({ id: endpointId, name: request.name, created });
       else await print(`${request.name} is ${created ? 'configured' : 'updated'} (${endpointId})`);
-      if (request.protocol === 'sftp' && request.host_key_sha256 === null) {
-        note(`Its host key is not pinned: \`waybill endpoints test ${request.name}\` shows it, and --accept-host-key pins it`);
+      if ('host_key_sha256' in request && request.host_key_sha256 === null) {
+        note(
+          `Its host key is not pinned: \`waybill endpoints test ${request.name}\` shows it, ` +
+            'and --accept-host-key pins it',
+        );
       }
     });
 
@@ -42,22 +70,34 @@ export function addEndpointCommands(program: Command): void {
     .description('all endpoints, and how they were last seen')
     .option('--json', 'one JSON line an endpoint')
     .action(async ({ json }: Json) => {
-      const [all, health] = await withInstallation(({ sql }) => Promise.all([listEndpoints(sql), endpointHealth(sql)]));
-      if (json) for (const endpoint of all) await printJson({ ...shown(endpoint), health: health.get(endpoint.endpoint_id) ?? null });
+      const [all, health] = await withInstallation(({ sql }) =>
+        Promise.all([listEndpoints(sql), endpointConnectivity(sql)]),
+      );
+      if (json)
+        for (const endpoint of all)
+          await printJson({ ...shown(endpoint), health: health.get(endpoint.endpoint_id) ?? null });
       else await printEndpoints(all, health);
     });
 
   endpoints
     .command('test')
-    .description('go through all that a transfer needs: resolve, connect, sign in, list, write, rename, read back, remove')
+    .description(
+      'run every step that a transfer needs: resolve, connect, sign in, list, write, rename, ' +
+        'read back, remove',
+    )
     .argument('<name>', 'of the endpoint')
-    .option('--accept-host-key', 'pin the host key that the server shows')
+    .option('--accept-host-key', 'pin the host key that the server presents')
     .option('--json', 'one JSON document')
     .action((name: string, options: { acceptHostKey?: boolean } & Json) =>
       withInstallation((installation) => test(installation, name, options)),
     );
 
-  const change = (verb: string, description: string, done: string, work: (installation: Installation, id: string) => Promise<unknown>) =>
+  const change = (
+    verb: string,
+    description: string,
+    done: string,
+    work: (installation: Installation, id: string) => Promise<unknown>,
+  ) =>
     endpoints
       .command(verb)
       .description(description)
@@ -75,8 +115,15 @@ export function addEndpointCommands(program: Command): void {
   change('remove', 'remove an endpoint that no open transfer uses', 'removed', ({ commands }, id) =>
     removeEndpoint(commands, id, operator()),
   );
-  change('pause', 'start nothing new on it; what moves goes on', 'paused', ({ commands }, id) => pauseEndpoint(commands, id, operator()));
-  change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) => resumeEndpoint(commands, id, operator()));
+  change(
+    'pause',
+    'start no new transfers on it; those in progress continue',
+    'paused',
+    ({ commands }, id) => pauseEndpoint(commands, id, operator()),
+  );
+  change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) =>
+    resumeEndpoint(commands, id, operator()),
+  );
 }
 
 async function readJson(file: string): Promise<unknown> {
@@ -84,7 +131,7 @@ async function readJson(file: string): Promise<unknown> {
   try {
     return JSON.parse(content);
   } catch (error) {
-    // JSON.parse quotes what it read, and that may be a password.
+    // The message of JSON.parse quotes the text, which may contain a password.
     const where = /position \d+|line \d+ column \d+/.exec((error as Error).message)?.[0];
     throw new DomainError('invalid_json', `${file} is not JSON${where ? ` (at ${where})` : ''}`);
   }
@@ -92,53 +139,103 @@ async function readJson(file: string): Promise<unknown> {
 
 async function find({ sql }: Installation, name: string): Promise<Endpoint> {
   const endpoint = (await listEndpoints(sql)).find((candidate) => candidate.name === name);
-  if (!endpoint) throw new DomainError('not_found', `There is no endpoint named ${name}; \`waybill endpoints list\` shows them`);
+  if (!endpoint)
+    throw new DomainError(
+      'not_found',
+      `There is no endpoint named ${name}; \`waybill endpoints list\` shows them`,
+    );
   return endpoint;
 }
 
-async function test(installation: Installation, name: string, options: { acceptHostKey?: boolean } & Json): Promise<void> {
+async function test(
+  installation: Installation,
+  name: string,
+  options: { acceptHostKey?: boolean } & Json,
+): Promise<void> {
   const { commands, vault } = installation;
   const configured = await find(installation, name);
-  const credentials = await vault.open<EndpointCredentials>(configured.credentials_record, CREDENTIALS);
-  const examine = async (definition: Endpoint) => {
+  const credentials = await vault.open<EndpointCredentials>(
+    configured.credentials_record,
+    ENDPOINT_CREDENTIALS,
+  );
+  const runTest = async (definition: Endpoint) => {
     const endpoint = await openFileEndpoint(definition, credentials);
-    return examineEndpoint({ settings: definition.settings, endpoint }, (result: StepResult) => {
-      if (!options.json) void printStep(result);
+    return testEndpoint({ settings: definition.settings, endpoint }, (step: StepResult) => {
+      if (!options.json) void printStep(step);
     });
   };
   if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
 
   let accepted = false;
-  let examination = await examine(configured);
-  if (options.acceptHostKey && examination.fingerprint !== null && failureOf(examination)?.code === 'host_key_mismatch') {
-    const { state } = await acceptHostKey(commands, configured.endpoint_id, examination.fingerprint, operator());
+  let result = await runTest(configured);
+  if (
+    options.acceptHostKey &&
+    result.fingerprint !== null &&
+    failureOf(result)?.code === 'host_key_mismatch'
+  ) {
+    const { state } = await acceptHostKey(
+      commands,
+      configured.endpoint_id,
+      result.fingerprint,
+      operator(),
+    );
     accepted = true;
-    if (!options.json) await print(`The host key ${examination.fingerprint} is pinned from now on`);
-    examination = await examine(state);
+    if (!options.json) await print(`The host key ${result.fingerprint} is pinned from now on`);
+    result = await runTest(state);
   }
-  if (!examination.ok) process.exitCode = EXIT.failed;
-  if (options.json) await printJson({ name, accepted, ...examination });
-  else if (failureOf(examination)?.code === 'host_key_mismatch') {
-    note(`  No password was sent. Once you have compared the key: waybill endpoints test ${name} --accept-host-key`);
+  if (!result.ok) process.exitCode = EXIT.failed;
+  if (options.json) await printJson({ name, accepted, ...result });
+  else if (failureOf(result)?.code === 'host_key_mismatch') {
+    note(
+      '  No password was sent. Once you have compared the key: waybill endpoints test ' +
+        `${name} --accept-host-key`,
+    );
   }
 }
 
-function failureOf({ steps }: Examination) {
+function failureOf({ steps }: EndpointTest) {
   const last = steps.at(-1);
   return last?.ok === false ? last : null;
 }
 
 function printStep(result: StepResult): Promise<void> {
-  const line = `${result.ok ? 'ok  ' : 'FAIL'}  ${result.step.padEnd(8)}  ${`${result.ms} ms`.padStart(9)}  `;
-  return print(result.ok ? line + result.detail : `${line}${result.message}\n      ${result.advice}`);
+  const line =
+    `${result.ok ? 'ok  ' : 'FAIL'}  ${result.step.padEnd(8)}  ` +
+    `${`${result.ms} ms`.padStart(9)}  `;
+  return print(
+    result.ok ? line + result.detail : `${line}${result.message}\n      ${result.advice}`,
+  );
 }
 
 function shown(endpoint: Endpoint) {
-  const { endpoint_id, name, settings, sign_in, max_connections, accounts, overwrite, paused, unreachable_since } = endpoint;
-  return { id: endpoint_id, name, ...settings, sign_in, max_connections, accounts, overwrite, paused, unreachable_since };
+  const {
+    endpoint_id,
+    name,
+    settings,
+    sign_in,
+    max_connections,
+    accounts,
+    overwrite,
+    paused,
+    unreachable_since,
+  } = endpoint;
+  return {
+    id: endpoint_id,
+    name,
+    ...settings,
+    sign_in,
+    max_connections,
+    accounts,
+    overwrite,
+    paused,
+    unreachable_since,
+  };
 }
 
-function printEndpoints(endpoints: Endpoint[], health: Map<string, EndpointHealth>): Promise<void> {
+function printEndpoints(
+  endpoints: Endpoint[],
+  health: Map<string, EndpointConnectivity>,
+): Promise<void> {
   const rows = endpoints.map((endpoint) => [
     endpoint.name,
     endpoint.settings.protocol,
@@ -149,26 +246,28 @@ function printEndpoints(endpoints: Endpoint[], health: Map<string, EndpointHealt
     stateOf(endpoint, health.get(endpoint.endpoint_id)),
   ]);
   const none = 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
-  return printTable(['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'], rows, none);
+  return printTable(
+    ['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'],
+    rows,
+    none,
+  );
 }
 
 function addressOf(settings: EndpointSettings): string {
-  switch (settings.protocol) {
-    case 'sftp':
-    case 'ftps':
-      return `${settings.username}@${settings.host}:${settings.port}${settings.base_path}`;
-    case 's3':
-      return `${settings.bucket}/${settings.prefix}`;
-    case 'azure':
-      return `${settings.account}/${settings.container}/${settings.prefix}`;
-  }
+  const user = 'username' in settings ? `${settings.username}@` : '';
+  return user + addressIn(settings);
 }
 
-function stateOf({ paused, unreachable_since, settings }: Endpoint, health: EndpointHealth | undefined): string {
+function stateOf(
+  { paused, unreachable_since, settings }: Endpoint,
+  health: EndpointConnectivity | undefined,
+): string {
   const states = [
     paused ? 'paused' : null,
     unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
-    settings.protocol === 'sftp' && settings.host_key_sha256 === null ? 'host key not accepted' : (health?.error?.message ?? null),
+    hasHostKey(settings) && settings.host_key_sha256 === null
+      ? 'host key not accepted'
+      : (health?.error?.message ?? null),
   ].filter((state) => state !== null);
   return states.length === 0 ? 'ready' : states.join(', ');
 }

@@ -1,4 +1,4 @@
-/** What the command tells the shell. */
+/** Exit codes of the command. */
 export const EXIT = {
   done: 0,
   failed: 1,
@@ -17,7 +17,7 @@ Exit codes:
   1  failed
   2  wrong usage or invalid input
   3  not found
-  4  refused in this state
+  4  rejected in this state
   5  Postgres, the event store or a server can't be reached
   6  transfers watch: the transfer has failed
   7  transfers watch: the transfer was cancelled`;

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander';
-import { EventStoreUnavailable } from '../adapters/event-store/port.ts';
+import { EventStoreUnavailable, EventStoreUnusable } from '../adapters/event-store/port.ts';
 import { FileError } from '../adapters/files/port.ts';
 import { MasterKeyError } from '../adapters/master-key.ts';
 import { EmbeddedPostgresError } from '../adapters/postgres/embedded.ts';
@@ -12,10 +12,10 @@ import { WrongLog } from '../projections/checkpoint.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { OutputClosed } from './output.ts';
 
-/** What is told of an error that ends the command: to people on stderr, to the shell as a number. */
+/** How an error ends the command: with a message on stderr and an exit code. */
 export interface Failure {
   exitCode: ExitCode;
-  /** null where everything has been said. */
+  /** Null if the message is printed already. */
   message: string | null;
 }
 
@@ -37,20 +37,31 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
 export function failureOf(error: unknown): Failure {
   if (error instanceof OutputClosed) return { exitCode: EXIT.done, message: null };
   // Commander has written its own message already.
-  if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };
-  if (error instanceof DomainError) return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
-  if (error instanceof ConfigError || error instanceof MasterKeyError) return { exitCode: EXIT.invalid, message: error.message };
+  if (error instanceof CommanderError)
+    return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };
+  if (error instanceof DomainError)
+    return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
+  if (error instanceof ConfigError || error instanceof MasterKeyError)
+    return { exitCode: EXIT.invalid, message: error.message };
   if (error instanceof FileError) {
     const exitCode = isNetworkFailure(error.code) ? EXIT.unavailable : EXIT.failed;
-    return { exitCode, message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}` };
+    return {
+      exitCode,
+      message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}`,
+    };
   }
   if (error instanceof EventStoreUnavailable || error instanceof EmbeddedPostgresError) {
     return { exitCode: EXIT.unavailable, message: error.message };
   }
-  if (error instanceof MigrationError || error instanceof VaultError || error instanceof WrongLog) {
+  if (
+    error instanceof EventStoreUnusable ||
+    error instanceof MigrationError ||
+    error instanceof VaultError ||
+    error instanceof WrongLog
+  ) {
     return { exitCode: EXIT.failed, message: error.message };
   }
-  return ofSystem(error as NodeJS.ErrnoException & { port?: number; address?: string });
+  return fromSystem(error as NodeJS.ErrnoException & { port?: number; address?: string });
 }
 
 function withFields({ message, details }: DomainError): string {
@@ -59,26 +70,38 @@ function withFields({ message, details }: DomainError): string {
   return (repeats ? fields.map((line) => line.trim()) : [message, ...fields]).join('\n');
 }
 
-function ofSystem(error: NodeJS.ErrnoException & { port?: number; address?: string }): Failure {
+function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: string }): Failure {
   const code = error.code ?? '';
   if (code === 'EADDRINUSE' || (code === 'EACCES' && error.syscall === 'listen')) {
-    const why = code === 'EADDRINUSE' ? 'is taken by another program' : 'may not be used by this user';
+    const why =
+      code === 'EADDRINUSE' ? 'is in use by another program' : 'is not allowed for this user';
     return {
       exitCode: EXIT.failed,
-      message: `Port ${error.port} of ${error.address} ${why}. Set WAYBILL_PORT to another one, or to 0 for any free one.`,
+      message:
+        `Port ${error.port} of ${error.address} ${why}. Set WAYBILL_PORT to another port, or to ` +
+        '0 for any free port.',
     };
   }
-  if (isPostgresAway(code)) {
-    return { exitCode: EXIT.unavailable, message: `Postgres can't be used: ${error.message}. Check that it runs, and DATABASE_URL.` };
+  if (isUnavailableCode(code)) {
+    return {
+      exitCode: EXIT.unavailable,
+      message: `Postgres is unavailable: ${error.message}. Check it and DATABASE_URL.`,
+    };
   }
-  if (['ENOENT', 'EACCES', 'EISDIR', 'ENOSPC', 'EROFS'].includes(code)) return { exitCode: EXIT.failed, message: error.message };
-  return { exitCode: EXIT.failed, message: `This is a fault of Waybill: ${error.stack ?? error}` };
+  if (['ENOENT', 'EACCES', 'EISDIR', 'ENOSPC', 'EROFS'].includes(code))
+    return { exitCode: EXIT.failed, message: error.message };
+  return { exitCode: EXIT.failed, message: `This is an error in Waybill: ${error.stack ?? error}` };
 }
 
-/** Connection failures, and SQLSTATE classes 08 (connection), 28 (sign-in), 3D (no such database), 53 (resources), 57 (shutdown). */
-function isPostgresAway(code: string): boolean {
+/**
+ * Matches connection failures, and SQLSTATE classes 08 (connection), 28 (sign-in), 3D (no such
+ * database), 53 (resources) and 57 (shutdown).
+ */
+function isUnavailableCode(code: string): boolean {
   return (
-    ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH'].includes(code) ||
+    ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH'].includes(
+      code,
+    ) ||
     /^(CONNECT|CONNECTION)_/.test(code) ||
     /^(08|28|3D|53|57)\w{3}$/.test(code)
   );

@@ -1,16 +1,19 @@
 import type { Command } from 'commander';
+import { toHistoryItem } from '../contract/events.ts';
+import { detailQuery } from '../contract/transfers/requests.ts';
+import { toDetail } from '../contract/transfers/views.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { Transfer } from '../domain/transfer.ts';
-import { readHistory, stateAsOf } from '../http/transfers/history.ts';
-import { detailQuery } from '../http/transfers/schemas.ts';
-import { toDetail, toHistoryItem } from '../http/transfers/views.ts';
+import { eventsUntil, stateAsOf } from '../domain/transfer-history.ts';
+import { readAnyHistory } from '../projections/transfer-history.ts';
 import { print, printJson, printTable } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
-import { ACCOUNT_OPTION, printTransfer } from './transfers.ts';
+import { printTransfer } from './transfers.ts';
 
 interface HistoryOptions {
-  account: string;
+  account?: string;
   asOf?: string;
   json?: boolean;
 }
@@ -18,34 +21,44 @@ interface HistoryOptions {
 export function addHistoryCommand(program: Command): void {
   program
     .command('history')
-    .description('every event of a transfer, and the state that follows from them')
+    .description('show every event of a transfer of any account, and the state after them')
     .argument('<transfer-id>')
-    .option(...ACCOUNT_OPTION)
-    .option('--as-of <time or revision>', 'as it was then')
+    .option('--account <account>', 'only if the transfer belongs to this account')
+    .option('--as-of <time or revision>', 'the transfer at this point')
     .option('--json', 'one JSON document: the events and the state')
     .action(async (id: string, { account, asOf, json }: HistoryOptions) => {
       const { as_of } = parseRequest(detailQuery, { as_of: asOf }, '--as-of');
-      const all = await withInstallation(({ store }) => readHistory(store, account, id));
+      const all = await withInstallation(({ store }) => readAnyHistory(store, id));
       const latest = { revision: all.length };
       const state = stateAsOf(all, as_of ?? latest);
-      const events = as_of === undefined ? all : all.slice(0, eventsIn(all, as_of));
-      if (json) return printJson({ as_of: asOf ?? null, state: toDetail(state, null), events: events.map(toHistoryItem) });
+      const owner = state.facts.account_id;
+      if (account !== undefined && account !== owner)
+        throw new DomainError('not_found', `The transfer belongs to ${owner}, not to ${account}`);
+      const events = as_of === undefined ? all : eventsUntil(all, as_of);
+      if (json)
+        return printJson({
+          as_of: asOf ?? null,
+          state: toDetail(state),
+          events: events.map(toHistoryItem),
+        });
       await printHistory(events, state);
     });
 }
 
-function eventsIn(events: StoredEvent[], asOf: { time: string } | { revision: number }): number {
-  return events.filter((event) => ('revision' in asOf ? event.revision <= asOf.revision : event.metadata.occurred_at <= asOf.time)).length;
-}
-
 async function printHistory(events: StoredEvent[], state: Transfer): Promise<void> {
-  const rows = events.map(({ revision, metadata, type, data }) => [revision, metadata.occurred_at, type, metadata.actor, remark(data)]);
+  const rows = events.map(({ revision, metadata, type, data }) => [
+    revision,
+    metadata.occurred_at,
+    type,
+    metadata.actor,
+    remark(data),
+  ]);
   await printTable(['REVISION', 'TIME', 'EVENT', 'ACTOR', ''], rows, '');
   await print('');
-  await printTransfer(state, null);
+  await printTransfer(state);
 }
 
-/** Why, where an event tells. */
+/** Returns the reason that an event gives, if any. */
 function remark(data: unknown): string {
   const { reason, error } = data as { reason?: string; error?: { code: string; message: string } };
   return [reason, error && `${error.code}: ${error.message}`].filter(Boolean).join('  ');

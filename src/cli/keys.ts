@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { createKey, revokeKey } from '../commands/keys.ts';
-import { keyRequest } from '../commands/requests.ts';
+import { keyRequest } from '../contract/keys.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { SCOPES } from '../domain/key.ts';
@@ -18,31 +18,46 @@ interface CreateOptions {
 }
 
 export function addKeyCommands(program: Command): void {
-  const keys = program.command('keys').description('API keys');
+  const keys = program.command('keys').description('create, list and revoke API keys');
 
   keys
     .command('create')
-    .description('create a key and show it, this once')
+    .description('create a key and show it once')
     .requiredOption('--name <name>', 'what it is for')
-    .requiredOption('--scopes <a,b>', `what it may do: ${SCOPES.join(', ')}`, commaSeparated)
-    .option('--account <account>', 'whose transfers it sees', 'acc_default')
-    .option('--expires-in <duration>', 'at most 365d; never, where WAYBILL_ALLOW_UNLIMITED_KEYS is true', '90d')
+    .requiredOption('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
+    .option('--account <account>', 'the account that it belongs to', 'acc_default')
+    .option(
+      '--expires-in <duration>',
+      'at most 365d, or `never` if WAYBILL_ALLOW_UNLIMITED_KEYS is true',
+      '90d',
+    )
     .option('--json', 'one JSON document')
     .action(async ({ name, scopes, account, expiresIn, json }: CreateOptions) => {
-      const request = parseRequest(keyRequest, { name, scopes, account, expires_in: expiresIn }, 'The key');
+      const request = parseRequest(
+        keyRequest,
+        { name, scopes, account, expires_in: expiresIn },
+        'The key',
+      );
       const created = await withInstallation(({ commands, config }) =>
         createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
       );
       const { id, key, state } = created;
       const { expires_at } = state;
       if (json) return printJson({ id, key, name, account, scopes, expires_at });
-      await printFacts({ id, key, name, account, scopes: scopes.join(', '), expires: expires_at ?? 'never' });
-      await print('Keep it now: it is not shown again.');
+      await printFacts({
+        id,
+        key,
+        name,
+        account,
+        scopes: scopes.join(', '),
+        expires: expires_at ?? 'never',
+      });
+      await print('Store the key now: it is not shown again.');
     });
 
   keys
     .command('list')
-    .description('all keys, newest first')
+    .description('list all keys, newest first')
     .option('--json', 'one JSON line a key')
     .action(async ({ json }: { json?: boolean }) => {
       const all = await withInstallation(({ sql }) => listKeys(sql));
@@ -52,24 +67,57 @@ export function addKeyCommands(program: Command): void {
 
   keys
     .command('revoke')
-    .description('revoke a key; when this returns, no process accepts it any more')
+    .description('revoke a key; when this returns, no process accepts it')
     .argument('<key-id>', 'as `keys list` shows it')
     .option('--json', 'one JSON document')
     .action(async (id: string, { json }: { json?: boolean }) => {
-      if (!isId('key', id)) throw new DomainError('not_found', `There is no key ${id}; \`waybill keys list\` shows the ids`);
+      if (!isId('key', id))
+        throw new DomainError(
+          'not_found',
+          `There is no key ${id}: \`waybill keys list\` shows the ids`,
+        );
       await withInstallation(({ commands }) => revokeKey(commands, id, operator()));
       if (json) await printJson({ id, status: 'revoked' });
       else await print(`${id} is revoked`);
     });
 }
 
-function shown({ key_id, name, account_id, scopes, last_four, created_at, expires_at, revoked_at }: Key) {
-  return { id: key_id, name, account: account_id, scopes, last_four, created_at, expires_at, revoked_at };
+function shown({
+  key_id,
+  name,
+  account_id,
+  scopes,
+  last_four,
+  created_at,
+  expires_at,
+  revoked_at,
+}: Key) {
+  return {
+    id: key_id,
+    name,
+    account: account_id,
+    scopes,
+    last_four,
+    created_at,
+    expires_at,
+    revoked_at,
+  };
 }
 
 function printKeys(keys: Key[]): Promise<void> {
-  const rows = keys.map((key) => [key.key_id, key.name, key.account_id, key.scopes.join(','), `...${key.last_four}`, stateOf(key)]);
-  return printTable(['ID', 'NAME', 'ACCOUNT', 'SCOPES', 'KEY', 'STATE'], rows, 'There are no keys; `waybill keys create` makes one');
+  const rows = keys.map((key) => [
+    key.key_id,
+    key.name,
+    key.account_id,
+    key.scopes.join(','),
+    `...${key.last_four}`,
+    stateOf(key),
+  ]);
+  return printTable(
+    ['ID', 'NAME', 'ACCOUNT', 'SCOPES', 'KEY', 'STATE'],
+    rows,
+    'There are no keys: create one with `waybill keys create`',
+  );
 }
 
 function stateOf({ revoked_at, expires_at }: Key): string {

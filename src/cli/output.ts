@@ -1,13 +1,13 @@
 import { stripVTControlCharacters } from 'node:util';
 
-/** Whoever read our output has gone, as `head` does: nothing to do but to clean up. */
+/** The reader of stdout has closed it, as `head` does. The command only cleans up. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
 let closed = false;
 
-/** To be called once, before anything is written. */
+/** Notices when stdout is closed. Call it once, before anything is written. */
 export function watchOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -17,29 +17,37 @@ export function watchOutput(): void {
   }
 }
 
-/** Writes to stdout and waits until it is taken. Throws OutputClosed. */
+/** Writes a line to stdout and waits until stdout takes it. Throws OutputClosed. */
 export async function print(text: string): Promise<void> {
   if (closed) throw new OutputClosed();
   await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()));
 }
 
-/** One line of JSON. Bigints become decimal strings. */
+/** Prints one line of JSON. Bigints become decimal strings. */
 export function printJson(value: unknown): Promise<void> {
-  return print(JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item)));
+  return print(
+    JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item)),
+  );
 }
 
-/** A hint for people, on stderr. */
+/** Writes a hint for people to stderr. */
 export function note(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
 type Cell = string | number | bigint | null;
 
-/** Columns side by side, aligned; what is null is shown as a hyphen. */
-export async function printTable(headers: string[], rows: Cell[][], whenEmpty: string): Promise<void> {
+/** Prints aligned columns. Null is shown as a hyphen. */
+export async function printTable(
+  headers: string[],
+  rows: Cell[][],
+  whenEmpty: string,
+): Promise<void> {
   if (rows.length === 0) return note(whenEmpty);
   const lines = [headers, ...rows.map((row) => row.map(cell))];
-  const widths = headers.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  const widths = headers.map((_, column) =>
+    Math.max(...lines.map((line) => line[column]?.length ?? 0)),
+  );
   for (const line of lines)
     await print(
       line
@@ -49,17 +57,21 @@ export async function printTable(headers: string[], rows: Cell[][], whenEmpty: s
     );
 }
 
-/** Names with values below each other. */
+/** Prints names and values, one pair a line. */
 export async function printFacts(facts: Record<string, Cell>): Promise<void> {
   const width = Math.max(...Object.keys(facts).map((name) => name.length)) + 2;
-  for (const [name, value] of Object.entries(facts)) await print(`${name.padEnd(width)}${cell(value)}`);
+  for (const [name, value] of Object.entries(facts))
+    await print(`${name.padEnd(width)}${cell(value)}`);
 }
 
 function cell(value: Cell): string {
   return value === null ? '-' : visible(String(value));
 }
 
-/** Text from elsewhere, without what a terminal would obey. */
+/**
+ * Removes control characters and escape sequences from foreign text, so that the terminal does not
+ * obey them.
+ */
 export function visible(text: string): string {
   return stripVTControlCharacters(text).replace(/\p{Cc}/gu, '?');
 }

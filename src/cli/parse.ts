@@ -1,26 +1,38 @@
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { inWords } from '../commands/wording.ts';
+import { inWords } from '../contract/wording.ts';
 import { DomainError, type FieldError } from '../domain/errors.ts';
 
-/** What a person wrote, as a command takes it. Throws DomainError `validation_failed` with all that is wrong. */
-export function parseRequest<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+/**
+ * Parses user input with a schema. Throws DomainError `validation_failed`, which names every fault
+ * at once.
+ */
+export function parseRequest<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+): z.output<Schema> {
   const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
-  throw new DomainError('validation_failed', `${what} is not valid:`, { errors: parsed.error.issues.flatMap(fieldErrors) });
+  throw new DomainError('validation_failed', `${what} is not valid:`, {
+    errors: parsed.error.issues.flatMap(fieldErrors),
+  });
 }
 
 function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
   const field = issue.path.join('.');
-  if (issue.code !== 'unrecognized_keys') return [{ field: field || 'all of it', code: 'validation_failed', message: issue.message }];
+  if (issue.code !== 'unrecognized_keys')
+    return [
+      { field: field || 'the whole input', code: 'validation_failed', message: issue.message },
+    ];
   return issue.keys.map((key) => ({
     field: field ? `${field}.${key}` : key,
     code: 'unknown_field',
-    message: 'is not known; check its spelling',
+    message: 'is not a known field: check its spelling',
   }));
 }
 
-/** For options that are lists: `a,b`. */
+/** Parses an option that is a list: `a,b`. */
 export function commaSeparated(text: string): string[] {
   return text.split(',').map((item) => item.trim());
 }
@@ -34,7 +46,7 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   };
 }
 
-/** For an option that may be repeated: `key=value`. */
+/** Parses an option that can be repeated: `key=value`. */
 export function keyValue(text: string, previous: Record<string, string>): Record<string, string> {
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('It must be KEY=VALUE.');

@@ -2,13 +2,13 @@ const CELLS = 30;
 const REDRAW_MS = 100;
 
 export interface ProgressBar {
-  /** `share` from 0 to 1. Drawn at most ten times a second. */
+  /** Draws the bar, at most ten times a second. `share` is from 0 to 1. */
   show(share: number, text: string): void;
-  /** Takes it off the screen. */
+  /** Removes the bar from the screen. */
   clear(): void;
 }
 
-/** A bar on stderr's last line; null where stderr is no terminal. */
+/** Creates a bar on the last line of stderr. Returns null if stderr is not a terminal. */
 export function createProgressBar(): ProgressBar | null {
   const screen = process.stderr;
   if (!screen.isTTY || process.env.TERM === 'dumb') return null;

@@ -1,11 +1,16 @@
 import { Argument, type Command } from 'commander';
-import type { ProjectionName } from '../commands/deps.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
 import type { Installation } from '../installation.ts';
-import { rebuildDispatch } from '../processes/jobs.ts';
+import { rebuildDispatch } from '../processes/dispatch/consumer.ts';
 import { rebuildOutbox } from '../processes/webhooks/outbox.ts';
 import { listCheckpoints } from '../projections/checkpoint.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
-import { type Comparison, type RebuildProgress, rebuildProjection, verifyProjection } from '../projections/rebuild.ts';
+import {
+  type Comparison,
+  type RebuildProgress,
+  rebuildProjection,
+  verifyProjection,
+} from '../projections/rebuild.ts';
 import { EXIT } from './exit-codes.ts';
 import { print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
@@ -18,45 +23,55 @@ interface Json {
 }
 
 export function addProjectionCommands(program: Command): void {
-  const projections = program.command('projections').description('the tables that are derived from the log');
+  const projections = program
+    .command('projections')
+    .description('list, rebuild and verify the tables that are derived from the log');
 
   projections
     .command('list')
-    .description('how far each one, and each process manager, has come')
+    .description('show the position of each projection and process manager')
     .option('--json', 'one JSON line each')
     .action(({ json }: Json) => withInstallation((installation) => list(installation, json)));
 
   projections
     .command('rebuild')
-    .description('make its tables anew beside the live ones, then let them take over; nothing stops meanwhile')
+    .description('rebuild a projection in shadow tables, then switch over without downtime')
     .addArgument(
-      new Argument('<name>', 'dispatch: the to-do rows of the movers; outbox: where webhooks go on, after the log was exchanged').choices([
-        ...NAMES,
-        'dispatch',
-        'outbox',
-      ]),
+      new Argument(
+        '<name>',
+        'dispatch: the jobs of the movers; outbox: after the log was replaced, continue at its end',
+      ).choices([...NAMES, 'dispatch', 'outbox']),
     )
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | 'dispatch' | 'outbox', { json }: Json) =>
       withInstallation(async (installation) => {
-        if (name === 'dispatch') return rebuildToDoRows(installation, json);
+        if (name === 'dispatch') return rebuildJobs(installation, json);
         if (name === 'outbox') return skipToEnd(installation, json);
-        const { events, differences } = await withProgress(name, json, (onProgress) => rebuildProjection(installation, name, onProgress));
+        const { events, differences } = await withProgress(name, json, (onProgress) =>
+          rebuildProjection({ ...installation, sql: installation.patient }, name, onProgress),
+        );
         if (json) return printJson({ projection: name, rebuilt: true, events, differences });
         await print(`${name} is rebuilt from ${events} events`);
-        if (differences.length > 0) await print(`The old tables were wrong about: ${differences.join(', ')}`);
+        if (differences.length > 0)
+          await print(`The old tables differed from the log in: ${differences.join(', ')}`);
       }),
     );
 
   projections
     .command('verify')
-    .description('hold the live tables against the log; exit code 1 where they differ')
+    .description('compare the live tables with the log; exit code 1 if they differ')
     .addArgument(new Argument('[name]').choices(NAMES))
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | undefined, { json }: Json) =>
       withInstallation(async (installation) => {
         for (const each of name ? [name] : NAMES) {
-          await report(each, await withProgress(each, json, (onProgress) => verifyProjection(installation, each, onProgress)), json);
+          await report(
+            each,
+            await withProgress(each, json, (onProgress) =>
+              verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
+            ),
+            json,
+          );
         }
       }),
     );
@@ -66,23 +81,32 @@ async function list({ sql, store }: Installation, json: boolean | undefined): Pr
   const head = (await store.head()) ?? 0n;
   const rows = await listCheckpoints(sql);
   if (json) {
-    for (const { name, position, updated_at } of rows) await printJson({ name, position, log_position: head, updated_at });
+    for (const { name, position, updated_at } of rows)
+      await printJson({ name, position, log_position: head, updated_at });
   } else {
     const lines = rows.map(({ name, position, updated_at }) => [name, position, head, updated_at]);
-    await printTable(['NAME', 'POSITION', 'END OF THE LOG', 'MOVED AT'], lines, 'There are no projections yet');
+    await printTable(
+      ['NAME', 'POSITION', 'END OF THE LOG', 'MOVED AT'],
+      lines,
+      'There are no projections yet',
+    );
   }
 }
 
-async function rebuildToDoRows({ sql, logId }: Installation, json: boolean | undefined): Promise<void> {
+async function rebuildJobs({ sql, logId }: Installation, json: boolean | undefined): Promise<void> {
   await rebuildDispatch(sql, logId);
   if (json) await printJson({ projection: 'dispatch', rebuilt: true });
-  else await print('The to-do rows are derived again from the log by the mover that runs dispatch, or the next one that starts');
+  else
+    await print(
+      'The mover that runs dispatch rebuilds the jobs from the log; if none runs, the next ' +
+        'mover does',
+    );
 }
 
 async function skipToEnd(installation: Installation, json: boolean | undefined): Promise<void> {
   await rebuildOutbox(installation);
   if (json) await printJson({ projection: 'outbox', rebuilt: true });
-  else await print('The outbox goes on at the end of the log: nothing is sent that happened before');
+  else await print('The outbox continues at the end of the log: earlier events are not delivered');
 }
 
 async function withProgress(
@@ -95,7 +119,10 @@ async function withProgress(
   try {
     return await work((progress) => {
       if (json) lines = lines.then(() => printJson({ projection: name, ...shown(progress) }));
-      bar?.show(progress.share, `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`);
+      bar?.show(
+        progress.share,
+        `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
+      );
     });
   } finally {
     bar?.clear();
@@ -111,9 +138,17 @@ function left({ secondsLeft }: RebuildProgress): string {
   return secondsLeft === null ? '' : `  ${seconds(secondsLeft)} left`;
 }
 
-async function report(name: ProjectionName, { events, differences }: Comparison, json: boolean | undefined): Promise<void> {
+async function report(
+  name: ProjectionName,
+  { events, differences }: Comparison,
+  json: boolean | undefined,
+): Promise<void> {
   if (differences.length > 0) process.exitCode = EXIT.failed;
-  if (json) return printJson({ projection: name, agrees: differences.length === 0, events, differences });
-  if (differences.length === 0) return print(`${name} agrees with the log (${events} events)`);
-  await print(`${name} differs from the log in: ${differences.join(', ')}\n\`waybill projections rebuild ${name}\` mends it`);
+  if (json)
+    return printJson({ projection: name, agrees: differences.length === 0, events, differences });
+  if (differences.length === 0) return print(`${name} matches the log (${events} events)`);
+  await print(
+    `${name} differs from the log in: ${differences.join(', ')}\n\`waybill projections ` +
+      `rebuild ${name}\` repairs it`,
+  );
 }

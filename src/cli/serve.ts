@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import pino from 'pino';
 import { openInstallation } from '../installation.ts';
-import { ROLES, type Role, startService } from '../main.ts';
+import { ROLES, type Role, startService } from '../service.ts';
+import { createStartUp } from '../start-up.ts';
+import { stdoutLog } from './log.ts';
 import { print } from './output.ts';
 import { commaSeparated } from './parse.ts';
 import { readConfig, stopSignal, withInstallation } from './session.ts';
@@ -10,34 +11,42 @@ export function addServiceCommands(program: Command): void {
   program
     .command('serve')
     .description('run the service until SIGTERM or SIGINT; a second one ends it at once')
-    .option('--roles <a,b>', `what this process does: ${ROLES.join(', ')}`, parseRoles, [...ROLES])
-    .action(({ roles }: { roles: Role[] }) => serve(roles));
+    .option('--roles <a,b>', `roles of this process: ${ROLES.join(', ')}`, parseRoles, [...ROLES])
+    .action(({ roles }: { roles: Role[] }) => untilStopped((stop) => serve(roles, stop)));
 
   program
     .command('migrate')
     .description("bring Postgres' tables up to this version; `serve` does it too")
     .action(async () => {
       await withInstallation(async () => undefined);
-      await print('The tables are those of this version');
+      await print('The tables are up to date');
     });
 }
 
-/** Logs to stdout, which is what a service's own supervisor collects. */
-async function serve(roles: Role[]): Promise<void> {
-  const stop = stopSignal();
+async function serve(roles: Role[], stop: AbortSignal): Promise<void> {
   const config = readConfig('info');
-  const logger = pino({ level: config.logLevel });
-  const installation = await openInstallation(config, logger);
+  const { logger, flushed } = stdoutLog(config.logLevel);
+  await using closers = new AsyncDisposableStack();
+  closers.defer(flushed);
+  const startUp = createStartUp(config, logger, { answers: roles.includes('api'), signal: stop });
+  closers.defer(() => startUp.close());
+  const installation = await startUp.attempt(() => openInstallation(config, logger));
+  closers.defer(() => installation.close());
+  const service = await startService(installation, roles, startUp);
+  closers.defer(() => service.stop());
+  closers.defer(() => logger.info('waybill stops'));
+  await Promise.race([aborted(stop), service.failed]);
+}
+
+/**
+ * Runs work until it ends, or until SIGTERM or SIGINT stops it. It may still wait for its stores.
+ */
+export async function untilStopped(work: (stop: AbortSignal) => Promise<void>): Promise<void> {
+  const stop = stopSignal();
   try {
-    const service = await startService(installation, roles);
-    try {
-      await Promise.race([aborted(stop), service.failed]);
-    } finally {
-      logger.info('waybill stops');
-      await service.stop();
-    }
-  } finally {
-    await installation.close();
+    await work(stop);
+  } catch (error) {
+    if (!stop.aborted || error !== stop.reason) throw error;
   }
 }
 
@@ -51,6 +60,9 @@ export function aborted(signal: AbortSignal): Promise<void> {
 function parseRoles(text: string): Role[] {
   const roles = commaSeparated(text) as Role[];
   const unknown = roles.filter((role) => !ROLES.includes(role));
-  if (unknown.length > 0) throw new InvalidArgumentError(`There is no role ${unknown.join(', ')}; there are ${ROLES.join(', ')}.`);
+  if (unknown.length > 0)
+    throw new InvalidArgumentError(
+      `There is no role ${unknown.join(', ')}; there are ${ROLES.join(', ')}.`,
+    );
   return roles;
 }

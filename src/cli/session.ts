@@ -4,19 +4,31 @@ import type { Cause } from '../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../config.ts';
 import { newId } from '../domain/ids.ts';
 import { type Installation, openInstallation } from '../installation.ts';
+import { serializers } from './log.ts';
 
-/** The settings, with a log level of the command's own where none is set. */
+/** Reads the settings. `logLevel` applies if none is set. */
 export function readConfig(logLevel: LogLevel): Config {
-  return parseConfig({ ...process.env, WAYBILL_LOG_LEVEL: process.env.WAYBILL_LOG_LEVEL || logLevel });
+  return parseConfig({
+    ...process.env,
+    WAYBILL_LOG_LEVEL: process.env.WAYBILL_LOG_LEVEL || logLevel,
+  });
 }
 
-/** Logs to stderr, which leaves stdout to results. */
+/** Creates a logger that writes to stderr: stdout is for results. */
 export function createLogger(config: Config): Logger {
-  return pino({ level: config.logLevel, base: { pid: process.pid } }, pino.destination({ dest: 2, sync: true }));
+  return pino(
+    { level: config.logLevel, base: { pid: process.pid }, serializers },
+    pino.destination({ dest: 2, sync: true }),
+  );
 }
 
-/** Runs an operator's command on the installation that the settings name, and lets go of it whatever happens. */
-export async function withInstallation<T>(work: (installation: Installation) => Promise<T>): Promise<T> {
+/**
+ * Runs an operator's command on the installation of the settings, and closes the installation
+ * afterwards.
+ */
+export async function withInstallation<T>(
+  work: (installation: Installation) => Promise<T>,
+): Promise<T> {
   const config = readConfig('error');
   const installation = await openInstallation(config, createLogger(config));
   try {
@@ -26,7 +38,7 @@ export async function withInstallation<T>(work: (installation: Installation) => 
   }
 }
 
-/** Why an operator's command does what it does. */
+/** Returns the actor and a new correlation id for the events of an operator's command. */
 export function operator(): Cause {
   return { actor: `cli:${userName()}`, correlationId: newId('req') };
 }
@@ -35,15 +47,12 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // A container may run under a number that no account has.
+    // A container can run under a user id without an account.
     return String(process.getuid?.() ?? 'unknown');
   }
 }
 
-/**
- * A signal that aborts at SIGINT or SIGTERM, for work that goes on until it is told to stop. A second one
- * ends the process at once.
- */
+/** Returns a signal that aborts at SIGINT or SIGTERM. A second one ends the process at once. */
 export function stopSignal(): AbortSignal {
   const controller = new AbortController();
   const numbers = { SIGINT: 2, SIGTERM: 15 };

@@ -1,21 +1,25 @@
 import { type Command, Option } from 'commander';
 import type { Handled } from '../commands/handle.ts';
-import { transferRequest } from '../commands/requests.ts';
 import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
-import { type AttemptFigures, notFound, PRIORITIES, TRANSFER_STATUSES, type Transfer } from '../domain/transfer.ts';
-import { toPagination } from '../http/pages.ts';
-import { readHistory } from '../http/transfers/history.ts';
-import { listQuery } from '../http/transfers/schemas.ts';
-import { toCreated, toDetail, toListItem } from '../http/transfers/views.ts';
+import { toPagination } from '../contract/pages.ts';
+import { listQuery, transferRequest } from '../contract/transfers/requests.ts';
+import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
+import { notFound, PRIORITIES, TRANSFER_STATUSES, type Transfer } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
-import { currentTransfer } from '../projections/current-transfer.ts';
+import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
+import { currentTransfer } from '../processes/live/current-transfer.ts';
+import { readHistory } from '../projections/transfer-history.ts';
 import { listTransfers } from '../projections/transfer-queries.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
-import { watch } from './watch.ts';
+import { waitInWords, watch } from './watch.ts';
 
-export const ACCOUNT_OPTION = ['--account <account>', 'whose transfers', 'acc_default'] as const;
+const ACCOUNT_OPTION = [
+  '--account <account>',
+  'the account of the transfers',
+  'acc_default',
+] as const;
 
 interface Common {
   account: string;
@@ -39,16 +43,21 @@ interface ListOptions extends Common {
 }
 
 export function addTransferCommands(program: Command): void {
-  const transfers = program.command('transfers').description('copies of files, one each');
+  const transfers = program
+    .command('transfers')
+    .description('create and follow transfers; each copies one file');
 
   transfers
     .command('create')
     .description('copy a file')
-    .argument('<source>', 'such as sftp://hospital/out/report.csv, with the name of an endpoint or its host')
-    .argument('<destination>', 'the file name is appended where it ends in a slash')
+    .argument(
+      '<source>',
+      'such as sftp://hospital/out/report.csv, with the name of an endpoint or its host',
+    )
+    .argument('<destination>', 'if it ends in a slash, the file name is appended')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-    .option('--metadata <key=value>', 'your own, up to ten times', keyValue, {})
-    .option('--notify-on-complete', "tell the account's webhooks of its end")
+    .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
+    .option('--notify-on-complete', 'notify all webhooks of the account of its end')
     .option('--watch', 'follow it to its end, as `transfers watch` does')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
@@ -58,37 +67,44 @@ export function addTransferCommands(program: Command): void {
 
   transfers
     .command('list')
-    .description('transfers, newest first')
+    .description('list transfers, newest first')
     .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
-    .option('--from <time>', 'created on or after this date or time')
-    .option('--to <time>', 'created on or before this date or time')
-    .option('--destination <start>', 'start of the destination')
+    .option('--from <time>', 'created at or after this date or time')
+    .option('--to <time>', 'created at or before this date or time')
+    .option('--destination <start>', 'destinations that start with this text')
     .option('--limit <number>', 'up to 100', '25')
     .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
-    .action((options: ListOptions) => withInstallation((installation) => list(installation, options)));
+    .action((options: ListOptions) =>
+      withInstallation((installation) => list(installation, options)),
+    );
 
   transfers
     .command('get')
-    .description('all that is known of one')
+    .description('show one transfer in detail')
     .argument('<transfer-id>')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
     .action(async (id: string, { account, json }: Common) => {
-      const found = await withInstallation((installation) => currentTransfer(installation, account, id));
-      if (!found) throw notFound();
-      if (json) await printJson(toDetail(found.transfer, found.moving));
-      else await printTransfer(found.transfer, found.moving);
+      const { transfer, ...live } = await withInstallation(async (installation) => {
+        const found = await currentTransfer(installation, account, id);
+        if (!found) throw notFound();
+        return { ...found, waiting: await findWait(installation.sql, found.transfer) };
+      });
+      if (json) await printJson(toDetail(transfer, live));
+      else await printTransfer(transfer, live);
     });
 
   transfers
     .command('watch')
-    .description('follow one to its end: exit code 0 completed, 6 failed, 7 cancelled')
+    .description('follow a transfer to its end; exit code 0: completed, 6: failed, 7: cancelled')
     .argument('<transfer-id>')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'JSON lines')
-    .action((id: string, { account, json }: Common) => withInstallation((installation) => watch(installation, account, id, json)));
+    .action((id: string, { account, json }: Common) =>
+      withInstallation((installation) => watch(installation, account, id, json)),
+    );
 
   const end = (
     verb: 'cancel' | 'abort',
@@ -108,50 +124,93 @@ export function addTransferCommands(program: Command): void {
           await installation.commands.waitFor('transfers', position);
           return state;
         });
-        if (json) await printJson(toDetail(state, null));
+        if (json) await printJson(toDetail(state));
         else await print(`${id} is ${state.status}`);
       });
-  end('cancel', 'cancel one that is pending or queued', ({ commands }, id) => cancelTransfer(commands, id, operator()));
-  end('abort', 'end one in progress as failed', ({ commands }, id) => abortTransfer(commands, id, operator()));
+  end('cancel', 'cancel a pending or queued transfer', ({ commands }, id) =>
+    cancelTransfer(commands, id, operator()),
+  );
+  end('abort', 'end a transfer in progress as failed', ({ commands }, id) =>
+    abortTransfer(commands, id, operator()),
+  );
 }
 
-async function create(installation: Installation, source_uri: string, destination_uri: string, options: CreateOptions): Promise<void> {
+async function create(
+  installation: Installation,
+  source_uri: string,
+  destination_uri: string,
+  options: CreateOptions,
+): Promise<void> {
   const { priority, metadata, account, json } = options;
-  const wanted = { source_uri, destination_uri, priority, metadata, notify_on_complete: options.notifyOnComplete ?? false };
-  const request = parseRequest(transferRequest, wanted, 'The transfer');
-  const { state, position } = await createTransfer(installation.commands, account, request, operator());
+  const body = {
+    source_uri,
+    destination_uri,
+    priority,
+    metadata,
+    notify_on_complete: options.notifyOnComplete ?? false,
+  };
+  const request = parseRequest(transferRequest, body, 'The transfer');
+  const { state, position } = await createTransfer(
+    installation.commands,
+    account,
+    request,
+    operator(),
+  );
   const id = state.facts.transfer_id;
   await installation.commands.waitFor('transfers', position);
   if (json) await printJson(toCreated(state));
   else await print(id);
   if (options.watch) return watch(installation, account, id, json);
-  if (!json) note(`\`waybill transfers watch ${id}\` follows it`);
+  if (!json) note(`Follow it with \`waybill transfers watch ${id}\``);
 }
 
-async function list({ sql }: Installation, { account, json, from, to, ...options }: ListOptions): Promise<void> {
+async function list(
+  { sql }: Installation,
+  { account, json, from, to, ...options }: ListOptions,
+): Promise<void> {
   const query = parseRequest(listQuery, { ...options, from_date: from, to_date: to }, 'The filter');
   const { status, from_date, to_date, destination, limit, offset } = query;
-  const { transfers, total } = await listTransfers(sql, account, { status, from: from_date, to: to_date, destination }, { limit, offset });
+  const { transfers, total } = await listTransfers(
+    sql,
+    account,
+    { status, from: from_date, to: to_date, destination },
+    { limit, offset },
+  );
   const pagination = toPagination({ limit, offset }, transfers.length, total);
-  if (json) return printJson({ data: transfers.map(toListItem), pagination });
-  const rows = transfers.map(({ status, facts }) => [
-    facts.transfer_id,
-    status,
-    facts.created_at,
-    facts.size_bytes === null ? null : bytes(facts.size_bytes),
-    facts.source,
-    facts.destination,
+  const waits = await findWaits(sql, transfers);
+  const data = transfers.map((transfer) =>
+    toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
+  );
+  if (json) return printJson({ data, pagination });
+  const rows = data.map((item) => [
+    item.id,
+    item.status,
+    item.waiting_for?.reason ?? null,
+    item.created_at,
+    item.size_bytes === null ? null : bytes(item.size_bytes),
+    item.source,
+    item.destination,
   ]);
-  await printTable(['ID', 'STATUS', 'CREATED', 'SIZE', 'SOURCE', 'DESTINATION'], rows, 'No transfers match');
-  if (pagination.has_more) note(`${offset + 1} to ${offset + transfers.length} of ${total}; --offset ${offset + limit} shows more`);
+  await printTable(
+    ['ID', 'STATUS', 'WAITING FOR', 'CREATED', 'SIZE', 'SOURCE', 'DESTINATION'],
+    rows,
+    'No transfers match',
+  );
+  if (pagination.has_more)
+    note(
+      `${offset + 1} to ${offset + transfers.length} of ${total}; --offset ${offset + limit} ` +
+        'shows more',
+    );
 }
 
-export async function printTransfer(transfer: Transfer, moving: AttemptFigures | null): Promise<void> {
-  const detail = toDetail(transfer, moving);
-  const { error } = detail;
+export async function printTransfer(transfer: Transfer, live?: Live): Promise<void> {
+  const detail = toDetail(transfer, live);
+  const { error, waiting_for } = detail;
   await printFacts({
     id: detail.id,
+    account: transfer.facts.account_id,
     status: detail.status,
+    ...(waiting_for && { 'waiting for': `${waiting_for.reason}: ${waitInWords(waiting_for)}` }),
     source: detail.source,
     destination: detail.destination,
     size: detail.size_bytes === null ? null : bytes(detail.size_bytes),

@@ -1,20 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { TransferDetail } from '../contract/transfers/answers.ts';
+import { toDetail } from '../contract/transfers/views.ts';
 import { isId } from '../domain/ids.ts';
 import { notFound, type TransferStatus } from '../domain/transfer.ts';
-import type { TransferDetail } from '../http/transfers/schemas.ts';
-import { toDetail } from '../http/transfers/views.ts';
+import type { WaitingFor } from '../domain/waiting-for.ts';
 import type { Installation } from '../installation.ts';
-import { MOVERS_SEEN_WITHIN_S } from '../processes/outlook.ts';
-import { currentTransfer } from '../projections/current-transfer.ts';
+import { findWait } from '../processes/dispatch/waiting-for.ts';
+import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { stopSignal } from './session.ts';
 
 const LOOK_MS = 200;
-/** Between two lines about the progress, where there is no terminal to draw on. */
+/** Interval of the progress lines if stderr is not a terminal. */
 const LINE_MS = 5_000;
-/** A mover takes a moment to be seen, and to take something up. */
+/** A mover needs a moment to register and to claim a transfer. */
 const PATIENCE_MS = 2_000;
 
 const ENDS: Partial<Record<TransferStatus, ExitCode>> = {
@@ -23,14 +24,23 @@ const ENDS: Partial<Record<TransferStatus, ExitCode>> = {
   cancelled: EXIT.transferCancelled,
 };
 
-/** Shows a transfer until it has ended, and sets the exit code by its end. Throws `not_found`. */
-export async function watch(installation: Installation, accountId: string, id: string, json: boolean | undefined): Promise<void> {
+/**
+ * Shows a transfer until it ends, and sets the exit code by its final status. Throws `not_found`.
+ */
+export async function watch(
+  installation: Installation,
+  accountId: string,
+  id: string,
+  json: boolean | undefined,
+): Promise<void> {
   const last = await follow(installation, accountId, id, { json, signal: stopSignal() });
   process.exitCode = ENDS[last.status] ?? EXIT.failed;
-  if (!(last.status in ENDS)) note(`${id} goes on without being watched`);
+  if (!(last.status in ENDS)) note(`${id} continues, but is no longer watched`);
 }
 
-/** Shows a transfer until it has ended or the signal aborts; how it was then. Throws `not_found`. */
+/**
+ * Shows a transfer until it ends or the signal aborts. Returns its last state. Throws `not_found`.
+ */
 export async function follow(
   installation: Installation,
   accountId: string,
@@ -40,34 +50,47 @@ export async function follow(
   const { sql } = installation;
   const bar = json ? null : createProgressBar();
   const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
-  const began = Date.now();
+  const startedAt = Date.now();
   let warned = false;
   let sized = false;
-  let shown = { at: 0, status: '', bytes: -1 };
+  let shown = { at: 0, status: '', bytes: -1, wait: '' };
   try {
     for (;;) {
       const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
       if (!found) throw notFound();
-      const detail = toDetail(found.transfer, found.moving);
+      const { transfer, moving } = found;
+      const detail = toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
       if (detail.status in ENDS) {
         bar?.clear();
         await show(detail);
         return detail;
       }
       if (signal.aborted) return detail;
-      // Its figures go a moment before its end is told.
-      const arriving = detail.status === 'in_progress' && detail.size_bytes === null && sized;
+      // The figures disappear a moment before the end of the transfer appears.
+      const ending = detail.status === 'in_progress' && detail.size_bytes === null && sized;
       sized ||= detail.size_bytes !== null;
-      if (!arriving) bar?.show(detail.progress_pct / 100, progress(detail));
-      const news = detail.status !== shown.status || (detail.transferred_bytes !== shown.bytes && Date.now() - shown.at > LINE_MS);
+      if (!ending) bar?.show(detail.progress_pct / 100, progress(detail));
+      const wait = detail.waiting_for?.message ?? '';
+      const news =
+        detail.status !== shown.status ||
+        ((detail.transferred_bytes !== shown.bytes || wait !== shown.wait) &&
+          Date.now() - shown.at > LINE_MS);
       if (!bar && news) {
         await show(detail);
-        shown = { at: Date.now(), status: detail.status, bytes: detail.transferred_bytes };
+        const { status, transferred_bytes } = detail;
+        shown = { at: Date.now(), status, bytes: transferred_bytes, wait };
       }
-      if (!warned && detail.status !== 'in_progress' && Date.now() - began > PATIENCE_MS && !(await moverRuns(sql))) {
+      if (
+        !warned &&
+        detail.waiting_for?.reason === 'no_mover' &&
+        Date.now() - startedAt > PATIENCE_MS
+      ) {
         warned = true;
         bar?.clear();
-        note('No mover runs, so nothing will move: start one with `waybill serve` (or `--roles mover`)');
+        note(
+          'No mover runs, so no transfer moves: start one with `waybill serve` (or `--roles ' +
+            'mover`)',
+        );
       }
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -76,25 +99,41 @@ export async function follow(
   }
 }
 
-async function moverRuns(sql: Installation['sql']): Promise<boolean> {
-  const [row] = await sql<{ runs: boolean }[]>`
-    select exists (select from work.movers where seen_at > now() - ${MOVERS_SEEN_WITHIN_S} * interval '1 second') as runs`;
-  return row?.runs ?? false;
+/** Returns the message of a wait, and when the wait ends if that is known. */
+export function waitInWords({ message, until }: WaitingFor): string {
+  return until === null ? message : `${message} Until ${until}.`;
 }
 
-function progress({ status, size_bytes, transferred_bytes, speed_bps, error }: TransferDetail): string {
-  if (status !== 'in_progress') return error ? `${status}, after ${error.code}: ${visible(error.message)}` : status;
+function progress({
+  status,
+  size_bytes,
+  transferred_bytes,
+  speed_bps,
+  error,
+  waiting_for,
+}: TransferDetail): string {
+  const wait = waiting_for ? `. ${waitInWords(waiting_for)}` : '';
+  if (status !== 'in_progress' || wait)
+    return `${status}${error ? `, after ${error.code}: ${visible(error.message)}` : ''}${wait}`;
   if (size_bytes === null) return 'connecting';
   const parts = [`${bytes(transferred_bytes)} of ${bytes(size_bytes)}`];
-  if (speed_bps) parts.push(`${bytes(Math.round(speed_bps / 8))}/s`, `${seconds(((size_bytes - transferred_bytes) * 8) / speed_bps)} left`);
+  if (speed_bps)
+    parts.push(
+      `${bytes(Math.round(speed_bps / 8))}/s`,
+      `${seconds(((size_bytes - transferred_bytes) * 8) / speed_bps)} left`,
+    );
   return parts.join('  ');
+}
+
+function at(speed: number | null): string {
+  return speed ? ` at ${bytes(Math.round(speed / 8))}/s` : '';
 }
 
 export function inWords(detail: TransferDetail): string {
   const { id, status, progress_pct, size_bytes, speed_bps, checksum_sha256, error } = detail;
   switch (status) {
     case 'completed':
-      return `${id} completed: ${bytes(size_bytes ?? 0)}${speed_bps ? ` at ${bytes(Math.round(speed_bps / 8))}/s` : ''}, SHA-256 ${checksum_sha256}`;
+      return `${id} completed: ${bytes(size_bytes ?? 0)}${at(speed_bps)}, SHA-256 ${checksum_sha256}`;
     case 'failed':
       return `${id} failed: ${error?.code}: ${visible(error?.message ?? '')}\n  ${error?.advice}`;
     case 'in_progress':

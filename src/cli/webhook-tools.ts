@@ -4,7 +4,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { type SignedRequest, type Verification, verifySignatures } from '../adapters/webhooks/verification.ts';
+import {
+  type SignedRequest,
+  type Verification,
+  verifySignatures,
+} from '../adapters/webhooks/verification.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, visible } from './output.ts';
@@ -30,21 +34,26 @@ interface VerifyOptions {
   json?: boolean;
 }
 
-/** Commands for those who write receivers: they need no installation. */
+/** Adds the commands for authors of receivers. They need no installation. */
 export function addWebhookTools(webhooks: Command): void {
   webhooks
     .command('listen')
-    .description('take deliveries on this machine and show them, until SIGINT; one that the secret does not prove is answered with 401')
-    .option('--port <number>', '0 for any free one', wholeNumber(0, 65_535), 8090)
-    .option('--secret <secret>', 'of the webhook; without it nothing is verified')
+    .description(
+      'receive and show deliveries on this machine until SIGINT; answers 401 if the secret ' +
+        'does not verify one',
+    )
+    .option('--port <number>', '0 for any free port', wholeNumber(0, 65_535), 8090)
+    .option('--secret <secret>', 'the secret of the webhook; without it, nothing is verified')
     .option('--json', 'one JSON line a delivery')
     .action(listen);
 
   webhooks
     .command('verify')
-    .description('check the signatures of a delivery that was kept: exit code 0 where all that are given are right')
-    .requiredOption('--secret <secret>', 'of the webhook')
-    .requiredOption('--body-file <file>', 'the body as it came, byte by byte; - reads stdin')
+    .description(
+      'check the signatures of a stored delivery; exit code 0 if all given ones are right',
+    )
+    .requiredOption('--secret <secret>', 'the secret of the webhook')
+    .requiredOption('--body-file <file>', 'the exact bytes of the body; - reads stdin')
     .option('--signature <hex>', 'the header X-Service-Signature')
     .option('--id <id>', 'the header webhook-id')
     .option('--timestamp <seconds>', 'the header webhook-timestamp')
@@ -56,43 +65,68 @@ export function addWebhookTools(webhooks: Command): void {
 async function listen({ port, secret, json }: ListenOptions): Promise<void> {
   const stop = stopSignal();
   const server = createServer((request, response) => {
-    // What breaks off is no delivery.
+    // An aborted request is not a delivery.
     take(request, response, secret, json).catch(() => request.socket.destroy());
   });
   await once(server.listen(port, HOST), 'listening').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EADDRINUSE') throw error;
-    throw new DomainError('invalid_parameter', `Port ${port} is taken: name another one with --port, or 0 for any free one`);
+    throw new DomainError(
+      'invalid_parameter',
+      `Port ${port} is in use: choose another with --port, or 0 for any free port`,
+    );
   });
   const url = `http://${HOST}:${(server.address() as AddressInfo).port}/`;
   const sharedSecret = secret === undefined ? '' : ' --secret ...';
-  note(`Listening at ${url}. Deliveries come here from a service that runs with WAYBILL_WEBHOOK_ALLOW_CIDRS=${HOST}/32, once
-\`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed${sharedSecret}\` has told it so, with the same setting.`);
+  note(`Listening at ${url}. To receive deliveries, set
+WAYBILL_WEBHOOK_ALLOW_CIDRS=${HOST}/32 for the service and for this command:
+\`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed${sharedSecret}\``);
   await aborted(stop);
   server.closeAllConnections();
   server.close();
 }
 
-async function take(request: IncomingMessage, response: ServerResponse, secret: string | undefined, json = false): Promise<void> {
+async function take(
+  request: IncomingMessage,
+  response: ServerResponse,
+  secret: string | undefined,
+  json = false,
+): Promise<void> {
   const body = await buffer(request);
-  const verifications = secret === undefined ? null : verifySignatures(secret, signedRequest(request, body));
-  // While a secret is being replaced, X-Service-Signature is by the old one and the other header by both.
+  const verifications =
+    secret === undefined ? null : verifySignatures(secret, signedRequest(request, body));
+  // During a rotation, X-Service-Signature uses the old secret and webhook-signature carries both.
   const verified = verifications?.some(({ objection }) => objection === null) ?? null;
   const statusCode = request.method !== 'POST' ? 405 : verified === false ? 401 : 200;
   response.writeHead(statusCode).end();
   if (statusCode === 405) return;
   const event = parsed(body);
-  if (json) return printJson({ received_at: new Date().toISOString(), verified, verifications, event, body: event ? null : String(body) });
+  if (json)
+    return printJson({
+      received_at: new Date().toISOString(),
+      verified,
+      verifications,
+      event,
+      body: event ? null : String(body),
+    });
   const { id = '-', type = '-', data = null } = event ?? {};
-  const verdict = verified === null ? 'not verified' : verified ? 'verified' : 'REFUSED';
-  await print(visible(`${id}  ${type}  ${verdict}  ${event ? JSON.stringify(data) : String(body)}`));
-  for (const { header, objection } of verifications ?? []) if (objection !== null) note(`  ${header}: ${objection}`);
-  if (verifications?.length === 0) note('  There is no signature');
+  const verdict = verified === null ? 'not verified' : verified ? 'verified' : 'REJECTED';
+  await print(
+    visible(`${id}  ${type}  ${verdict}  ${event ? JSON.stringify(data) : String(body)}`),
+  );
+  for (const { header, objection } of verifications ?? [])
+    if (objection !== null) note(`  ${header}: ${objection}`);
+  if (verifications?.length === 0) note('  The delivery has no signature');
 }
 
 function signedRequest({ headers }: IncomingMessage, body: Buffer): SignedRequest {
   const header = (name: string) => (typeof headers[name] === 'string' ? headers[name] : null);
-  const [id, timestamp, signatures] = [header('webhook-id'), header('webhook-timestamp'), header('webhook-signature')];
-  const standard = id !== null && timestamp !== null && signatures !== null ? { id, timestamp, signatures } : null;
+  const [id, timestamp, signatures] = [
+    header('webhook-id'),
+    header('webhook-timestamp'),
+    header('webhook-signature'),
+  ];
+  const standard =
+    id !== null && timestamp !== null && signatures !== null ? { id, timestamp, signatures } : null;
   return { body, service: header('x-service-signature'), standard };
 }
 
@@ -105,15 +139,26 @@ function parsed(body: Buffer): { id?: string; type?: string; data?: unknown } | 
   }
 }
 
-async function verify({ secret, bodyFile, signature, id, timestamp, webhookSignature, json }: VerifyOptions): Promise<void> {
+async function verify({
+  secret,
+  bodyFile,
+  signature,
+  id,
+  timestamp,
+  webhookSignature,
+  json,
+}: VerifyOptions): Promise<void> {
   const three = [id, timestamp, webhookSignature];
   const some = three.some((given) => given !== undefined);
   if (some && !three.every((given) => given !== undefined)) {
     throw fieldError('--id, --timestamp, --webhook-signature', 'belong together: give all three');
   }
-  if (!some && signature === undefined) throw fieldError('--signature', 'is required, or the three webhook headers');
+  if (!some && signature === undefined)
+    throw fieldError('--signature', 'is required, or the three webhook headers');
   const body = bodyFile === '-' ? await buffer(process.stdin) : await readFile(bodyFile);
-  const standard = some ? { id: id as string, timestamp: timestamp as string, signatures: webhookSignature as string } : null;
+  const standard = some
+    ? { id: id as string, timestamp: timestamp as string, signatures: webhookSignature as string }
+    : null;
   const verifications = verifySignatures(secret, { body, service: signature ?? null, standard });
   const verified = verifications.every(({ objection }) => objection === null);
   if (!verified) process.exitCode = EXIT.failed;

@@ -1,29 +1,27 @@
 import { type Command, Option } from 'commander';
-import { webhookRequest } from '../commands/webhook-requests.ts';
 import { registerWebhook, removeWebhook } from '../commands/webhooks.ts';
-import { DomainError } from '../domain/errors.ts';
-import { isId } from '../domain/ids.ts';
-import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
-import { replayBody, webhookDeliveriesQuery } from '../http/webhooks/delivery-schemas.ts';
-import { toWebhook } from '../http/webhooks/views.ts';
-import type { Installation } from '../installation.ts';
 import {
   COUNTED_TO,
   DELIVERY_STATUSES,
-  getDelivery,
-  listDeliveries,
-  ping,
-  redeliver,
-  retryFailed,
-} from '../processes/webhooks/deliveries.ts';
+  replayRequest,
+  webhookDeliveriesQuery,
+} from '../contract/webhooks/deliveries.ts';
+import { webhookRequest } from '../contract/webhooks/requests.ts';
+import { toWebhook, toWebhookWithSecret } from '../contract/webhooks/views.ts';
+import { DomainError } from '../domain/errors.ts';
+import { isId } from '../domain/ids.ts';
+import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
+import type { Installation } from '../installation.ts';
+import { ping, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
 import { replay } from '../processes/webhooks/replays.ts';
+import { getDelivery, listDeliveries } from '../processes/webhooks/table.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog-queries.ts';
 import { note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
-const ACCOUNT = ['--account <account>', 'whose webhooks', 'acc_default'] as const;
+const ACCOUNT = ['--account <account>', 'the account of the webhooks', 'acc_default'] as const;
 const JSON_DOCUMENT = ['--json', 'one JSON document'] as const;
 
 interface Common {
@@ -38,28 +36,55 @@ interface DeliveriesOptions extends Common {
 }
 
 export function addWebhookCommands(program: Command): void {
-  const webhooks = program.command('webhooks').description('what is told to whom, and what became of it');
+  const webhooks = program
+    .command('webhooks')
+    .description('webhooks, their deliveries, and tools for receivers');
 
   webhooks
     .command('add')
-    .description('register one')
-    .requiredOption('--url <url>', 'where deliveries go: https, but to where WAYBILL_WEBHOOK_ALLOW_CIDRS allows http')
-    .requiredOption('--events <a,b>', `what is told: ${WEBHOOK_EVENT_TYPES.join(', ')}`, commaSeparated)
-    .option('--secret <secret>', 'what deliveries are signed with; without it one is generated and shown, this once')
+    .description('register a webhook')
+    .requiredOption(
+      '--url <url>',
+      'target of the deliveries: https, or http if WAYBILL_WEBHOOK_ALLOW_CIDRS allows it',
+    )
+    .requiredOption(
+      '--events <a,b>',
+      `event types: ${WEBHOOK_EVENT_TYPES.join(', ')}`,
+      commaSeparated,
+    )
+    .option(
+      '--secret <secret>',
+      'signs the deliveries; without it, a secret is generated and shown once',
+    )
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
-    .action(async ({ url, events, secret, account, json }: { url: string; events: string[]; secret?: string } & Common) => {
-      const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
-      const added = await withInstallation(({ commands }) => registerWebhook(commands, account, request, operator()));
-      const shown = { ...toWebhook(added.webhook), ...(added.secret === null ? {} : { secret: added.secret }) };
-      if (json) return printJson(shown);
-      await printFacts({ id: shown.id, url, events: events.join(', '), ...(shown.secret ? { secret: shown.secret } : {}) });
-      if (shown.secret) await print('Keep the secret now: it is not shown again.');
-    });
+    .action(
+      async ({
+        url,
+        events,
+        secret,
+        account,
+        json,
+      }: { url: string; events: string[]; secret?: string } & Common) => {
+        const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
+        const added = await withInstallation(({ commands }) =>
+          registerWebhook(commands, account, request, operator()),
+        );
+        const shown = toWebhookWithSecret(added.webhook, added.secret);
+        if (json) return printJson(shown);
+        await printFacts({
+          id: shown.id,
+          url,
+          events: events.join(', '),
+          ...(shown.secret ? { secret: shown.secret } : {}),
+        });
+        if (shown.secret) await print('Store the secret now: it is not shown again.');
+      },
+    );
 
   webhooks
     .command('list')
-    .description('all of an account, newest first')
+    .description('list the webhooks of an account, newest first')
     .option(...ACCOUNT)
     .option('--json', 'one JSON line a webhook')
     .action(async ({ account, json }: Common) => {
@@ -70,7 +95,7 @@ export function addWebhookCommands(program: Command): void {
 
   webhooks
     .command('remove')
-    .description('tell it nothing any more')
+    .description('remove a webhook; its pending deliveries fail')
     .argument('<webhook-id>', 'as `webhooks list` shows it')
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
@@ -85,7 +110,7 @@ export function addWebhookCommands(program: Command): void {
 
   webhooks
     .command('ping')
-    .description('deliver an event of the type `ping`, signed and tried again as any other')
+    .description('deliver an event of type `ping`, signed and retried like any other')
     .argument('<webhook-id>')
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
@@ -95,12 +120,17 @@ export function addWebhookCommands(program: Command): void {
         return ping(installation.sql, { webhookId: id, accountId: account, enabled });
       });
       if (json) await printJson({ id: delivery });
-      else await print(`${delivery} is on its way; \`waybill webhooks deliveries ${id}\` shows what becomes of it`);
+      else
+        await print(
+          `${delivery} is pending: \`waybill webhooks deliveries ${id}\` shows its outcome`,
+        );
     });
 
   webhooks
     .command('deliveries')
-    .description('what was told to one, or to all of the account, newest first')
+    .description(
+      'list the deliveries of a webhook, or of all webhooks of the account, newest first',
+    )
     .argument('[webhook-id]')
     .addOption(new Option('--status <status>').choices(DELIVERY_STATUSES))
     .option('--limit <number>', 'up to 100', '25')
@@ -113,31 +143,38 @@ export function addWebhookCommands(program: Command): void {
 
   webhooks
     .command('retry')
-    .description('deliver again: one delivery, whatever its status, or all that have failed of a webhook')
-    .argument('<id>', 'of a delivery or a webhook')
+    .description('deliver again: one delivery in any status, or all failed deliveries of a webhook')
+    .argument('<id>', 'the id of a delivery or a webhook')
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
     .action(async (id: string, { account, json }: Common) => {
       const retried = await withInstallation((installation) => retry(installation, account, id));
       if (json) await printJson({ id, retried });
-      else await print(`${retried} ${retried === 1 ? 'delivery is' : 'deliveries are'} due again`);
+      else
+        await print(`${retried} ${retried === 1 ? 'delivery is' : 'deliveries are'} pending again`);
     });
 
   webhooks
     .command('replay')
-    .description('tell one again all that it subscribes to, from a time or an event on, in the background')
+    .description(
+      'deliver all subscribed events again, from a time or an event on, in the background',
+    )
     .argument('<webhook-id>')
     .requiredOption('--from <time or event>', 'such as 2026-01-31T09:30:00Z, or evt_...; inclusive')
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
     .action(async (id: string, { from, account, json }: { from: string } & Common) => {
-      const body = parseRequest(replayBody, { from }, 'The replay');
+      const body = parseRequest(replayRequest, { from }, 'The replay');
       await withInstallation(async (installation) => {
         await find(installation, account, id);
         await replay(installation, id, body.from);
       });
       if (json) await printJson({ id, accepted: true });
-      else await print(`${id} is told again what has happened from ${from} on; \`waybill webhooks deliveries ${id}\` shows it`);
+      else
+        await print(
+          `${id} receives the events from ${from} on again: \`waybill webhooks deliveries ` +
+            `${id}\` shows them`,
+        );
     });
 
   addWebhookTools(webhooks);
@@ -145,7 +182,11 @@ export function addWebhookCommands(program: Command): void {
 
 async function find({ sql }: Installation, account: string, id: string): Promise<Webhook> {
   const found = isId('whk', id) ? await findWebhook(sql, account, id) : null;
-  if (!found) throw new DomainError('not_found', `There is no webhook ${id} in ${account}; \`waybill webhooks list\` shows the ids`);
+  if (!found)
+    throw new DomainError(
+      'not_found',
+      `There is no webhook ${id} in ${account}: \`waybill webhooks list\` shows the ids`,
+    );
   return found;
 }
 
@@ -154,11 +195,20 @@ async function deliveries(
   id: string | undefined,
   { account, json, ...options }: DeliveriesOptions,
 ): Promise<void> {
-  const { status = null, limit, offset } = parseRequest(webhookDeliveriesQuery, options, 'The filter');
+  const {
+    status = null,
+    limit,
+    offset,
+  } = parseRequest(webhookDeliveriesQuery, options, 'The filter');
   const webhookId = id === undefined ? null : (await find(installation, account, id)).webhook_id;
   const filter = { accountId: account, webhookId, status };
-  const { deliveries: shown, total, hasMore } = await listDeliveries(installation.sql, { ...filter, limit, offset });
-  if (json) return printJson({ data: shown, pagination: { total, limit, offset, has_more: hasMore } });
+  const {
+    deliveries: shown,
+    total,
+    hasMore,
+  } = await listDeliveries(installation.sql, { ...filter, limit, offset });
+  if (json)
+    return printJson({ data: shown, pagination: { total, limit, offset, has_more: hasMore } });
   const rows = shown.map((delivery) => [
     delivery.id,
     delivery.event_id,
@@ -168,10 +218,16 @@ async function deliveries(
     delivery.next_attempt_at ?? delivery.delivered_at,
     delivery.last_error ?? delivery.last_status_code,
   ]);
-  await printTable(['ID', 'EVENT', 'TYPE', 'STATUS', 'ATTEMPTS', 'NEXT OR DELIVERED', 'LAST ANSWER'], rows, 'No deliveries match');
+  await printTable(
+    ['ID', 'EVENT', 'TYPE', 'STATUS', 'ATTEMPTS', 'NEXT OR DELIVERED', 'LAST ANSWER'],
+    rows,
+    'No deliveries match',
+  );
   if (hasMore)
     note(
-      `${offset + 1} to ${offset + shown.length} of ${total}${total === COUNTED_TO ? ' or more' : ''}; --offset ${offset + limit} shows more`,
+      `${offset + 1} to ${offset + shown.length} of ` +
+        `${total}${total === COUNTED_TO ? ' or more' : ''}; --offset ${offset + limit} shows ` +
+        'more',
     );
 }
 
@@ -180,8 +236,11 @@ async function retry(installation: Installation, account: string, id: string): P
   if (!isId('dlv', id)) return retryFailed(sql, await find(installation, account, id));
   const delivery = await getDelivery(sql, id, { accountId: account });
   if (!delivery)
-    throw new DomainError('not_found', `There is no delivery ${id} in ${account}; \`waybill webhooks deliveries\` shows the ids`);
-  // To one that was removed nothing is delivered any more.
+    throw new DomainError(
+      'not_found',
+      `There is no delivery ${id} in ${account}: \`waybill webhooks deliveries\` shows the ids`,
+    );
+  // Throws if the webhook was removed.
   const { enabled } = await find(installation, account, delivery.webhook_id);
   await redeliver(sql, { deliveryId: id, enabled });
   return 1;
@@ -194,5 +253,9 @@ function printWebhooks(webhooks: Webhook[]): Promise<void> {
     events.join(','),
     enabled ? 'enabled' : 'disabled',
   ]);
-  return printTable(['ID', 'URL', 'EVENTS', 'STATE'], rows, 'There are no webhooks; `waybill webhooks add` registers one');
+  return printTable(
+    ['ID', 'URL', 'EVENTS', 'STATE'],
+    rows,
+    'There are no webhooks: register one with `waybill webhooks add`',
+  );
 }

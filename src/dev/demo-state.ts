@@ -5,21 +5,26 @@ import { z } from 'zod';
 import { newHostKey } from './sftp-server.ts';
 
 const key = z.object({ id: z.string(), key: z.string() }).nullable();
-const server = z.object({ port: z.int(), hostKey: z.string(), username: z.string(), password: z.string() });
+const server = z.object({
+  port: z.int(),
+  hostKey: z.string(),
+  username: z.string(),
+  password: z.string(),
+});
 const schema = z.object({
   servers: z.object({ hospital: server, bank: server }),
   keys: z.object({ api: key, console: key }),
   firstTransfer: z.string().nullable(),
 });
 
-/** What the demo keeps from one start to the next. */
+/** The state that the demo keeps between starts. */
 export type DemoState = z.output<typeof schema>;
 export type DemoServerName = keyof DemoState['servers'];
 export type DemoKeyName = keyof DemoState['keys'];
 
 const FILE = 'demo.json';
 
-/** The demo of a data folder; a new one where there is none. Throws where its file can't be read. */
+/** Loads the state from a data folder, or creates a new one. Throws if the file is unreadable. */
 export async function loadDemoState(folder: string): Promise<DemoState> {
   const text = await readFile(join(folder, FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -28,14 +33,23 @@ export async function loadDemoState(folder: string): Promise<DemoState> {
   return text === null ? newDemo() : schema.parse(JSON.parse(text));
 }
 
-/** Only its owner can read it: there are keys and passwords in it. */
+/** Writes the state. Only the owner can read the file, because it holds keys and passwords. */
 export async function saveDemoState(folder: string, state: DemoState): Promise<void> {
-  const half = join(folder, `${FILE}.new`);
-  await writeFile(half, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600, flush: true });
-  await rename(half, join(folder, FILE));
+  const partial = join(folder, `${FILE}.new`);
+  await writeFile(partial, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600, flush: true });
+  await rename(partial, join(folder, FILE));
 }
 
 function newDemo(): DemoState {
-  const server = () => ({ port: 0, hostKey: newHostKey(), username: 'demo', password: randomBytes(12).toString('base64url') });
-  return { servers: { hospital: server(), bank: server() }, keys: { api: null, console: null }, firstTransfer: null };
+  const server = () => ({
+    port: 0,
+    hostKey: newHostKey(),
+    username: 'demo',
+    password: randomBytes(12).toString('base64url'),
+  });
+  return {
+    servers: { hospital: server(), bank: server() },
+    keys: { api: null, console: null },
+    firstTransfer: null,
+  };
 }

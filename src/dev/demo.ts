@@ -6,7 +6,7 @@ import { hashApiKey } from '../commands/api-key.ts';
 import { saveEndpoint } from '../commands/endpoints.ts';
 import type { Cause } from '../commands/handle.ts';
 import { createKey } from '../commands/keys.ts';
-import { endpointRequest } from '../commands/requests.ts';
+import { endpointRequest } from '../contract/endpoints/requests.ts';
 import type { Scope } from '../domain/key.ts';
 import type { Installation } from '../installation.ts';
 import { listEndpoints, listKeys } from '../projections/catalog-queries.ts';
@@ -20,10 +20,13 @@ export const DEMO_FILE_BYTES = 128 * 1024 * 1024;
 const SERVERS: DemoServerName[] = ['hospital', 'bank'];
 const SCOPES: Record<DemoKeyName, Scope[]> = { api: ['transfers:write'], console: ['admin'] };
 const CHUNK_BYTES = 4 * 1024 * 1024;
-/** A key that ends sooner than this is of no use to whoever copies it now. */
+/** A demo key that expires sooner than this is replaced, so a copied key stays useful. */
 const KEY_LEFT_MS = 24 * 3_600_000;
 
-/** Starts the servers under the ports that they had, or others where those are taken; `state` then tells which. */
+/**
+ * Starts the SFTP servers at their previous ports, or at others if those are in use. Updates the
+ * ports in `state`.
+ */
 export async function startDemoServers(folder: string, state: DemoState): Promise<DemoServer[]> {
   const started: DemoServer[] = [];
   try {
@@ -43,51 +46,91 @@ export async function startDemoServers(folder: string, state: DemoState): Promis
   }
 }
 
-/** Configures the servers as endpoints, with their host keys pinned. Leaves what is as it should be. */
-export async function configureDemoEndpoints({ commands, sql }: Installation, state: DemoState, cause: Cause): Promise<void> {
+/** Configures the servers as endpoints with pinned host keys. Skips those that are up to date. */
+export async function configureDemoEndpoints(
+  { commands, sql }: Installation,
+  state: DemoState,
+  cause: Cause,
+): Promise<void> {
   const configured = await listEndpoints(sql);
   for (const name of SERVERS) {
     const { port, hostKey, username, password } = state.servers[name];
-    const wanted = { protocol: 'sftp', host: '127.0.0.1', port, base_path: '/', username, host_key_sha256: fingerprintOf(hostKey) };
-    const settings = configured.find((endpoint) => endpoint.name === name)?.settings as Record<string, unknown> | undefined;
-    if (settings && Object.entries(wanted).every(([key, value]) => settings[key] === value)) continue;
+    const wanted = {
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: fingerprintOf(hostKey),
+    };
+    const settings = configured.find((endpoint) => endpoint.name === name)?.settings as
+      | Record<string, unknown>
+      | undefined;
+    if (settings && Object.entries(wanted).every(([key, value]) => settings[key] === value))
+      continue;
     await saveEndpoint(commands, endpointRequest.parse({ ...wanted, name, password }), cause);
   }
 }
 
-/** The keys of the last start while they are valid, else new ones, put into `state`. */
-export async function provideDemoKeys({ commands, sql }: Installation, state: DemoState, cause: Cause): Promise<void> {
+/** Keeps the keys of the last start if they are valid. Else creates new ones in `state`. */
+export async function provideDemoKeys(
+  { commands, sql }: Installation,
+  state: DemoState,
+  cause: Cause,
+): Promise<void> {
   const known = await listKeys(sql);
   for (const name of Object.keys(SCOPES) as DemoKeyName[]) {
     const kept = state.keys[name];
-    const key = kept && known.find(({ key_id, sha256 }) => key_id === kept.id && sha256 === hashApiKey(kept.key));
-    const left = key?.expires_at ? Date.parse(key.expires_at) - Date.now() : Number.POSITIVE_INFINITY;
+    const key =
+      kept &&
+      known.find(({ key_id, sha256 }) => key_id === kept.id && sha256 === hashApiKey(kept.key));
+    const left = key?.expires_at
+      ? Date.parse(key.expires_at) - Date.now()
+      : Number.POSITIVE_INFINITY;
     if (key?.status === 'active' && left > KEY_LEFT_MS) continue;
-    const request = { name: `demo ${name}`, scopes: SCOPES[name], account: DEMO_ACCOUNT, expires_in: '90d' };
+    const request = {
+      name: `demo ${name}`,
+      scopes: SCOPES[name],
+      account: DEMO_ACCOUNT,
+      expires_in: '90d',
+    };
     const { id, key: secret } = await createKey(commands, request, cause, { allowNever: false });
     state.keys[name] = { id, key: secret };
   }
 }
 
-/** Something to move, big enough to be seen moving. */
+/** Creates the file of the demo transfer, large enough to show progress. */
 export async function makeDemoFile(folder: string): Promise<void> {
   const file = join(folder, 'hospital', DEMO_FILE);
   if ((await stat(file).catch(() => null))?.size === DEMO_FILE_BYTES) return;
   await mkdir(dirname(file), { recursive: true });
-  const half = await open(`${file}.new`, 'w');
+  const partial = await open(`${file}.new`, 'w');
   try {
     const chunk = Buffer.alloc(CHUNK_BYTES);
-    for (let written = 0; written < DEMO_FILE_BYTES; written += CHUNK_BYTES) await half.write(randomFillSync(chunk));
+    for (let written = 0; written < DEMO_FILE_BYTES; written += CHUNK_BYTES)
+      await partial.write(randomFillSync(chunk));
   } finally {
-    await half.close();
+    await partial.close();
   }
   await rename(`${file}.new`, file);
 }
 
-/** Creates a transfer as any client does. Gives its id; throws what the API answers instead. `certificate`: the service's own, in PEM form. */
-export async function createDemoTransfer(baseUrl: string, key: string, destination: string, certificate: string | null): Promise<string> {
-  // The service is dialled by its address, which a certificate seldom names: what counts is that it shows this very one.
-  const tls = certificate === null ? {} : { ca: certificate, allowPartialTrustChain: true, checkServerIdentity: () => undefined };
+/**
+ * Creates a transfer as any client does. Returns its id; throws with the API's error.
+ * `certificate` is the service's own, in PEM form.
+ */
+export async function createDemoTransfer(
+  baseUrl: string,
+  key: string,
+  destination: string,
+  certificate: string | null,
+): Promise<string> {
+  // The client connects by IP address, which certificates rarely name. So it accepts only this
+  // certificate, for any name.
+  const tls =
+    certificate === null
+      ? {}
+      : { ca: certificate, allowPartialTrustChain: true, checkServerIdentity: () => undefined };
   const agent = new Agent({ connect: tls });
   try {
     const response = await fetch(`${baseUrl}/transfers`, {
@@ -97,14 +140,17 @@ export async function createDemoTransfer(baseUrl: string, key: string, destinati
       dispatcher: agent,
     });
     const answer = (await response.json()) as { id?: string; detail?: string };
-    if (!answer.id) throw new Error(`The API answers ${response.status}: ${answer.detail}`);
+    if (!answer.id) throw new Error(`The API answered ${response.status}: ${answer.detail}`);
     return answer.id;
   } finally {
     await agent.close();
   }
 }
 
-/** Body of POST /v1/transfers. `destination`: a name in the bank's inbox. */
+/** Returns a body of POST /v1/transfers. `destination` is a name in the bank's inbox. */
 export function transferBody(destination: string): string {
-  return JSON.stringify({ source_uri: `sftp://hospital/${DEMO_FILE}`, destination_uri: `sftp://bank/inbox/${destination}` });
+  return JSON.stringify({
+    source_uri: `sftp://hospital/${DEMO_FILE}`,
+    destination_uri: `sftp://bank/inbox/${destination}`,
+  });
 }

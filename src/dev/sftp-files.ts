@@ -1,5 +1,17 @@
 import { constants, type Dirent, type Stats } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, rmdir, truncate, utimes } from 'node:fs/promises';
+import {
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  truncate,
+  utimes,
+} from 'node:fs/promises';
 import { join, posix, sep } from 'node:path';
 import ssh2, { type Attributes, type FileEntry, type SFTPWrapper } from 'ssh2';
 
@@ -16,20 +28,25 @@ const STATUS_OF: Record<string, { code: number; message: string }> = {
 const LONGEST_READ = 255 * 1024;
 const NAMES_AT_ONCE = 128;
 
-type OpenHandle = { kind: 'file'; file: FileHandle } | { kind: 'directory'; path: string; unread: Dirent[] };
+type OpenHandle =
+  | { kind: 'file'; file: FileHandle }
+  | { kind: 'directory'; path: string; unread: Dirent[] };
 
 /**
- * Answers the requests of one SFTP session with the files under `root`, a real path. Nothing outside can
- * be named: paths are normalised below it, and symbolic links are not followed.
+ * Serves the files under `root`, a real path, to one SFTP session. Clients cannot reach files
+ * outside: paths are normalised below `root`, and no symbolic link leads out of it.
  */
 export function serveFiles(sftp: SFTPWrapper, root: string): void {
   const handles = new Map<number, OpenHandle>();
   let nextHandle = 0;
 
-  /** Sends what `work` answers, or the status of what it throws. */
+  /** Runs `work`, which sends the response. Sends a status if it throws. */
   function answer(id: number, work: () => Promise<unknown>): void {
     work().catch((error: NodeJS.ErrnoException) => {
-      const { code, message } = STATUS_OF[error.code ?? ''] ?? { code: STATUS_CODE.FAILURE, message: error.code ?? error.message };
+      const { code, message } = STATUS_OF[error.code ?? ''] ?? {
+        code: STATUS_CODE.FAILURE,
+        message: error.code ?? error.message,
+      };
       sftp.status(id, code, message);
     });
   }
@@ -55,7 +72,12 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
   }
 
   sftp.on('OPEN', (id, path, flags, { mode }) =>
-    answer(id, async () => giveHandle(id, { kind: 'file', file: await open(await inside(root, path), openFlags(flags), mode ?? 0o644) })),
+    answer(id, async () =>
+      giveHandle(id, {
+        kind: 'file',
+        file: await open(await inside(root, path), openFlags(flags), mode ?? 0o644),
+      }),
+    ),
   );
   sftp.on('READ', (id, handle, offset, length) =>
     answer(id, async () => {
@@ -65,7 +87,9 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
       else sftp.data(id, buffer.subarray(0, bytesRead));
     }),
   );
-  sftp.on('WRITE', (id, handle, offset, data) => done(id, () => writeAll(fileOf(handle), data, offset)));
+  sftp.on('WRITE', (id, handle, offset, data) =>
+    done(id, () => writeAll(fileOf(handle), data, offset)),
+  );
   sftp.on('CLOSE', (id, handle) =>
     done(id, async () => {
       const key = handle.readUInt32BE();
@@ -75,11 +99,16 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
     }),
   );
 
-  const stat = (id: number, path: string) => answer(id, async () => sftp.attrs(id, attributes(await lstat(await inside(root, path)))));
+  const stat = (id: number, path: string) =>
+    answer(id, async () => sftp.attrs(id, attributes(await lstat(await inside(root, path)))));
   sftp.on('STAT', stat);
   sftp.on('LSTAT', stat);
-  sftp.on('FSTAT', (id, handle) => answer(id, async () => sftp.attrs(id, attributes(await fileOf(handle).stat()))));
-  sftp.on('SETSTAT', (id, path, wanted) => done(id, async () => setAttributes(await inside(root, path), wanted)));
+  sftp.on('FSTAT', (id, handle) =>
+    answer(id, async () => sftp.attrs(id, attributes(await fileOf(handle).stat()))),
+  );
+  sftp.on('SETSTAT', (id, path, wanted) =>
+    done(id, async () => setAttributes(await inside(root, path), wanted)),
+  );
   sftp.on('FSETSTAT', (id, handle, wanted) =>
     done(id, async () => {
       const file = fileOf(handle);
@@ -91,7 +120,11 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
   sftp.on('OPENDIR', (id, path) =>
     answer(id, async () => {
       const directory = await inside(root, path);
-      giveHandle(id, { kind: 'directory', path: directory, unread: await readdir(directory, { withFileTypes: true }) });
+      giveHandle(id, {
+        kind: 'directory',
+        path: directory,
+        unread: await readdir(directory, { withFileTypes: true }),
+      });
     }),
   );
   sftp.on('READDIR', (id, handle) =>
@@ -103,23 +136,28 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
       sftp.name(id, await Promise.all(names.map((entry) => listed(opened.path, entry))));
     }),
   );
-  sftp.on('REALPATH', (id, path) => sftp.name(id, [{ filename: virtual(path), longname: virtual(path), attrs: {} as Attributes }]));
+  sftp.on('REALPATH', (id, path) =>
+    sftp.name(id, [{ filename: virtual(path), longname: virtual(path), attrs: {} as Attributes }]),
+  );
 
-  sftp.on('MKDIR', (id, path, { mode }) => done(id, async () => mkdir(await inside(root, path), mode ?? 0o755)));
+  sftp.on('MKDIR', (id, path, { mode }) =>
+    done(id, async () => mkdir(await inside(root, path), mode ?? 0o755)),
+  );
   sftp.on('RMDIR', (id, path) => done(id, async () => rmdir(await inside(root, path))));
   sftp.on('REMOVE', (id, path) => done(id, async () => rm(await inside(root, path))));
   sftp.on('RENAME', (id, from, to) =>
     done(id, async () => {
       const target = await inside(root, to);
-      // SFTP 3: a rename never replaces anything.
-      if (await exists(target)) throw new Error('it exists');
+      // SFTP 3: a rename never replaces a file.
+      if (await exists(target)) throw new Error('the target exists');
       await rename(await inside(root, from), target);
     }),
   );
 
   sftp.on('end', () => sftp.end());
   sftp.on('close', () => {
-    for (const opened of handles.values()) if (opened.kind === 'file') opened.file.close().catch(() => undefined);
+    for (const opened of handles.values())
+      if (opened.kind === 'file') opened.file.close().catch(() => undefined);
     handles.clear();
   });
 }
@@ -128,20 +166,27 @@ function virtual(path: string): string {
   return posix.normalize(`/${path}`).replace(/(?<=.)\/$/, '');
 }
 
-/** The real path of a name below the root. Throws EACCES where a symbolic link leads out of it. */
+/**
+ * Returns the real path of a name below the root. Throws EACCES if its folder is outside the root,
+ * or if the name is a symbolic link.
+ */
 async function inside(root: string, path: string): Promise<string> {
   const name = virtual(path);
   const folder = await realpath(join(root, posix.dirname(name)));
-  if (folder !== root && !folder.startsWith(root + sep)) throw Object.assign(new Error('outside of the root'), { code: 'EACCES' });
+  if (folder !== root && !folder.startsWith(root + sep))
+    throw Object.assign(new Error('outside of the root'), { code: 'EACCES' });
   const real = join(folder, posix.basename(name));
-  if ((await lstat(real).catch(() => null))?.isSymbolicLink()) throw Object.assign(new Error('a symbolic link'), { code: 'EACCES' });
+  if ((await lstat(real).catch(() => null))?.isSymbolicLink())
+    throw Object.assign(new Error('a symbolic link'), { code: 'EACCES' });
   return real;
 }
 
 function openFlags(flags: number): number {
   const reads = (flags & OPEN_MODE.READ) !== 0;
   const writes = (flags & OPEN_MODE.WRITE) !== 0;
-  let open = constants.O_NOFOLLOW | (reads && writes ? constants.O_RDWR : writes ? constants.O_WRONLY : constants.O_RDONLY);
+  let open =
+    constants.O_NOFOLLOW |
+    (reads && writes ? constants.O_RDWR : writes ? constants.O_WRONLY : constants.O_RDONLY);
   if (flags & OPEN_MODE.APPEND) open |= constants.O_APPEND;
   if (flags & OPEN_MODE.CREAT) open |= constants.O_CREAT;
   if (flags & OPEN_MODE.TRUNC) open |= constants.O_TRUNC;
@@ -151,7 +196,12 @@ function openFlags(flags: number): number {
 
 async function writeAll(file: FileHandle, data: Buffer, offset: number): Promise<void> {
   for (let written = 0; written < data.length; ) {
-    const { bytesWritten } = await file.write(data, written, data.length - written, offset + written);
+    const { bytesWritten } = await file.write(
+      data,
+      written,
+      data.length - written,
+      offset + written,
+    );
     written += bytesWritten;
   }
 }
@@ -162,12 +212,21 @@ async function setAttributes(path: string, wanted: Attributes): Promise<void> {
 }
 
 function attributes({ mode, uid, gid, size, atimeMs, mtimeMs }: Stats): Attributes {
-  return { mode, uid, gid, size, atime: Math.floor(atimeMs / 1_000), mtime: Math.floor(mtimeMs / 1_000) };
+  return {
+    mode,
+    uid,
+    gid,
+    size,
+    atime: Math.floor(atimeMs / 1_000),
+    mtime: Math.floor(mtimeMs / 1_000),
+  };
 }
 
 async function listed(folder: string, entry: Dirent): Promise<FileEntry> {
   const stats = await lstat(join(folder, entry.name));
-  const longname = `${stats.isDirectory() ? 'd' : '-'}rw-r--r-- 1 demo demo ${stats.size} ${stats.mtime.toISOString().slice(0, 10)} ${entry.name}`;
+  const type = stats.isDirectory() ? 'd' : '-';
+  const date = stats.mtime.toISOString().slice(0, 10);
+  const longname = `${type}rw-r--r-- 1 demo demo ${stats.size} ${date} ${entry.name}`;
   return { filename: entry.name, longname, attrs: attributes(stats) };
 }
 

@@ -6,11 +6,11 @@ import ssh2, { type AuthContext, type Connection } from 'ssh2';
 import { serveFiles } from './sftp-files.ts';
 
 export interface DemoServerOptions {
-  /** Made where there is none; `/` to those who sign in. */
+  /** Created if missing; clients see it as `/`. */
   root: string;
-  /** On loopback; 0 for any free one. */
+  /** On loopback; 0 for any free port. */
   port: number;
-  /** In OpenSSH's form. */
+  /** In OpenSSH's format. */
   hostKey: string;
   username: string;
   password: string;
@@ -18,18 +18,26 @@ export interface DemoServerOptions {
 
 export interface DemoServer {
   port: number;
-  /** Ends every connection too. */
+  /** Also closes every connection. */
   close(): Promise<void>;
 }
 
-/** An SFTP server in this process, with one account. Throws what `listen` throws, such as EADDRINUSE. */
-export async function startDemoServer({ root, port, hostKey, username, password }: DemoServerOptions): Promise<DemoServer> {
+/** Starts an SFTP server with one account. Throws the errors of `listen`, such as EADDRINUSE. */
+export async function startDemoServer({
+  root,
+  port,
+  hostKey,
+  username,
+  password,
+}: DemoServerOptions): Promise<DemoServer> {
   await mkdir(root, { recursive: true });
   const realRoot = await realpath(root);
   const ssh = new ssh2.Server({ hostKeys: [hostKey] }, (connection) => {
-    connection.on('authentication', (context) => (matches(context, username, password) ? context.accept() : context.reject(['password'])));
+    connection.on('authentication', (context) =>
+      matches(context, username, password) ? context.accept() : context.reject(['password']),
+    );
     connection.on('ready', () => serveSessions(connection, realRoot));
-    // Whoever breaks off, or has no business here, needs no word in the log.
+    // Broken connections and rejected clients are not logged.
     connection.on('error', () => undefined);
   });
 
@@ -50,12 +58,12 @@ export async function startDemoServer({ root, port, hostKey, username, password 
   };
 }
 
-/** An ed25519 host key in OpenSSH's form. */
+/** Creates an ed25519 host key in OpenSSH's format. */
 export function newHostKey(): string {
   return ssh2.utils.generateKeyPairSync('ed25519').private;
 }
 
-/** As `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. */
+/** Returns the fingerprint as `ssh-keygen -l` does: `SHA256:` and base64 without padding. */
 export function fingerprintOf(hostKey: string): string {
   const key = ssh2.utils.parseKey(hostKey);
   if (key instanceof Error) throw key;
@@ -64,11 +72,18 @@ export function fingerprintOf(hostKey: string): string {
 }
 
 function matches(context: AuthContext, username: string, password: string): boolean {
-  return context.method === 'password' && same(context.username, username) && same(context.password, password);
+  return (
+    context.method === 'password' &&
+    same(context.username, username) &&
+    same(context.password, password)
+  );
 }
 
 function same(given: string, expected: string): boolean {
-  const [a, b] = [given, expected].map((text) => createHash('sha256').update(text).digest()) as [Buffer, Buffer];
+  const [a, b] = [given, expected].map((text) => createHash('sha256').update(text).digest()) as [
+    Buffer,
+    Buffer,
+  ];
   return timingSafeEqual(a, b);
 }
 

@@ -1,0 +1,235 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createWebhookSender } from './adapters/webhooks/send.ts';
+import { createHealth, type Health } from './health.ts';
+import { createHttpServer } from './http/app.ts';
+import { API_PURGES } from './http/purges.ts';
+import type { Installation } from './installation.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import { runAdmission } from './processes/dispatch/admission.ts';
+import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
+import { createConnectivity } from './processes/endpoints/connectivity.ts';
+import { runProbes } from './processes/endpoints/probes.ts';
+import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
+import { runMover } from './processes/mover/mover.ts';
+import { runProjectionTasks } from './processes/projections/tasks.ts';
+import { runDeliverer } from './processes/webhooks/deliverer.ts';
+import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
+import { runReplays } from './processes/webhooks/replays.ts';
+import { CheckpointMoved, loadCheckpoint, resumePosition } from './projections/checkpoint.ts';
+import { type Consumer, runConsumer } from './projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
+import { rebuildOutdated } from './projections/rebuild-outdated.ts';
+import { untilCaughtUp } from './projections/until-caught-up.ts';
+import { createStartUp, readTls, type StartUp } from './start-up.ts';
+
+export const ROLES = ['api', 'projector', 'mover', 'webhooks', 'monitor'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** How long a shutdown waits for running attempts and for requests, in milliseconds. */
+const GRACE_MS = 5_000;
+/**
+ * How long a shutdown waits in all, in milliseconds. A silent store holds each of its calls up for a
+ * minute.
+ */
+const STOP_WITHIN_MS = 15_000;
+
+export interface Service {
+  /** Base URL of the API. Null if this process does not serve it. */
+  url: string | null;
+  /** Rejects when the service cannot continue: the process should then end. Never resolves. */
+  failed: Promise<never>;
+  /**
+   * Takes no more work, lets attempts run for the grace time, and closes. Keeps the installation
+   * open. Returns after 15 s at the latest: closing the installation then ends what still waits for
+   * a store.
+   */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the given roles in this process. `startUp` waits for stores that are unavailable. Throws
+ * WrongLog if the database belongs to another log.
+ */
+export async function startService(
+  installation: Installation,
+  roles: readonly Role[],
+  startUp: StartUp = createStartUp(installation.config, installation.logger, {
+    answers: false,
+    signal: new AbortController().signal,
+  }),
+): Promise<Service> {
+  const { logger } = installation;
+  await startUp.attempt(() => refuseWrongLog(installation));
+  const health = createHealth(installation);
+  const metrics = createMetrics(installation);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const running: Promise<void>[] = [];
+  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
+  failed.catch(() => undefined);
+
+  const run = (work: Promise<void>) => running.push(work.catch(fail));
+  // A crash of Postgres may lose the last rows of derived tables, and loses their checkpoints with
+  // them.
+  const following = { ...installation, sql: installation.derived };
+  const consume = (consumer: Consumer) => {
+    const report = health.report(consumer.name);
+    const work = runConsumer(following, consumer, signal, (status) => {
+      report(status);
+      if (status.state === 'active') installation.waiter.advance(consumer.name, status.position);
+    });
+    run(work);
+  };
+
+  if (roles.includes('projector')) {
+    const rebuilding = { ...installation, sql: installation.patient };
+    for (const projection of Object.values(PROJECTIONS)) {
+      const { name } = projection;
+      const rebuilt = installation.outdated.includes(name)
+        ? rebuildOutdated(rebuilding, name, signal, health.report(name))
+        : Promise.resolve();
+      run(rebuilt.then(() => consume(projectionConsumer(projection))));
+    }
+    run(runProjectionTasks(rebuilding, signal));
+  }
+  if (roles.includes('mover')) {
+    const { movers, transferRetryDelays } = installation.config;
+    const record = createJobRecorder(following.sql);
+    consume(dispatchConsumer);
+    run(runAdmission({ ...following, record }, signal));
+    run(
+      runMover(
+        {
+          ...following,
+          durable: installation.sql,
+          record,
+          connectivity: createConnectivity(following, signal),
+          metrics: metrics.mover,
+          slots: movers,
+          retryDelays: [...transferRetryDelays],
+          graceMs: GRACE_MS,
+        },
+        signal,
+      ),
+    );
+  }
+  if (roles.includes('webhooks')) {
+    const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
+    const sender = createWebhookSender({ allowedCidrs: webhookAllowCidrs });
+    consume(createOutboxConsumer(installation.store));
+    run(runReplays(following, signal));
+    run(
+      runDeliverer(
+        {
+          ...following,
+          sender,
+          metrics: metrics.deliverer,
+          retryDelays: webhookRetryDelays,
+          graceMs: GRACE_MS,
+        },
+        signal,
+      ),
+    );
+  }
+  if (roles.includes('monitor')) {
+    run(runHousekeeping({ ...installation, purges: API_PURGES }, signal));
+    run(runProbes(following, signal));
+  }
+
+  async function withinLimit(ending: Promise<unknown>): Promise<void> {
+    const limit = sleep(STOP_WITHIN_MS, 'late', { ref: false });
+    if ((await Promise.race([ending, limit])) === 'late')
+      logger.warn('a store does not answer; the shutdown goes on without it');
+  }
+
+  const listening = roles.includes('api')
+    ? Promise.race([untilKeysAreKnown(installation, startUp, signal), failed]).then(() =>
+        listen(installation, startUp, health, metrics),
+      )
+    : Promise.resolve(null);
+  const http = await listening.catch(async (error: unknown) => {
+    stopping.abort();
+    await withinLimit(Promise.all(running));
+    throw error;
+  });
+  logger.info({ roles, url: http?.url, log_id: installation.logId }, 'waybill runs');
+
+  async function close(): Promise<void> {
+    await http?.close();
+    await Promise.all(running);
+  }
+
+  return {
+    url: http?.url ?? null,
+    failed,
+    async stop() {
+      stopping.abort();
+      await withinLimit(close());
+    },
+  };
+}
+
+/**
+ * Waits until the catalog is filled. Before that it knows no key, so the API would reject every
+ * request. Throws the signal's reason if the process must stop before.
+ */
+async function untilKeysAreKnown(
+  installation: Installation,
+  startUp: StartUp,
+  stopping: AbortSignal,
+): Promise<void> {
+  // Tables of an older version serve until the rebuild is done.
+  if (installation.outdated.includes('catalog')) return;
+  const detail = 'the catalog does not show the whole log yet';
+  startUp.report({ read_models: { ok: false, detail } });
+  const signal = AbortSignal.any([stopping, startUp.signal]);
+  const catalog = projectionConsumer(PROJECTIONS.catalog);
+  await untilCaughtUp({ ...installation, sql: installation.derived }, catalog, signal, {
+    orByOurselves: true,
+  });
+  signal.throwIfAborted();
+}
+
+async function listen(
+  installation: Installation,
+  startUp: StartUp,
+  health: Health,
+  metrics: Metrics,
+) {
+  const { config } = installation;
+  const tls = await readTls(config);
+  const app = createHttpServer({
+    ...installation,
+    rateLimit: config.rateLimit,
+    trustedProxies: [...config.trustedProxies],
+    health,
+    metrics: metrics.registry,
+    ...(tls ? { tls } : {}),
+  });
+  const url = await app.listen({ host: config.host, port: await startUp.freePort() });
+  return {
+    url,
+    async close() {
+      // A client that reads its answer slowly, or never, must not delay the shutdown.
+      const timer = setTimeout(() => app.server.closeAllConnections(), GRACE_MS);
+      await app.close();
+      clearTimeout(timer);
+    },
+  };
+}
+
+async function refuseWrongLog(installation: Installation): Promise<void> {
+  const { sql, store } = installation;
+  const projections = Object.values(PROJECTIONS).map((projection) =>
+    projectionConsumer(projection),
+  );
+  const consumers = [...projections, dispatchConsumer, createOutboxConsumer(store)];
+  for (const { name, table } of consumers) {
+    const checkpoint = await loadCheckpoint(sql, table, name);
+    if (!checkpoint) continue;
+    await resumePosition(installation, table, name, checkpoint).catch((error: unknown) => {
+      // Another process has moved the checkpoint, and verified it first.
+      if (!(error instanceof CheckpointMoved)) throw error;
+    });
+  }
+}

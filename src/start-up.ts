@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { EventStoreUnavailable } from './adapters/event-store/port.ts';
+import { isStoreUnavailable } from './adapters/unavailable.ts';
+import type { Config } from './config.ts';
+import type { Check } from './health.ts';
+import { type ServerWhileStarting, serveWhileStarting } from './http/while-starting.ts';
+
+/** A start that takes longer than this serves the health checks meanwhile. */
+const QUICK_MS = 1_000;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+/** How long a step may still take after the signal aborts. A silent store holds it up much longer. */
+const STEP_ENDS_WITHIN_MS = 5_000;
+
+const STARTING = { start: { ok: false, detail: 'the process is starting' } };
+
+/** Starts a process while its stores may be unavailable. */
+export interface StartUp {
+  /** Aborts if the process must stop before it has started. */
+  signal: AbortSignal;
+  /**
+   * Repeats a step until Postgres and the event store answer. Logs and reports which store it waits
+   * for. Throws any other error at once, because no wait fixes wrong settings. Throws the signal's
+   * reason when the signal aborts, at the latest five seconds after that.
+   */
+  attempt<T>(step: () => Promise<T>): Promise<T>;
+  /** Sets the checks that readiness shows from now on. */
+  report(checks: Record<string, Check>): void;
+  /** Closes the server that answers meanwhile, and returns the port for the API. */
+  freePort(): Promise<number>;
+  /** Cleans up after a failed start. Never rejects. */
+  close(): Promise<void>;
+}
+
+/**
+ * Creates the start-up of a process. `answers`: whether this process serves HTTP. `attempt` and
+ * `freePort` reject if the TLS files cannot be read or the port is taken.
+ */
+export function createStartUp(
+  config: Pick<Config, 'host' | 'port' | 'tls'>,
+  logger: Logger,
+  { answers, signal }: { answers: boolean; signal: AbortSignal },
+): StartUp {
+  let checks: Record<string, Check> = STARTING;
+  let meanwhile: Promise<ServerWhileStarting> | null = null;
+  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
+  failed.catch(() => undefined);
+  const timer = answers ? setTimeout(serve, QUICK_MS).unref() : undefined;
+
+  function serve(): void {
+    meanwhile = readTls(config).then((tls) => serveWhileStarting(config, tls, () => checks));
+    meanwhile.catch(fail);
+  }
+
+  async function attempt<T>(step: () => Promise<T>): Promise<T> {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      signal.throwIfAborted();
+      try {
+        const done = await unlessStopped(step(), signal);
+        checks = STARTING;
+        return done;
+      } catch (error) {
+        if (!isStoreUnavailable(error) && !isStoreUnavailable((error as Error).cause)) throw error;
+        const store = error instanceof EventStoreUnavailable ? 'event_store' : 'database';
+        checks = { [store]: { ok: false, detail: 'does not answer; the start waits for it' } };
+        logger.warn({ err: error, store }, 'a store does not answer; the start waits for it');
+      }
+      const paused = sleep(pause, undefined, { signal }).catch(() => undefined);
+      await Promise.race([paused, failed]);
+    }
+  }
+
+  async function freePort(): Promise<number> {
+    clearTimeout(timer);
+    const server = await meanwhile;
+    meanwhile = null;
+    await server?.close();
+    return server?.port ?? config.port;
+  }
+
+  return {
+    signal,
+    attempt,
+    report(current) {
+      checks = current;
+    },
+    freePort,
+    async close() {
+      await freePort().catch(() => undefined);
+    },
+  };
+}
+
+async function unlessStopped<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
+  const done = new AbortController();
+  const stopped = once(signal, 'abort', { signal: done.signal })
+    .then(() => sleep(STEP_ENDS_WITHIN_MS, undefined, { signal: done.signal }))
+    .then(() => Promise.reject(signal.reason));
+  try {
+    return await Promise.race([step, stopped]);
+  } finally {
+    done.abort();
+  }
+}
+
+/** Reads the certificate and the key of the API. Returns undefined for plain HTTP. */
+export async function readTls({
+  tls,
+}: Pick<Config, 'tls'>): Promise<{ cert: Buffer; key: Buffer } | undefined> {
+  if (tls === null) return undefined;
+  const [cert, key] = await Promise.all([readFile(tls.certFile), readFile(tls.keyFile)]);
+  return { cert, key };
+}
