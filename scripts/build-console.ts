@@ -5,7 +5,10 @@ const ROOT = join(import.meta.dirname, '..');
 const SOURCES = join(ROOT, 'src', 'console');
 const BUILT = join(ROOT, 'dist', 'console');
 
-/** Builds the Admin Console into `dist/console`, unless what stands there is newer than all that it is made of. Throws Vite's errors. */
+/**
+ * Builds the Admin Console into `dist/console` and returns true. Returns false if the build there
+ * is newer than all of its sources. Throws Vite's errors.
+ */
 export async function buildConsole(): Promise<boolean> {
   if (!existsSync(SOURCES) || isUpToDate()) return false;
   const { build } = await import('vite');
@@ -19,11 +22,11 @@ export async function buildConsole(): Promise<boolean> {
       build: {
         outDir: fresh,
         emptyOutDir: true,
-        // The oldest that know light-dark() of CSS, on which both themes rest.
+        // The oldest browsers with light-dark() of CSS, which both themes use.
         target: ['chrome123', 'firefox120', 'safari17.5'],
-        // It would be a script in the page, which the page's policy forbids.
+        // The polyfill is an inline script, which the page's policy forbids.
         modulePreload: { polyfill: false },
-        // What is small must be a file too: the policy takes no style or font out of a data: URL.
+        // Small assets must be files: the policy allows no style or font from a data: URL.
         assetsInlineLimit: 0,
       },
     });
@@ -34,7 +37,7 @@ export async function buildConsole(): Promise<boolean> {
   }
 }
 
-/** Another process may do the same at the same moment: one of the two stands then, and both are as good. */
+/** Replaces the build. Another process may do so at the same time; either result is valid. */
 function replace(fresh: string): void {
   rmSync(BUILT, { recursive: true, force: true });
   try {

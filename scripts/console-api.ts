@@ -1,18 +1,26 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
+import type { AnyProtocol } from '../src/domain/protocols/index.ts';
 
 type Schema = OpenAPIV3_1.SchemaObject | OpenAPIV3_1.ReferenceObject;
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
-/** The TypeScript of `src/console/api/operations.ts`: one type for every operation and every named schema of the document. */
+/**
+ * Returns the TypeScript of `src/console/api/operations.ts`: one type for each operation and each
+ * named schema of the document.
+ */
 export function printOperations({ paths = {}, components = {} }: OpenAPIV3_1.Document): string {
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     METHODS.flatMap((method) => {
       const operation = item?.[method];
-      return operation && path.startsWith('/v1/') ? [`  '${method.toUpperCase()} ${path}': ${printOperation(operation)};`] : [];
+      return operation && path.startsWith('/v1/')
+        ? [`  '${method.toUpperCase()} ${path}': ${printOperation(operation)};`]
+        : [];
     }),
   );
-  const schemas = Object.entries(components.schemas ?? {}).map(([name, schema]) => `export type ${name} = ${printNamed(schema)};\n`);
+  const schemas = Object.entries(components.schemas ?? {}).map(
+    ([name, schema]) => `export type ${name} = ${printNamed(schema)};\n`,
+  );
   return [
     '// Made from the OpenAPI document by `npm run console-api`.\n',
     `export interface Operations {\n${operations.toSorted().join('\n')}\n}\n`,
@@ -20,8 +28,63 @@ export function printOperations({ paths = {}, components = {} }: OpenAPIV3_1.Doc
   ].join('\n');
 }
 
-function printOperation({ parameters = [], requestBody, responses = {} }: OpenAPIV3_1.OperationObject): string {
-  const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1] as OpenAPIV3_1.ResponseObject | undefined;
+const FIELD_TYPES = `/** One field of an endpoint, under its name in the API. */
+export interface EndpointField {
+  name: string;
+  label: string;
+  kind?: 'number' | 'secret' | 'fingerprint' | 'lines' | 'yes-no' | readonly string[];
+  hint?: string;
+  placeholder?: string;
+  /** The value in the form of a new endpoint. */
+  initial?: string;
+}
+
+export interface ProtocolForm {
+  label: string;
+  server: readonly EndpointField[];
+  /** Ways to sign in; an endpoint has one. */
+  signIn: Readonly<Record<string, { label: string; fields: readonly EndpointField[] }>>;
+  options: readonly EndpointField[];
+  /** The server and folder in one line; \`{field}\` stands for the value of a field. */
+  address: string;
+}
+`;
+
+/** Returns the TypeScript of `src/console/api/protocols.ts`: a form for each protocol. */
+export function printProtocols(protocols: readonly AnyProtocol[]): string {
+  const forms = protocols.map(({ name, label, form, signIns, address }) => {
+    const signIn = Object.entries(signIns).map(([way, { label, secrets }]) => [
+      way,
+      { label, fields: fieldsOfForm(secrets) },
+    ]);
+    const printed = {
+      label,
+      server: fieldsOfForm(form.server),
+      signIn: Object.fromEntries(signIn),
+      options: fieldsOfForm(form.options),
+      address,
+    };
+    return `  ${name}: ${JSON.stringify(printed)},`;
+  });
+  return [
+    '// Made from src/domain/protocols by `npm run console-api`.\n',
+    FIELD_TYPES,
+    `export const PROTOCOLS = {\n${forms.join('\n')}\n} satisfies Record<string, ProtocolForm>;\n`,
+  ].join('\n');
+}
+
+function fieldsOfForm(form: Readonly<Record<string, object | undefined>>): object[] {
+  return Object.entries(form).map(([name, field]) => ({ name, ...field, optional: undefined }));
+}
+
+function printOperation({
+  parameters = [],
+  requestBody,
+  responses = {},
+}: OpenAPIV3_1.OperationObject): string {
+  const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1] as
+    | OpenAPIV3_1.ResponseObject
+    | undefined;
   const content = (requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content;
   const parts = [
     ...printParameters(parameters as OpenAPIV3_1.ParameterObject[], 'path'),
@@ -32,14 +95,20 @@ function printOperation({ parameters = [], requestBody, responses = {} }: OpenAP
   return `{ ${parts.join('; ')} }`;
 }
 
-function printParameters(parameters: OpenAPIV3_1.ParameterObject[], place: 'path' | 'query'): string[] {
+function printParameters(
+  parameters: OpenAPIV3_1.ParameterObject[],
+  place: 'path' | 'query',
+): string[] {
   const here = parameters.filter((parameter) => parameter.in === place);
   if (here.length === 0) return [];
-  const fields = here.map(({ name, required, schema }) => `${nameOf(name)}${required ? '' : '?'}: ${print((schema ?? {}) as Schema)}`);
+  const fields = here.map(
+    ({ name, required, schema }) =>
+      `${nameOf(name)}${required ? '' : '?'}: ${print((schema ?? {}) as Schema)}`,
+  );
   return [`${place}${here.some(({ required }) => required) ? '' : '?'}: { ${fields.join('; ')} }`];
 }
 
-/** A stream is not read as one answer. */
+/** Prints `unknown` for a stream, which is not read as one response. */
 function printContent(content: Record<string, OpenAPIV3_1.MediaTypeObject>): string {
   const schema = content['application/json']?.schema as Schema | undefined;
   return schema ? print(schema) : 'unknown';
@@ -55,13 +124,14 @@ function print(schema: Schema): string {
   if (Array.isArray(schema.type)) {
     return schema.type.map((type) => print({ ...schema, type } as Schema)).join(' | ');
   }
-  if (schema.type === 'array') return printArray('items' in schema ? print(schema.items) : 'unknown');
+  if (schema.type === 'array')
+    return printArray('items' in schema ? print(schema.items) : 'unknown');
   if (schema.type === 'object') return printObject(schema);
   if (schema.type === 'integer') return 'number';
   return schema.type ?? 'unknown';
 }
 
-/** The fields, or the choices, on lines of their own; what lies within them stays on theirs. */
+/** Prints each field or choice of the schema on its own line; nested schemas stay on that line. */
 function printNamed(schema: Schema): string {
   if ('$ref' in schema) return print(schema);
   const choice = schema.anyOf ?? schema.oneOf;
@@ -80,11 +150,14 @@ function printObject(schema: OpenAPIV3_1.SchemaObject): string {
   const fields = fieldsOf(schema);
   if (fields.length > 0) return `{ ${fields.join('; ')} }`;
   const { additionalProperties } = schema;
-  return `Record<string, ${typeof additionalProperties === 'object' ? print(additionalProperties) : 'unknown'}>`;
+  const value = typeof additionalProperties === 'object' ? print(additionalProperties) : 'unknown';
+  return `Record<string, ${value}>`;
 }
 
 function fieldsOf({ properties = {}, required = [] }: OpenAPIV3_1.SchemaObject): string[] {
-  return Object.entries(properties).map(([name, field]) => `${nameOf(name)}${required.includes(name) ? '' : '?'}: ${print(field)}`);
+  return Object.entries(properties).map(
+    ([name, field]) => `${nameOf(name)}${required.includes(name) ? '' : '?'}: ${print(field)}`,
+  );
 }
 
 function nameOf(field: string): string {

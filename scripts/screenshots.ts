@@ -1,6 +1,6 @@
 /**
- * Takes a picture of every page of the Admin Console, in light, in dark and 320 pixels wide, of the demo with some more transfers
- * and a webhook that nobody answers. Writes them to dist/screenshots.
+ * Writes screenshots of every page of the Admin Console to dist/screenshots: light, dark, and 320
+ * pixels wide. Starts the demo, and adds transfers and a webhook whose receiver does not respond.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,8 +12,11 @@ import { openPage, signIn } from '../test/support/console-pages.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const FOLDER = join(ROOT, 'dist', 'screenshots');
-/** Where nobody answers a webhook, that is soon told. */
-const SETTINGS = { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '100ms' };
+/** Makes the delivery to the webhook fail soon. */
+const SETTINGS = {
+  WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+  WAYBILL_WEBHOOK_RETRY_DELAYS: '100ms',
+};
 const LOOKS = { light: [1280, 'light'], dark: [1280, 'dark'], narrow: [320, 'light'] } as const;
 
 const dataDir = mkdtempSync(join(tmpdir(), 'waybill-screenshots-'));
@@ -38,12 +41,16 @@ try {
 }
 
 async function photograph(url: string, key: string): Promise<void> {
-  const ids = { ...(await provideTransfers(url, key)), ...(await provideWebhook(url, key)), endpoint: await findEndpoint(url, key) };
+  const ids = {
+    ...(await provideTransfers(url, key)),
+    ...(await provideWebhook(url, key)),
+    endpoint: await findEndpoint(url, key),
+  };
   const pages = {
     transfers: '/console/transfers',
     'no-transfer': '/console/transfers?status=pending',
     'transfer-completed': `/console/transfers/${ids.completed}`,
-    'transfer-as-it-was': `/console/transfers/${ids.completed}?as_of=1`,
+    'transfer-past-state': `/console/transfers/${ids.completed}?as_of=1`,
     'transfer-failed': `/console/transfers/${ids.failed}`,
     'new-transfer': '/console/transfers/new',
     endpoints: '/console/settings/endpoints',
@@ -60,12 +67,17 @@ async function photograph(url: string, key: string): Promise<void> {
   mkdirSync(FOLDER, { recursive: true });
   for (const [look, [width, colorScheme]] of Object.entries(LOOKS)) {
     const options = { viewport: { width, height: 800 }, colorScheme };
-    const { page, complaints, close } = await openPage(chromium.browser, { url }, '/console/sign-in', options);
+    const { page, complaints, close } = await openPage(
+      chromium.browser,
+      { url },
+      '/console/sign-in',
+      options,
+    );
     await page.screenshot({ path: join(FOLDER, `sign-in-${look}.png`), fullPage: true });
     await signIn(page, key);
     for (const [name, path] of Object.entries(pages)) {
       await page.goto(path);
-      // Pages that follow what happens are never idle: what they load at first has come by then.
+      // Live pages are never idle. Their first data has arrived by then.
       await page.waitForTimeout(1_500);
       await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
     }
@@ -79,26 +91,54 @@ async function photograph(url: string, key: string): Promise<void> {
       await page.waitForTimeout(3_000);
       await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
     }
-    const moving = await create(url, key, 'sftp://hospital/outbox/invoices.zip', `sftp://bank/inbox/${look}.zip`);
+    const moving = await create(
+      url,
+      key,
+      'sftp://hospital/outbox/invoices.zip',
+      `sftp://bank/inbox/${look}.zip`,
+    );
     await page.goto(`/console/transfers/${moving}`);
     await page.waitForTimeout(3_000);
-    await page.screenshot({ path: join(FOLDER, `transfer-in-progress-${look}.png`), fullPage: true });
+    await page.screenshot({
+      path: join(FOLDER, `transfer-in-progress-${look}.png`),
+      fullPage: true,
+    });
     await close();
     for (const complaint of complaints) process.stderr.write(`${look}: ${complaint}\n`);
   }
   process.stdout.write(`${FOLDER}\n`);
 }
 
-async function provideTransfers(url: string, key: string): Promise<{ completed: string; failed: string }> {
-  const completed = await create(url, key, 'sftp://hospital/outbox/invoices.zip', 'sftp://bank/inbox/invoices-2.zip');
-  const failed = await create(url, key, 'sftp://hospital/outbox/forgotten.zip', 'sftp://bank/inbox/');
-  for (const id of [completed, failed]) await untilEnded(url, key, `/v1/transfers/${id}`, ['completed', 'failed']);
+async function provideTransfers(
+  url: string,
+  key: string,
+): Promise<{ completed: string; failed: string }> {
+  const completed = await create(
+    url,
+    key,
+    'sftp://hospital/outbox/invoices.zip',
+    'sftp://bank/inbox/invoices-2.zip',
+  );
+  const failed = await create(
+    url,
+    key,
+    'sftp://hospital/outbox/forgotten.zip',
+    'sftp://bank/inbox/',
+  );
+  for (const id of [completed, failed])
+    await untilEnded(url, key, `/v1/transfers/${id}`, ['completed', 'failed']);
   return { completed, failed };
 }
 
-/** A webhook at a port where nobody listens, with a delivery that has failed. */
-async function provideWebhook(url: string, key: string): Promise<{ webhook: string; delivery: string }> {
-  const body = JSON.stringify({ url: 'http://127.0.0.1:9/waybill', events: ['transfer.completed', 'transfer.failed'] });
+/** Creates a webhook at a closed port, with a failed delivery. */
+async function provideWebhook(
+  url: string,
+  key: string,
+): Promise<{ webhook: string; delivery: string }> {
+  const body = JSON.stringify({
+    url: 'http://127.0.0.1:9/waybill',
+    events: ['transfer.completed', 'transfer.failed'],
+  });
   const { id: webhook } = await ask(url, key, '/v1/webhooks', { method: 'POST', body });
   const { id: delivery } = await ask(url, key, `/v1/webhooks/${webhook}/ping`, { method: 'POST' });
   await untilEnded(url, key, `/v1/deliveries/${delivery}`, ['failed']);
@@ -111,15 +151,29 @@ async function findEndpoint(url: string, key: string): Promise<string> {
 }
 
 async function untilEnded(url: string, key: string, path: string, ends: string[]): Promise<void> {
-  while (!ends.includes((await ask(url, key, path)).status as string)) await new Promise((resolve) => setTimeout(resolve, 500));
+  while (!ends.includes((await ask(url, key, path)).status as string))
+    await new Promise((resolve) => setTimeout(resolve, 500));
 }
 
-async function create(url: string, key: string, source_uri: string, destination_uri: string): Promise<string> {
+async function create(
+  url: string,
+  key: string,
+  source_uri: string,
+  destination_uri: string,
+): Promise<string> {
   const body = JSON.stringify({ source_uri, destination_uri, metadata: { order: '4711' } });
   return (await ask(url, key, '/v1/transfers', { method: 'POST', body })).id as string;
 }
 
-async function ask(url: string, key: string, path: string, init: RequestInit = {}): Promise<Record<string, unknown>> {
-  const headers = { authorization: `Bearer ${key}`, ...(init.body && { 'content-type': 'application/json' }) };
+async function ask(
+  url: string,
+  key: string,
+  path: string,
+  init: RequestInit = {},
+): Promise<Record<string, unknown>> {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    ...(init.body && { 'content-type': 'application/json' }),
+  };
   return (await fetch(url + path, { ...init, headers })).json() as Promise<Record<string, unknown>>;
 }

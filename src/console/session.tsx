@@ -11,50 +11,57 @@ export interface SignedIn {
   switchAccount: (account: string) => Promise<void>;
 }
 
-interface Standing {
-  /** undefined until the service has said; null where nobody is signed in. */
+interface SessionState {
+  /** undefined until the service has answered; null without a session. */
   session: Session | null | undefined;
   setSession: (session: Session | null) => void;
   error: RequestFailed | null;
 }
 
 export const SIGN_IN = '/console/sign-in';
-/** Kept by the browser while somebody is signed in: key and account. All tabs have one session, and hear here that another has changed it. */
+/**
+ * Local storage item with the key and the account of the session. All tabs share one session; a
+ * change of this item notifies the other tabs.
+ */
 const SIGNED_IN = 'waybill-signed-in';
-const Context = createContext<Standing>({ session: undefined, setSession: () => {}, error: null });
+const Context = createContext<SessionState>({
+  session: undefined,
+  setSession: () => {},
+  error: null,
+});
 
 export function SessionProvider({ children }: { children: ComponentChildren }) {
   const [session, keepSession] = useState<Session | null>();
   const [error, setError] = useState<RequestFailed | null>(null);
-  // An answer is dropped that was asked for before something newer was.
-  const turn = useRef(0);
+  // Drops a response whose request is older than the latest request or change.
+  const latest = useRef(0);
   const setSession = useCallback((now: Session | null) => {
-    turn.current++;
+    latest.current++;
     if (now) localStorage.setItem(SIGNED_IN, `${now.key_id} ${now.account}`);
     else localStorage.removeItem(SIGNED_IN);
     keepSession(now);
   }, []);
   useEffect(() => {
-    function look(): void {
+    function refresh(): void {
       if (localStorage.getItem(SIGNED_IN) === null) {
         setSession(null);
         return;
       }
-      const asked = ++turn.current;
+      const asked = ++latest.current;
       call('GET /v1/session').then(
         (now) => {
-          if (asked === turn.current) setSession(now);
+          if (asked === latest.current) setSession(now);
         },
         (reason: RequestFailed) => {
           if (reason.problem.status !== 401) setError(reason);
         },
       );
     }
-    const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && look();
-    // A page that was frozen, or put away behind another address, was told nothing.
-    const onVisibility = () => document.visibilityState === 'visible' && look();
+    const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && refresh();
+    // A page that was frozen, or is in the back-forward cache, gets no storage events.
+    const onVisibility = () => document.visibilityState === 'visible' && refresh();
     whenSessionEnds(() => setSession(null));
-    look();
+    refresh();
     window.addEventListener('storage', onStorage);
     document.addEventListener('visibilitychange', onVisibility);
     return () => {
@@ -62,11 +69,11 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
       document.removeEventListener('visibilitychange', onVisibility);
     };
   }, [setSession]);
-  const standing = useMemo(() => ({ session, setSession, error }), [session, setSession, error]);
-  return <Context.Provider value={standing}>{children}</Context.Provider>;
+  const state = useMemo(() => ({ session, setSession, error }), [session, setSession, error]);
+  return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
-/** Shows its children to whoever is signed in; others go to the sign-in page, and come back from there. */
+/** Renders its children if a session exists. Else it opens the sign-in page, which returns here. */
 export function RequireSession({ children }: { children: ComponentChildren }) {
   const { session, error } = useContext(Context);
   const { url, route } = useLocation();
@@ -77,21 +84,22 @@ export function RequireSession({ children }: { children: ComponentChildren }) {
   return error ? <ProblemNotice error={error} /> : null;
 }
 
-/** For pages behind RequireSession. */
+/** Returns the session; for components inside RequireSession. */
 export function useSession(): SignedIn {
   const { session, setSession } = useContext(Context);
-  if (!session) throw new Error('nobody is signed in here');
+  if (!session) throw new Error('useSession is used outside RequireSession');
   return {
     session,
     async signOut() {
       await call('DELETE /v1/session');
       setSession(null);
     },
-    switchAccount: async (account) => setSession(await call('PUT /v1/session/account', { body: { account } })),
+    switchAccount: async (account) =>
+      setSession(await call('PUT /v1/session/account', { body: { account } })),
   };
 }
 
-/** For the sign-in page: exchanges a key for a session. Throws RequestFailed. */
+/** For the sign-in page: `signIn` exchanges a key for a session and throws RequestFailed. */
 export function useSignIn(): { signedIn: boolean; signIn: (apiKey: string) => Promise<void> } {
   const { session, setSession } = useContext(Context);
   return {

@@ -260,6 +260,7 @@ export type LiveTransfer = {
   error: TransferError | null;
   priority: "low" | "normal" | "high";
   metadata: Record<string, string>;
+  waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
 };
@@ -400,6 +401,7 @@ export type TransferDetail = {
   error: TransferError | null;
   priority: "low" | "normal" | "high";
   metadata: Record<string, string>;
+  waiting_for: WaitingFor | null;
 };
 
 export type TransferError = {
@@ -444,6 +446,7 @@ export type TransferListItem = {
   destination: string;
   created_at: string;
   completed_at: string | null;
+  waiting_for: WaitingFor | null;
 };
 
 export type TransferRequestInput = {
@@ -452,6 +455,15 @@ export type TransferRequestInput = {
   priority?: "low" | "normal" | "high";
   notify_on_complete?: boolean;
   metadata?: Record<string, string>;
+};
+
+export type WaitingFor = {
+  reason: "read_model_behind" | "no_mover" | "dispatch_behind" | "previous_lease" | "catalog_behind" | "endpoint_paused" | "retry_at" | "sign_ins_on_hold" | "endpoint_full" | "fair_share" | "movers_busy" | "starting";
+  message: string;
+  until: string | null;
+  endpoint_id: string | null;
+  in_use: number | null;
+  limit: number | null;
 };
 
 export type Webhook = {

@@ -5,11 +5,15 @@ import { useVisible } from './use-visible.ts';
 const RETRY_MS = 5_000;
 
 /**
- * Follows server-sent events of these types at an address, as long as there is one; true while they come.
- * A broken stream is taken up again, and begins with its first event anew. A page that nobody looks at
- * follows none: a browser has six connections to a service, for all of its tabs.
+ * Follows server-sent events of these types at an address, unless it is null. Returns true while
+ * the stream is open. A broken stream reconnects and starts again with its first event. A hidden
+ * page follows no stream: a browser has six connections to a service, for all of its tabs.
  */
-export function useEvents<T>(url: string | null, types: readonly string[], onEvent: (type: string, data: T) => void): boolean {
+export function useEvents<T>(
+  url: string | null,
+  types: readonly string[],
+  onEvent: (type: string, data: T) => void,
+): boolean {
   const [live, setLive] = useState(false);
   const latest = useRef(onEvent);
   latest.current = onEvent;
@@ -25,14 +29,17 @@ export function useEvents<T>(url: string | null, types: readonly string[], onEve
       source.onopen = () => setLive(true);
       source.onerror = () => {
         setLive(false);
-        // The browser takes up what breaks off. What is refused is for us: it may be that the session has ended.
+        // The browser reconnects a broken stream, but not a rejected one. The call below detects
+        // an ended session.
         if (source.readyState === EventSource.CLOSED) {
           call('GET /v1/session').catch(() => undefined);
           timer = setTimeout(open, RETRY_MS);
         }
       };
       for (const type of names.split(' ')) {
-        source.addEventListener(type, (event: MessageEvent<string>) => latest.current(type, JSON.parse(event.data)));
+        source.addEventListener(type, (event: MessageEvent<string>) =>
+          latest.current(type, JSON.parse(event.data)),
+        );
       }
     };
     open();

@@ -2,22 +2,30 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { RequestFailed } from './client.ts';
 
 export interface Loaded<T> {
-  /** What was loaded last; null before that. It stays while something newer is on its way. */
+  /** The latest result; null before the first. It stays while a newer one loads. */
   data: T | null;
-  /** Why the last attempt came to nothing. */
+  /** Why the last request failed. */
   error: RequestFailed | null;
   loading: boolean;
   reload: () => void;
-  /** Puts something newer in place, such as the answer to a change. */
+  /** Replaces the data, for example with the response to a change. */
   set: (data: T) => void;
 }
 
 /**
- * Loads, again whenever one of `dependencies` changes, and while the page is looked at `everyMs` milliseconds
- * after the last time, however long that took. What comes after its time is dropped.
+ * Loads data, and loads it again when one of `dependencies` changes. While the page is visible, it
+ * also loads `everyMs` milliseconds after the end of the last load. Drops outdated responses.
  */
-export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], everyMs?: number): Loaded<T> {
-  const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({ data: null, error: null, loading: true });
+export function useLoad<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  dependencies: unknown[],
+  everyMs?: number,
+): Loaded<T> {
+  const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({
+    data: null,
+    error: null,
+    loading: true,
+  });
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;

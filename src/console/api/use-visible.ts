@@ -2,13 +2,13 @@ import { useEffect, useState } from 'preact/hooks';
 
 const isVisible = () => document.visibilityState === 'visible';
 
-/** Whether the page is looked at: false in a tab behind others. */
+/** Returns true while the page is visible; false in a background tab. */
 export function useVisible(): boolean {
   const [visible, setVisible] = useState(isVisible);
   useEffect(() => {
-    const look = () => setVisible(isVisible());
-    document.addEventListener('visibilitychange', look);
-    return () => document.removeEventListener('visibilitychange', look);
+    const update = () => setVisible(isVisible());
+    document.addEventListener('visibilitychange', update);
+    return () => document.removeEventListener('visibilitychange', update);
   }, []);
   return visible;
 }

@@ -10,7 +10,7 @@ interface ActionButtonProps {
   onAction: () => Promise<unknown>;
 }
 
-/** A button that does something at once, and says in a dialog why it could not be done. */
+/** A button that acts at once, and shows an error in a dialog. */
 export function ActionButton({ children, disabled = false, onAction }: ActionButtonProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
@@ -34,7 +34,7 @@ export function ActionButton({ children, disabled = false, onAction }: ActionBut
         {children}
       </button>
       {failure && (
-        <Dialog title="It was not done" onClose={() => setFailure(null)}>
+        <Dialog title="Action failed" onClose={() => setFailure(null)}>
           <ProblemNotice error={failure} />
           <button type="button" onClick={() => setFailure(null)}>
             Close

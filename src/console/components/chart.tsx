@@ -1,34 +1,40 @@
 import type { ComponentChildren } from 'preact';
 
-/** A path is drawn in a frame of this size, which is stretched to what room there is. */
+/** Size of the frame of a path. The browser stretches the frame to the available space. */
 export const WIDTH = 600;
 export const HEIGHT = 120;
 
 interface ChartProps {
-  /** What is drawn, for screen readers. */
+  /** Describes the chart for screen readers. */
   label: string;
   kind: 'line' | 'columns';
   path: string;
   /** Oldest first. */
   values: number[];
-  /** Writes a value. */
   format: (value: number) => string;
-  /** Stands under the drawing. */
+  /** Rendered below the drawing. */
   children?: ComponentChildren;
 }
 
-/** Values over time, the highest and the latest in words beside them. */
+/** Draws values over time, with the latest and the highest as text. */
 export function Chart({ label, kind, path, values, format, children }: ChartProps) {
   const latest = values.at(-1);
   return (
     <figure class="chart">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={label}
+      >
         <line x1="0" y1={HEIGHT - 1} x2={WIDTH} y2={HEIGHT - 1} class="axis" />
         <path class={kind} d={path} />
       </svg>
       {children}
       <figcaption class="muted number">
-        {latest === undefined ? 'Nothing measured yet' : `Now ${format(latest)}, at most ${format(highestOf(values))}`}
+        {latest === undefined
+          ? 'No data yet'
+          : `Now ${format(latest)}, peak ${format(highestOf(values))}`}
       </figcaption>
     </figure>
   );
@@ -38,7 +44,7 @@ export function highestOf(values: number[]): number {
   return Math.max(0, ...values);
 }
 
-/** Where a value stands, from the top of the frame; the highest almost touches it. */
+/** Returns the y coordinate of a value. The highest value almost touches the top of the frame. */
 export function heightOf(value: number, highest: number): string {
   return (HEIGHT - 2 - (value / (highest || 1)) * (HEIGHT - 6)).toFixed(1);
 }

@@ -2,17 +2,23 @@ import { useId } from 'preact/hooks';
 
 interface ChoicesProps<Name extends string> {
   legend: string;
-  /** Names with what is said of each. */
-  of: Record<Name, string>;
+  /** Names with a description of each. */
+  options: Record<Name, string>;
   chosen: readonly Name[];
   onChange: (chosen: Name[]) => void;
   error?: string | undefined;
 }
 
-/** A group of boxes of which any number is ticked. */
-export function Choices<Name extends string>({ legend, of, chosen, onChange, error }: ChoicesProps<Name>) {
+/** A group of check boxes. */
+export function Choices<Name extends string>({
+  legend,
+  options,
+  chosen,
+  onChange,
+  error,
+}: ChoicesProps<Name>) {
   const id = useId();
-  const names = Object.keys(of) as Name[];
+  const names = Object.keys(options) as Name[];
   return (
     <fieldset aria-describedby={error && id}>
       <legend>{legend}</legend>
@@ -24,12 +30,14 @@ export function Choices<Name extends string>({ legend, of, chosen, onChange, err
               checked={chosen.includes(name)}
               aria-invalid={error ? true : undefined}
               onChange={({ currentTarget: { checked } }) =>
-                onChange(names.filter((other) => (other === name ? checked : chosen.includes(other))))
+                onChange(
+                  names.filter((other) => (other === name ? checked : chosen.includes(other))),
+                )
               }
             />
             <span>
               <code>{name}</code>
-              <span class="hint">{of[name]}</span>
+              <span class="hint">{options[name]}</span>
             </span>
           </label>
         ))}

@@ -7,15 +7,22 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
-interface Around {
+interface DialogState {
   closable: boolean;
   setClosable: (closable: boolean) => void;
   onClose: () => void;
 }
 
-const Context = createContext<Around>({ closable: true, setClosable: () => {}, onClose: () => {} });
+const Context = createContext<DialogState>({
+  closable: true,
+  setClosable: () => {},
+  onClose: () => {},
+});
 
-/** The browser's own modal dialog, open as long as it is drawn. Escape closes it, and the focus returns to where it was. */
+/**
+ * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
+ * the element that had it.
+ */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [closable, setClosable] = useState(true);
@@ -30,7 +37,8 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       <dialog
         ref={dialog}
         aria-labelledby={id}
-        // Chromium closes at a further Escape whatever a page prevents. Browsers that do not know the attribute leave it to the page.
+        // Chromium closes at a second Escape even if the page prevents the event, so it needs this
+        // attribute. Browsers without the attribute obey the page.
         closedby={closable ? 'closerequest' : 'none'}
         onCancel={(event) => closable || event.preventDefault()}
         onClose={onClose}
@@ -42,7 +50,10 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-/** Keeps the dialog around open, whatever is pressed, as long as what would be lost with it is there or on its way. */
+/**
+ * Keeps the surrounding dialog open, whatever key is pressed, while closing it would lose a
+ * response or a secret.
+ */
 export function useKeptOpen(kept: boolean): void {
   const { setClosable } = useContext(Context);
   useLayoutEffect(() => {
@@ -52,7 +63,7 @@ export function useKeptOpen(kept: boolean): void {
   }, [kept, setClosable]);
 }
 
-/** Closes the dialog around, as Escape does. */
+/** Closes the surrounding dialog, as Escape does. */
 export function CloseButton({ children }: { children: string }) {
   const { closable, onClose } = useContext(Context);
   return (

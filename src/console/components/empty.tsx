@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 
-/** Stands where nothing is yet: says what would be here and what to do. */
+/** Replaces an empty list: says what would be here and what to do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <section class="empty">

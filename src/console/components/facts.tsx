@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 
-/** Names with their values. What is undefined is left out. */
+/** Lists names with their values. null shows as a dash; undefined is left out. */
 export function Facts({ of }: { of: Record<string, ComponentChildren> }) {
   return (
     <dl class="facts">

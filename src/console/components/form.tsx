@@ -5,26 +5,32 @@ import { useKeptOpen } from './dialog.tsx';
 import { ProblemNotice } from './problem.tsx';
 
 interface FormProps {
-  /** What the button says. */
+  /** Text of the submit button. */
   submit: string;
-  /** Sends it. A RequestFailed is shown: at the fields that it names, else above the button. `pressed` is the value of the button. */
+  /**
+   * Sends the form. A RequestFailed is shown at the fields that it names, else above the button.
+   * `pressed` is the value of the button.
+   */
   onSubmit: (pressed: string) => Promise<unknown>;
-  /** Beside the button, such as one that cancels, or one of the type `submit` with a value. */
+  /** Other buttons: one that cancels, or one of type `submit` with a value. */
   beside?: ComponentChildren;
-  /** Names of the request's fields that stand in this form. */
+  /** Names of the request's fields that this form has. */
   fields?: readonly string[];
-  /** Draws the fields; `errors` says by a field's name what is wrong with it. */
+  /** Renders the fields; `errors` holds the error of each field by its name. */
   children: (errors: Record<string, string>) => ComponentChildren;
 }
 
-/** A form that says at each field what the service finds wrong with it, and moves there. A dialog around stays open until the answer is there. */
+/**
+ * A form that shows each error at its field and moves the focus to the first. A dialog around it
+ * stays open until the response arrives.
+ */
 export function Form({ submit, onSubmit, beside, fields = [], children }: FormProps) {
   const form = useRef<HTMLFormElement>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
   useKeptOpen(busy);
   const errors = failure?.fields ?? {};
-  const elsewhere = failure && !Object.keys(errors).some((name) => fields.includes(name));
+  const hasOtherError = failure && !Object.keys(errors).some((name) => fields.includes(name));
 
   useEffect(() => {
     if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid]')?.focus();
@@ -48,7 +54,7 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
   return (
     <form ref={form} noValidate onSubmit={(event) => void send(event)}>
       {children(errors)}
-      {elsewhere && <ProblemNotice error={failure} />}
+      {hasOtherError && <ProblemNotice error={failure} />}
       <div class="actions">
         <button type="submit" class="primary" aria-busy={busy}>
           {submit}

@@ -2,7 +2,8 @@ const PATHS = {
   brand: 'M3 6l4 12 5-10 5 10 4-12',
   transfers: 'M4 8h13m-4-4 4 4-4 4M20 16H7m4-4-4 4 4 4',
   webhooks: 'M13 3 5 14h6l-1 7 9-12h-7z',
-  failed: 'M12 8v5m0 3.500v.1M10.3 4 2.6 18a2 2 0 0 0 1.7 3h15.400a2 2 0 0 0 1.7-3L13.7 4a2 2 0 0 0-3.4 0z',
+  failed:
+    'M12 8v5m0 3.500v.1M10.3 4 2.6 18a2 2 0 0 0 1.7 3h15.400a2 2 0 0 0 1.7-3L13.7 4a2 2 0 0 0-3.4 0z',
   operations: 'M3 12h4l3-8 4 16 3-8h4',
   endpoints: 'M4 4h16v6H4zM4 14h16v6H4zM8 7h.1M8 17h.1',
   keys: 'M15 9a4 4 0 1 1-8 0 4 4 0 0 1 8 0zm-1.5 2.500L21 19m-3-3-2 2',
@@ -19,7 +20,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Beside a text that says the same: it is hidden from screen readers. */
+/** An icon beside a text with the same meaning; hidden from screen readers. */
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">

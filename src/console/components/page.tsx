@@ -2,16 +2,15 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 interface PageProps {
-  /** The page's one heading, and its title in the browser. */
+  /** The only h1, and the title in the browser. */
   title: string;
-  /** What can be done here, at the end of the heading's line. */
+  /** Buttons at the end of the heading's line. */
   actions?: ComponentChildren;
-  /** A line under the heading. */
   subtitle?: ComponentChildren;
   children: ComponentChildren;
 }
 
-/** A page: who comes to it by keyboard or with a screen reader begins at its heading. */
+/** A page. It moves the focus to its heading, for keyboards and screen readers. */
 export function Page({ title, actions, subtitle, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {

@@ -5,21 +5,27 @@ interface PagerProps {
   pagination: { total: number; offset: number; limit: number; has_more: boolean };
   /** Rows on this page. */
   shown: number;
-  /** Where the total of this list stops counting. */
+  /** The largest total that this list counts; a total of this value shows as `10,000+`. */
   countedTo?: number;
 }
 
-/** Leads to the other pages of a list, whose address takes `offset`. */
-export function Pager({ pagination: { total, offset, limit, has_more }, shown, countedTo = Number.POSITIVE_INFINITY }: PagerProps) {
+/** Links to the other pages of a list whose address takes `offset`. */
+export function Pager({
+  pagination: { total, offset, limit, has_more },
+  shown,
+  countedTo = Number.POSITIVE_INFINITY,
+}: PagerProps) {
   const { path, query } = useLocation();
-  const to = (start: number) => urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
+  const to = (start: number) =>
+    urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
   const end = offset + shown;
   const open = total >= countedTo;
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
   return (
     <nav class="pager" aria-label="Pages">
       <p class="muted number">
-        {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of {total.toLocaleString()}
+        {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of{' '}
+        {total.toLocaleString()}
         {open && '+'}
       </p>
       {(has_more || offset > 0) && (

@@ -1,6 +1,6 @@
 import type { RequestFailed } from '../api/client.ts';
 
-/** Why something could not be done, where it was asked for. `retry` offers to try again. */
+/** Shows an error beside its cause. `retry` adds a button. */
 export function ProblemNotice({ error, retry }: { error: RequestFailed; retry?: () => void }) {
   const { title, detail, request_id, transfer_ids } = error.problem;
   return (
@@ -22,7 +22,7 @@ export function ProblemNotice({ error, retry }: { error: RequestFailed; retry?: 
       {request_id && <p class="muted mono">{request_id}</p>}
       {retry && (
         <button type="button" onClick={retry}>
-          Try again
+          Retry
         </button>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** How far something is, in percent, as a bar and in words. `label` names it for screen readers. */
+/** Shows a progress bar with its percentage. `label` names it for screen readers. */
 export function Progress({ percent, label }: { percent: number; label: string }) {
   return (
     <span class="progress">

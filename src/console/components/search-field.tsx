@@ -2,13 +2,16 @@ import { useEffect, useState } from 'preact/hooks';
 
 interface SearchFieldProps {
   label: string;
-  /** What is looked for now. */
+  /** The text that the page searches for now. */
   value: string;
   placeholder: string;
   onSearch: (text: string) => void;
 }
 
-/** Takes what is typed when it is entered or left; until then it stands as it was typed, however often the page is drawn. */
+/**
+ * Searches on Enter or when the field loses the focus. Until then it keeps the typed text, even if
+ * the page renders again.
+ */
 export function SearchField({ label, value, placeholder, onSearch }: SearchFieldProps) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);

@@ -32,12 +32,12 @@ const PLACES: { heading: string; places: Place[] }[] = [
   },
 ];
 
-/** What stands around every page: navigation, account, sign-out. */
+/** Renders navigation, account and sign-out around every page. */
 export function Shell({ children }: { children: ComponentChildren }) {
   const { path } = useLocation();
   const { session } = useSession();
   const [open, setOpen] = useState(false);
-  // The menu of a narrow screen closes when one has gone somewhere.
+  // On a narrow screen the menu closes after a navigation.
   useEffect(() => setOpen(false), [path]);
 
   return (
@@ -69,7 +69,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
                 <ul>
                   {places.map(({ href, label, icon }) => (
                     <li key={href}>
-                      <a href={href} aria-current={isHere(path, href) ? 'page' : undefined}>
+                      <a href={href} aria-current={isCurrent(path, href) ? 'page' : undefined}>
                         <Icon name={icon} /> {label}
                       </a>
                     </li>
@@ -81,7 +81,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <SessionBox />
         </div>
       </header>
-      {/* Another account is another world: pages begin anew. */}
+      {/* A switch of the account mounts the page again, so no state of the other account stays. */}
       <main id="main" key={session.account} tabIndex={-1}>
         {children}
       </main>
@@ -92,17 +92,17 @@ export function Shell({ children }: { children: ComponentChildren }) {
 function SessionBox() {
   const { session, signOut, switchAccount } = useSession();
   const { account, accounts, key_name } = session;
-  const say = useToast();
-  const turnTo = (select: HTMLSelectElement) =>
+  const notify = useToast();
+  const switchTo = (select: HTMLSelectElement) =>
     switchAccount(select.value).catch((error: Error) => {
       select.value = account;
-      say(error.message);
+      notify(error.message);
     });
   return (
     <div class="session-box">
       <label>
         <span>Account</span>
-        <select value={account} onChange={({ currentTarget }) => void turnTo(currentTarget)}>
+        <select value={account} onChange={({ currentTarget }) => void switchTo(currentTarget)}>
           {accounts.map((id) => (
             <option key={id}>{id}</option>
           ))}
@@ -117,8 +117,8 @@ function SessionBox() {
   );
 }
 
-/** The longest place that the path lies in. */
-function isHere(path: string, href: string): boolean {
+/** Returns true if `href` is the longest place that is a prefix of the path. */
+function isCurrent(path: string, href: string): boolean {
   if (path === '/console') return href === '/console/transfers';
   const all = PLACES.flatMap(({ places }) => places.map((place) => place.href));
   const fitting = all.filter((place) => path === place || path.startsWith(`${place}/`));

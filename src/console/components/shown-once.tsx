@@ -7,27 +7,33 @@ import { Field } from './field.tsx';
 interface ShownOnceProps {
   label: string;
   secret: string;
-  /** What can be done where it is lost. */
+  /** Says what to do if the secret is lost. */
   children: ComponentChildren;
   onClose: () => void;
 }
 
-/** A secret that nobody can look at again, for its owner to copy. The dialog around is closed by its button alone. */
+/** A secret shown once, to be copied now. Only its button closes the surrounding dialog. */
 export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) {
   const input = useRef<HTMLInputElement>(null);
   useKeptOpen(true);
-  // The button that had the focus is gone.
+  // The button that had the focus no longer exists.
   useEffect(() => input.current?.focus(), []);
   return (
     <div class="shown-once">
       <p class="notice warning" role="status">
         <span>
-          <strong>Copy it now: it is shown this once.</strong> {children}
+          <strong>Copy it now. It is shown only once.</strong> {children}
         </span>
       </p>
       <div class="secret">
         <Field label={label}>
-          <input ref={input} class="mono" readOnly value={secret} onFocus={({ currentTarget }) => currentTarget.select()} />
+          <input
+            ref={input}
+            class="mono"
+            readOnly
+            value={secret}
+            onFocus={({ currentTarget }) => currentTarget.select()}
+          />
         </Field>
         <CopyButton text={secret} what={label} />
       </div>

@@ -3,7 +3,7 @@ import type { ComponentChildren, Key } from 'preact';
 export interface Column<Row> {
   heading: string;
   cell: (row: Row) => ComponentChildren;
-  /** `number` aligns at the end. `row` names the row: the first thing that is read of it. */
+  /** `number` aligns at the end. `row` is the row's header: screen readers read it first. */
   kind?: 'number' | 'row';
 }
 

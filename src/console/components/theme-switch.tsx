@@ -4,7 +4,7 @@ const THEMES = ['system', 'light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 const STORED = 'waybill-theme';
 
-/** Light, dark, or as the system has it; the browser remembers. */
+/** Selects light, dark or the system's theme. The browser stores the choice. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(storedTheme);
   function choose(chosen: Theme): void {

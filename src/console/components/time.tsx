@@ -9,7 +9,7 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 const EVERY_MS = 10_000;
 
-/** A moment as its distance from now, with the exact time on pointing at it. null is shown as a dash. */
+/** Shows a time relative to now, with the exact time on hover. null is a dash. */
 export function Time({ at }: { at: string | null }) {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -24,7 +24,7 @@ export function Time({ at }: { at: string | null }) {
   );
 }
 
-/** Such as `3 minutes ago` or `in 7 days`. */
+/** Returns a time relative to now, such as `3 minutes ago` or `in 7 days`. */
 export function distance(at: string): string {
   const seconds = (Date.parse(at) - Date.now()) / 1_000;
   const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ['second', 1];

@@ -3,21 +3,24 @@ import { useCallback, useContext, useState } from 'preact/hooks';
 
 const SHOWN_MS = 6_000;
 
-type Say = (text: string) => void;
-const Context = createContext<Say>(() => {});
+type Notify = (text: string) => void;
+const Context = createContext<Notify>(() => {});
 
-/** Tells in the corner, and to screen readers, that something was done. What went wrong belongs beside its cause instead. */
-export const useToast = (): Say => useContext(Context);
+/**
+ * Returns a function that confirms an action, in the corner of the page and to screen readers.
+ * Errors belong beside their cause instead.
+ */
+export const useToast = (): Notify => useContext(Context);
 
 export function ToastProvider({ children }: { children: ComponentChildren }) {
   const [toasts, setToasts] = useState<{ id: number; text: string }[]>([]);
-  const say = useCallback<Say>((text) => {
+  const notify = useCallback<Notify>((text) => {
     const id = performance.now();
     setToasts((before) => [...before, { id, text }]);
     setTimeout(() => setToasts((before) => before.filter((toast) => toast.id !== id)), SHOWN_MS);
   }, []);
   return (
-    <Context.Provider value={say}>
+    <Context.Provider value={notify}>
       {children}
       <div class="toasts" role="status" aria-live="polite">
         {toasts.map(({ id, text }) => (

@@ -1,17 +1,17 @@
 const BYTES = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
 const BITS = ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s'];
 
-/** Such as `128 MiB`; a dash where the size is not known. */
+/** Formats a byte count, such as `128 MiB`; null, an unknown size, is a dash. */
 export function bytes(count: number | null): string {
   return count === null ? '–' : scaled(count, 1_024, BYTES);
 }
 
-/** Such as `93.5 Mbit/s`. */
+/** Formats a speed, such as `93.5 Mbit/s`; null is a dash. */
 export function speed(bitsPerSecond: number | null): string {
   return bitsPerSecond === null ? '–' : scaled(bitsPerSecond, 1_000, BITS);
 }
 
-/** Such as `2 min 5 s`. */
+/** Formats seconds, such as `2 min 5 s`. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole} s`;
@@ -20,7 +20,8 @@ export function duration(seconds: number): string {
 }
 
 function scaled(count: number, step: number, units: string[]): string {
-  const power = count < step ? 0 : Math.min(units.length - 1, Math.floor(Math.log(count) / Math.log(step)));
+  const power =
+    count < step ? 0 : Math.min(units.length - 1, Math.floor(Math.log(count) / Math.log(step)));
   const value = count / step ** power;
   return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
 }

@@ -4,7 +4,7 @@ export function NotFoundPage() {
   return (
     <Page title="Not found">
       <p>
-        There is no such page. <a href="/console/transfers">Go to the transfers</a>
+        This page does not exist. <a href="/console/transfers">Show transfers</a>
       </p>
     </Page>
   );

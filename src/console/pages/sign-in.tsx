@@ -6,7 +6,7 @@ import { Icon } from '../components/icon.tsx';
 import { Page } from '../components/page.tsx';
 import { useSignIn } from '../session.tsx';
 
-/** Asks for an administrator's key, and goes back to where one was. */
+/** Asks for an administrator's key, then opens the requested page. */
 export function SignInPage() {
   const { query, route } = useLocation();
   const { signedIn, signIn } = useSignIn();
@@ -14,7 +14,7 @@ export function SignInPage() {
   const target = query.return;
 
   useEffect(() => {
-    // Another page of the console, and nowhere else.
+    // Opens pages of the console only, so a crafted link cannot redirect elsewhere.
     if (signedIn) route(target?.startsWith('/console/') ? target : '/console/transfers', true);
   }, [signedIn, target, route]);
 
@@ -24,10 +24,14 @@ export function SignInPage() {
         <Icon name="brand" /> Waybill
       </p>
       <Page title="Sign in">
-        {target && target !== '/console' && <p class="muted">Sign in to go on where you were.</p>}
+        {target && target !== '/console' && <p class="muted">Sign in to continue.</p>}
         <Form submit="Sign in" onSubmit={() => signIn(apiKey)} fields={['api_key']}>
           {(errors) => (
-            <Field label="API key" hint="A key with the scope admin. It starts with wb_." error={errors.api_key}>
+            <Field
+              label="API key"
+              hint="A key with the scope admin. It starts with wb_."
+              error={errors.api_key}
+            >
               <input
                 type="password"
                 name="api_key"
@@ -41,7 +45,7 @@ export function SignInPage() {
         </Form>
         <details>
           <summary>No key yet?</summary>
-          <p>On the machine that Waybill runs on:</p>
+          <p>Run this on the machine that runs Waybill:</p>
           <pre>
             <code>waybill keys create --name console --scopes admin</code>
           </pre>

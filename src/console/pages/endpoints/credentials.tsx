@@ -6,23 +6,33 @@ interface CredentialsProps {
   protocol: Protocol;
   signIn: SignIn;
   onSignIn: (signIn: SignIn) => void;
-  /** What the endpoint has; null for a new one. */
+  /** The endpoint's sign-in. Null for a new endpoint. */
   saved: SignIn | null;
-  /** New ones are asked for. */
+  /** True if the form asks for new credentials. */
   asked: boolean;
   onAsk: (asked: boolean) => void;
-  /** The fields of the way that is chosen. */
+  /** The fields of the chosen sign-in. */
   children: ComponentChildren;
 }
 
-/** Asks for credentials, where there are none or they are to be replaced. Those that are saved are never shown. */
-export function Credentials({ protocol, signIn, onSignIn, saved, asked, onAsk, children }: CredentialsProps) {
+/**
+ * Asks for credentials if there are none or the user replaces them. Never shows saved credentials.
+ */
+export function Credentials({
+  protocol,
+  signIn,
+  onSignIn,
+  saved,
+  asked,
+  onAsk,
+  children,
+}: CredentialsProps) {
   const ways = PROTOCOLS[protocol].signIn;
   if (saved && !asked) {
     return (
       <fieldset>
         <legend>Credentials</legend>
-        <p>{ways[saved]?.label}: what was saved is never shown.</p>
+        <p>{ways[saved]?.label}: the saved value is never shown.</p>
         <div class="actions">
           <button type="button" onClick={() => onAsk(true)}>
             Replace credentials
@@ -36,7 +46,10 @@ export function Credentials({ protocol, signIn, onSignIn, saved, asked, onAsk, c
       <legend>Credentials</legend>
       {Object.keys(ways).length > 1 && (
         <Field label="Sign in with">
-          <select value={signIn} onChange={({ currentTarget }) => onSignIn(currentTarget.value as SignIn)}>
+          <select
+            value={signIn}
+            onChange={({ currentTarget }) => onSignIn(currentTarget.value as SignIn)}
+          >
             {Object.entries(ways).map(([way, { label }]) => (
               <option key={way} value={way}>
                 {label}

@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Endpoint } from '../../api/operations.ts';
+import type { EndpointField } from '../../api/protocols.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
@@ -11,32 +12,42 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { COMMON, type EndpointField, PROTOCOLS, serverOf } from './fields.ts';
+import { COMMON, hostKeyOf, PROTOCOLS, serverOf } from './fields.ts';
 import { Activity, Health } from './health.tsx';
 import { TestPanel } from './test-panel.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
 
 const LOOK_MS = 10_000;
 
-/** One endpoint: how it stands, how it is configured, and a test of it. */
+/** Shows an endpoint: its health, its settings and a test. */
 export function EndpointPage() {
   const id = useRoute().params.id ?? '';
-  const loaded = useLoad((signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }), [id], LOOK_MS);
+  const loaded = useLoad(
+    (signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }),
+    [id],
+    LOOK_MS,
+  );
   const { data: endpoint, error, reload, set } = loaded;
   const test = useEndpointTest();
   const path = { endpoint_id: id };
 
-  // The test tells of the server what the page may not know yet.
+  // The test may have found a change that the page does not show yet.
   useEffect(() => {
     if (test.state === 'ended') reload();
   }, [test.state, reload]);
 
   async function accept(host_key_sha256: string): Promise<void> {
-    set(await call('POST /v1/endpoints/{endpoint_id}/accept-host-key', { path, body: { host_key_sha256 } }));
+    set(
+      await call('POST /v1/endpoints/{endpoint_id}/accept-host-key', {
+        path,
+        body: { host_key_sha256 },
+      }),
+    );
     await test.run(id, undefined);
   }
 
-  if (!endpoint) return <Page title="Endpoint">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  if (!endpoint)
+    return <Page title="Endpoint">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
   return (
     <Page
       title={endpoint.name}
@@ -51,10 +62,13 @@ export function EndpointPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       <HealthCard endpoint={endpoint} />
-      <TestPanel test={test} pinned={endpoint.protocol === 'sftp' ? endpoint.host_key_sha256 : null} onAccept={accept}>
+      <TestPanel test={test} pinned={hostKeyOf(endpoint) ?? null} onAccept={accept}>
         <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
         <div class="actions">
-          <ActionButton disabled={test.state === 'running'} onAction={() => test.run(id, undefined)}>
+          <ActionButton
+            disabled={test.state === 'running'}
+            onAction={() => test.run(id, undefined)}
+          >
             Test
           </ActionButton>
         </div>
@@ -64,7 +78,13 @@ export function EndpointPage() {
   );
 }
 
-function Actions({ endpoint: { id, name, paused }, loaded }: { endpoint: Endpoint; loaded: Loaded<Endpoint> }) {
+function Actions({
+  endpoint: { id, name, paused },
+  loaded,
+}: {
+  endpoint: Endpoint;
+  loaded: Loaded<Endpoint>;
+}) {
   const { route } = useLocation();
   const say = useToast();
   const path = { endpoint_id: id };
@@ -79,14 +99,27 @@ function Actions({ endpoint: { id, name, paused }, loaded }: { endpoint: Endpoin
         Edit
       </a>
       {paused ? (
-        <ActionButton onAction={async () => loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))}>
+        <ActionButton
+          onAction={async () =>
+            loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))
+          }
+        >
           Resume
         </ActionButton>
       ) : (
-        <ActionButton onAction={async () => loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))}>Pause</ActionButton>
+        <ActionButton
+          onAction={async () =>
+            loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))
+          }
+        >
+          Pause
+        </ActionButton>
       )}
       <ConfirmButton label="Remove" title={`Remove ${name}?`} onConfirm={remove}>
-        <p>Its credentials are destroyed, and no new transfer can name it. The files on the server stay as they are.</p>
+        <p>
+          Its credentials are destroyed, and no new transfer can name it. The files on the server
+          stay as they are.
+        </p>
       </ConfirmButton>
     </>
   );
@@ -96,7 +129,11 @@ function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpo
   return (
     <section class="card">
       <h2>Health</h2>
-      {paused && <p class="notice warning">It is paused: nothing new is started on it. What moves goes on.</p>}
+      {paused && (
+        <p class="notice warning">
+          It is paused: nothing new is started on it. What moves goes on.
+        </p>
+      )}
       {health?.error && (
         <div class="notice danger">
           <p>
@@ -117,7 +154,9 @@ function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpo
           }}
         />
       ) : (
-        <p class="muted">It was not tried yet: a probe does so every minute, and the test at once.</p>
+        <p class="muted">
+          It was not tried yet: a probe does so every minute, and the test at once.
+        </p>
       )}
     </section>
   );
@@ -126,7 +165,10 @@ function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpo
 function Configuration({ endpoint }: { endpoint: Endpoint }) {
   const { label, server, signIn, options } = PROTOCOLS[endpoint.protocol];
   const saved = endpoint as unknown as Record<string, unknown>;
-  const facts = [...server, ...options, ...COMMON].map((field) => [field.label, shown(field, saved[field.name])]);
+  const facts = [...server, ...options, ...COMMON].map((field) => [
+    field.label,
+    shown(field, saved[field.name]),
+  ]);
   return (
     <section class="card">
       <h2>Configuration</h2>

@@ -15,7 +15,10 @@ export function NewEndpointPage() {
 
 export function EditEndpointPage() {
   const id = useRoute().params.id ?? '';
-  const { data, error, reload } = useLoad((signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }), [id]);
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }),
+    [id],
+  );
   return (
     <Page title={data ? `Change ${data.name}` : 'Endpoint'}>
       {error && <ProblemNotice error={error} retry={reload} />}

@@ -1,5 +1,5 @@
+import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/field.tsx';
-import type { EndpointField } from './fields.ts';
 
 interface FieldInputProps {
   field: EndpointField;
@@ -11,12 +11,21 @@ interface FieldInputProps {
 const PLAIN = { spellcheck: false, autoCapitalize: 'none', autoComplete: 'off' } as const;
 const SECRET = { type: 'password', autoComplete: 'new-password' } as const;
 
-/** The control that a field's kind asks for. */
-export function FieldInput({ field: { label, kind, hint, placeholder }, value, error, onChange }: FieldInputProps) {
+/** Renders the control for the kind of a field. */
+export function FieldInput({
+  field: { label, kind, hint, placeholder },
+  value,
+  error,
+  onChange,
+}: FieldInputProps) {
   if (kind === 'yes-no') {
     return (
       <label class="choice">
-        <input type="checkbox" checked={value === 'true'} onChange={({ currentTarget }) => onChange(String(currentTarget.checked))} />
+        <input
+          type="checkbox"
+          checked={value === 'true'}
+          onChange={({ currentTarget }) => onChange(String(currentTarget.checked))}
+        />
         {label}
       </label>
     );

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, RequestFailed } from '../../api/client.ts';
 import type { Endpoint, EndpointRequestInput, EndpointUpdateInput } from '../../api/operations.ts';
+import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { useToast } from '../../components/toast.tsx';
@@ -10,11 +11,12 @@ import { FieldInput } from './field-input.tsx';
 import {
   beginWith,
   COMMON,
-  type EndpointField,
-  NAME,
+  firstSignIn,
+  nameField,
   PROTOCOLS,
   type Protocol,
   type SignIn,
+  secretsOf,
   settingsOf,
   toBody,
   type Values,
@@ -22,13 +24,15 @@ import {
 import { TestPanel } from './test-panel.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
 
-/** Configures an endpoint, or changes one: it can be tested as it would be, before it is saved. */
+const FIRST = Object.keys(PROTOCOLS)[0] as Protocol;
+
+/** Creates or changes an endpoint. The draft can be tested before it is saved. */
 export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const { route } = useLocation();
   const say = useToast();
   const test = useEndpointTest();
-  const [protocol, setProtocol] = useState<Protocol>(endpoint?.protocol ?? 'sftp');
-  const [signIn, setSignIn] = useState<SignIn>(endpoint?.has_credentials ?? 'password');
+  const [protocol, setProtocol] = useState<Protocol>(endpoint?.protocol ?? FIRST);
+  const [signIn, setSignIn] = useState<SignIn>(endpoint?.has_credentials ?? firstSignIn(protocol));
   const [asked, setAsked] = useState(endpoint === null);
   const [values, setValues] = useState<Values>(() => beginWith(settingsOf(protocol), endpoint));
   const { server, signIn: ways, options } = PROTOCOLS[protocol];
@@ -36,11 +40,11 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const fields = [...settingsOf(protocol), ...secrets];
   const bodyOf = (values: Values): unknown => ({ protocol, ...toBody(fields, values) });
 
-  /** What both protocols have stays. */
+  /** Keeps the values of fields that both protocols have. */
   function chooseProtocol(next: Protocol): void {
     const { host = '', username = '', name = '' } = values;
     setProtocol(next);
-    setSignIn(Object.keys(PROTOCOLS[next].signIn)[0] as SignIn);
+    setSignIn(firstSignIn(next));
     setValues({ ...beginWith(settingsOf(next), null), host, username, name });
   }
 
@@ -51,8 +55,8 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
       say(`${saved.name} is saved`);
       route(`/console/settings/endpoints/${saved.id}`);
     } catch (error) {
-      // Credentials that are kept would go to another server: they are asked for.
-      if (error instanceof RequestFailed && missingSecret(error.fields)) setAsked(true);
+      // Saved credentials would go to another server, so the form asks for new ones.
+      if (error instanceof RequestFailed && missingSecret(protocol, error.fields)) setAsked(true);
       throw error;
     }
   }
@@ -63,7 +67,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     await test.run(endpoint?.id ?? null, bodyOf(trusting));
   }
 
-  const draw = (fields: EndpointField[], errors: Record<string, string>) =>
+  const draw = (fields: readonly EndpointField[], errors: Record<string, string>) =>
     fields.map((field) => (
       <FieldInput
         key={field.name}
@@ -80,13 +84,16 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         <Form
           submit="Save"
           onSubmit={send}
-          fields={[...fields.map(({ name }) => name), ...SECRETS]}
+          fields={[...fields.map(({ name }) => name), ...secretsOf(protocol)]}
           beside={
             <>
               <button type="submit" value="test" aria-busy={test.state === 'running'}>
                 Test
               </button>
-              <a class="button" href={`/console/settings/endpoints${endpoint ? `/${endpoint.id}` : ''}`}>
+              <a
+                class="button"
+                href={`/console/settings/endpoints${endpoint ? `/${endpoint.id}` : ''}`}
+              >
                 Cancel
               </a>
             </>
@@ -94,12 +101,17 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         >
           {(errors) => (
             <>
-              {/* Transfers name an endpoint: its name stays, and what they mean by it. */}
+              {/* Transfers name the endpoint, so an existing one keeps its name and protocol. */}
               {!endpoint && (
                 <div class="field-row">
-                  {draw([NAME], errors)}
+                  {draw([nameField(protocol)], errors)}
                   <Field label="Protocol">
-                    <select value={protocol} onChange={({ currentTarget }) => chooseProtocol(currentTarget.value as Protocol)}>
+                    <select
+                      value={protocol}
+                      onChange={({ currentTarget }) =>
+                        chooseProtocol(currentTarget.value as Protocol)
+                      }
+                    >
                       {Object.entries(PROTOCOLS).map(([key, { label }]) => (
                         <option key={key} value={key}>
                           {label}
@@ -121,9 +133,12 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
                 asked={asked}
                 onAsk={setAsked}
               >
-                {draw(secrets, atFirst(errors, secrets))}
+                {draw(secrets, atFirst(errors, secrets, missingSecret(protocol, errors)))}
               </Credentials>
-              <details class="more" open={[...options, ...COMMON].some(({ name }) => name in errors) || undefined}>
+              <details
+                class="more"
+                open={[...options, ...COMMON].some(({ name }) => name in errors) || undefined}
+              >
                 <summary>More options</summary>
                 <div class="field-row">{draw([...options, ...COMMON], errors)}</div>
               </details>
@@ -131,26 +146,36 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
           )}
         </Form>
       </section>
-      {test.state !== 'none' && <TestPanel test={test} pinned={values.host_key_sha256 || null} onAccept={acceptHostKey} />}
+      {test.state !== 'none' && (
+        <TestPanel test={test} pinned={values.host_key_sha256 || null} onAccept={acceptHostKey} />
+      )}
     </>
   );
 }
 
 function save(endpoint: Endpoint | null, body: unknown): Promise<Endpoint> {
   if (endpoint === null) return call('POST /v1/endpoints', { body: body as EndpointRequestInput });
-  return call('PUT /v1/endpoints/{endpoint_id}', { path: { endpoint_id: endpoint.id }, body: body as EndpointUpdateInput });
+  return call('PUT /v1/endpoints/{endpoint_id}', {
+    path: { endpoint_id: endpoint.id },
+    body: body as EndpointUpdateInput,
+  });
 }
 
-/** The service names one of these where an endpoint has no credentials, whatever kind it is to have. */
-const SECRETS = ['password', 'account_key', 'secret_access_key'];
-
-function missingSecret(errors: Record<string, string>): string | undefined {
-  return SECRETS.map((name) => errors[name]).find(Boolean);
+/**
+ * Returns the error of a missing secret: the service names one if the endpoint has no credentials.
+ */
+function missingSecret(protocol: Protocol, errors: Record<string, string>): string | undefined {
+  return secretsOf(protocol)
+    .map((name) => errors[name])
+    .find(Boolean);
 }
 
-/** That credentials are missing stands at the first field of the kind that is chosen. */
-function atFirst(errors: Record<string, string>, [first, ...others]: EndpointField[]): Record<string, string> {
-  const missing = missingSecret(errors);
+/** Shows the error of missing credentials at the first field of the chosen sign-in. */
+function atFirst(
+  errors: Record<string, string>,
+  [first, ...others]: readonly EndpointField[],
+  missing: string | undefined,
+): Record<string, string> {
   if (!first || !missing || [first, ...others].some(({ name }) => name in errors)) return errors;
   return { ...errors, [first.name]: missing };
 }

@@ -7,7 +7,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { PROTOCOLS, serverOf } from './fields.ts';
+import { LABELS, PROTOCOLS, serverOf } from './fields.ts';
 import { Activity, Health } from './health.tsx';
 
 const LOOK_MS = 10_000;
@@ -29,9 +29,13 @@ const COLUMNS: Column<Endpoint>[] = [
   { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
 ];
 
-/** The servers that files come from and go to. */
+/** Lists the servers that files are copied from and to. */
 export function EndpointListPage() {
-  const { data, error, reload } = useLoad((signal) => call('GET /v1/endpoints', { signal }), [], LOOK_MS);
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/endpoints', { signal }),
+    [],
+    LOOK_MS,
+  );
   const add = (
     <a class="button primary" href="/console/settings/endpoints/new">
       <Icon name="plus" /> New endpoint
@@ -43,13 +47,16 @@ export function EndpointListPage() {
       {data?.data.length === 0 && (
         <Empty title="No server is known yet">
           <p>
-            An endpoint is a server with the account that Waybill signs in with: SFTP, FTPS, S3 or Azure Blob. A transfer needs one to read
-            from and one to write to.
+            An endpoint is a server with the account that Waybill signs in with:{' '}
+            {LABELS.slice(0, -1).join(', ')} or {LABELS.at(-1)}. A transfer needs one to read from
+            and one to write to.
           </p>
           {add}
         </Empty>
       )}
-      {data && data.data.length > 0 && <Table caption="Endpoints by name" columns={COLUMNS} rows={data.data} id={({ id }) => id} />}
+      {data && data.data.length > 0 && (
+        <Table caption="Endpoints by name" columns={COLUMNS} rows={data.data} id={({ id }) => id} />
+      )}
     </Page>
   );
 }

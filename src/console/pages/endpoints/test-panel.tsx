@@ -17,16 +17,21 @@ const STEPS: Record<TestStep['step'], string> = {
 
 interface TestPanelProps {
   test: EndpointTest;
-  /** The host key that is pinned; null where none is. */
+  /** The pinned host key. Null if none is. */
   pinned: string | null;
-  /** Pins the host key that the server has shown. */
+  /** Pins the host key that the server sent. */
   onAccept: (fingerprint: string) => Promise<unknown>;
-  /** Stands above the steps. */
+  /** Content above the steps. */
   children?: ComponentChildren;
 }
 
-/** The steps of a test as they come, what is wrong and what to do about it. */
-export function TestPanel({ test: { state, steps, result }, pinned, onAccept, children }: TestPanelProps) {
+/** Shows the steps of a test as they arrive, and what is wrong and how to fix it. */
+export function TestPanel({
+  test: { state, steps, result },
+  pinned,
+  onAccept,
+  children,
+}: TestPanelProps) {
   const failed = steps.find(({ ok }) => !ok);
   const isNewKey = failed && !failed.ok && failed.code === 'host_key_mismatch';
   return (
@@ -47,13 +52,18 @@ export function TestPanel({ test: { state, steps, result }, pinned, onAccept, ch
       )}
       {result?.ok && (
         <p class="notice" role="status">
-          <strong>The endpoint works.</strong> It wrote {speed(result.write_bps)} and read {speed(result.read_bps)}.
+          <strong>The endpoint works.</strong> It wrote {speed(result.write_bps)} and read{' '}
+          {speed(result.read_bps)}.
         </p>
       )}
       {isNewKey && result?.fingerprint && (
         <div class="notice warning" role="status">
           <p>
-            <strong>{pinned === null ? 'No host key is accepted yet.' : 'The server shows another host key than the accepted one.'}</strong>{' '}
+            <strong>
+              {pinned === null
+                ? 'No host key is accepted yet.'
+                : 'The server shows another host key than the accepted one.'}
+            </strong>{' '}
             It shows:
           </p>
           <code>{result.fingerprint}</code>
@@ -72,8 +82,9 @@ export function TestPanel({ test: { state, steps, result }, pinned, onAccept, ch
               </p>
             )}
             <p>
-              Compare it with the one that the server’s administrator names: on the server, <code>ssh-keygen -lf</code> and the host key’s
-              file print it. Somebody who listens in would show a key of his own.
+              Compare it with the one that the server’s administrator names: on the server,{' '}
+              <code>ssh-keygen -lf</code> and the host key’s file print it. An attacker between you
+              and the server would show another key.
             </p>
           </ConfirmButton>
         </div>

@@ -8,15 +8,22 @@ export type TestResult = Extract<EndpointTestLine, { type: 'result' }>;
 export interface EndpointTest {
   state: 'none' | 'running' | 'ended';
   steps: TestStep[];
-  /** null until the test has come to its end. */
+  /** Null until the test has ended. */
   result: TestResult | null;
-  /** Tests a saved endpoint, as it would be with the body where there is one; without an id the endpoint that the body makes. Throws RequestFailed. */
+  /**
+   * Tests a saved endpoint, with the changes in `body` if it is given. Without an id it tests the
+   * endpoint that the body describes. Throws RequestFailed.
+   */
   run: (id: string | null, body: unknown) => Promise<void>;
 }
 
-/** A test of an endpoint, whose steps are told as they come. */
+/** Runs an endpoint test and returns its steps as they arrive. */
 export function useEndpointTest(): EndpointTest {
-  const [test, setTest] = useState<Omit<EndpointTest, 'run'>>({ state: 'none', steps: [], result: null });
+  const [test, setTest] = useState<Omit<EndpointTest, 'run'>>({
+    state: 'none',
+    steps: [],
+    result: null,
+  });
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
 
@@ -29,9 +36,17 @@ export function useEndpointTest(): EndpointTest {
       const answer =
         id === null
           ? lines<EndpointTestLine>('POST /v1/endpoints/test', { body, signal })
-          : lines<EndpointTestLine>('POST /v1/endpoints/{endpoint_id}/test', { path: { endpoint_id: id }, body, signal });
+          : lines<EndpointTestLine>('POST /v1/endpoints/{endpoint_id}/test', {
+              path: { endpoint_id: id },
+              body,
+              signal,
+            });
       for await (const line of answer) {
-        setTest((before) => (line.type === 'step' ? { ...before, steps: [...before.steps, line] } : { ...before, result: line }));
+        setTest((before) =>
+          line.type === 'step'
+            ? { ...before, steps: [...before.steps, line] }
+            : { ...before, result: line },
+        );
       }
       setTest((before) => ({ ...before, state: 'ended' }));
     } catch (error) {

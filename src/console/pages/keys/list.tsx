@@ -40,21 +40,33 @@ const COLUMNS: Column<Key>[] = [
   { heading: 'Account', cell: ({ account }) => <span class="whole">{account}</span> },
   { heading: 'State', cell: (key) => <KeyState apiKey={key} /> },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
-  { heading: 'Expires', cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never') },
-  { heading: 'Last used', cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never') },
+  {
+    heading: 'Expires',
+    cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never'),
+  },
+  {
+    heading: 'Last used',
+    cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
+  },
 ];
 
-/** The keys of the programs and people that use the API. */
 export function KeyListPage() {
-  const { data, error, reload } = useLoad((signal) => call('GET /v1/keys', { signal }), [], LOOK_MS);
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/keys', { signal }),
+    [],
+    LOOK_MS,
+  );
   const keys = data?.data ?? [];
   const ended = keys.filter(({ status }) => status !== 'active');
   const active = keys.filter(({ status }) => status === 'active');
-  const revoke: Column<Key> = { heading: 'Actions', cell: (key) => <RevokeButton apiKey={key} onRevoked={reload} /> };
+  const revoke: Column<Key> = {
+    heading: 'Actions',
+    cell: (key) => <RevokeButton apiKey={key} onRevoked={reload} />,
+  };
   return (
     <Page
       title="API Keys"
-      subtitle="What programs, and administrators, sign in with"
+      subtitle="For programs and administrators"
       actions={
         <DialogButton
           kind="primary"
@@ -70,18 +82,31 @@ export function KeyListPage() {
       }
     >
       {error && <ProblemNotice error={error} retry={reload} />}
-      {active.length > 0 && <Table caption="Keys, newest first" columns={[...COLUMNS, revoke]} rows={active} id={({ id }) => id} />}
+      {active.length > 0 && (
+        <Table
+          caption="Keys, newest first"
+          columns={[...COLUMNS, revoke]}
+          rows={active}
+          id={({ id }) => id}
+        />
+      )}
       {active.length === 1 && (
-        <Empty title="Only this console has a key">
+        <Empty title="Only the console has a key">
           <p>
-            Create one for each program that uses the API, with the scopes that it needs and no more: what leaks can then be revoked alone.
+            Create one key per program, with only the scopes that it needs. You can then revoke a
+            leaked key alone.
           </p>
         </Empty>
       )}
       {ended.length > 0 && (
         <details class="more">
           <summary>Revoked and expired keys ({ended.length})</summary>
-          <Table caption="Revoked and expired keys, newest first" columns={COLUMNS} rows={ended} id={({ id }) => id} />
+          <Table
+            caption="Revoked and expired keys, newest first"
+            columns={COLUMNS}
+            rows={ended}
+            id={({ id }) => id}
+          />
         </details>
       )}
     </Page>
@@ -91,21 +116,27 @@ export function KeyListPage() {
 function KeyState({ apiKey: { status, expiring_soon } }: { apiKey: Key }) {
   if (status === 'revoked') return <Status tone="bad">Revoked</Status>;
   if (status === 'expired') return <Status tone="neutral">Expired</Status>;
-  return expiring_soon ? <Status tone="warning">Expires soon</Status> : <Status tone="good">Active</Status>;
+  return expiring_soon ? (
+    <Status tone="warning">Expires soon</Status>
+  ) : (
+    <Status tone="good">Active</Status>
+  );
 }
 
 function RevokeButton({ apiKey: { id, name }, onRevoked }: { apiKey: Key; onRevoked: () => void }) {
-  const say = useToast();
+  const notify = useToast();
   const { session } = useSession();
   async function revoke(): Promise<void> {
     await call('POST /v1/keys/{key_id}/revoke', { path: { key_id: id } });
-    say(`${name} is revoked`);
+    notify(`${name} revoked`);
     onRevoked();
   }
   return (
-    <ConfirmButton label="Revoke" of={name} title={`Revoke ${name}?`} onConfirm={revoke}>
-      <p>Whatever uses it is refused from this moment. A revoked key does not come back.</p>
-      {id === session.key_id && <p class="notice warning">You are signed in with this key: you will be signed out.</p>}
+    <ConfirmButton label="Revoke" target={name} title={`Revoke ${name}?`} onConfirm={revoke}>
+      <p>Requests with this key fail at once. You cannot undo this.</p>
+      {id === session.key_id && (
+        <p class="notice warning">You are signed in with this key. Revoking it signs you out.</p>
+      )}
     </ConfirmButton>
   );
 }

@@ -11,13 +11,13 @@ import { useSession } from '../../session.tsx';
 type Scope = KeyRequestInput['scopes'][number];
 
 const SCOPES: Record<Scope, string> = {
-  'transfers:read': 'See transfers and their history',
-  'transfers:write': 'Create and cancel transfers as well',
-  'webhooks:read': 'See webhooks and their deliveries',
-  'webhooks:write': 'Register and change webhooks as well',
+  'transfers:read': 'Read transfers and their history',
+  'transfers:write': 'Also create and cancel transfers',
+  'webhooks:read': 'Read webhooks and their deliveries',
+  'webhooks:write': 'Also register and change webhooks',
   'audit:read': 'Export the audit log',
   'metrics:read': 'Read metrics',
-  admin: 'Everything, and this console',
+  admin: 'Everything, including this console',
 };
 const LIVES: [expiresIn: string, label: string][] = [
   ['7d', '7 days'],
@@ -25,7 +25,7 @@ const LIVES: [expiresIn: string, label: string][] = [
   ['90d', '90 days'],
   ['180d', '180 days'],
   ['365d', '1 year'],
-  ['never', 'Never, where the installation allows it'],
+  ['never', 'Never (if the installation allows it)'],
 ];
 
 interface NewKeyProps {
@@ -33,7 +33,7 @@ interface NewKeyProps {
   onClose: () => void;
 }
 
-/** Creates a key, then shows it, this once. */
+/** Creates a key and shows it once. */
 export function NewKey({ onCreated, onClose }: NewKeyProps) {
   const { session } = useSession();
   const [name, setName] = useState('');
@@ -43,7 +43,9 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
   const [key, setKey] = useState<string | null>(null);
 
   async function create(): Promise<void> {
-    const created = await call('POST /v1/keys', { body: { name, scopes, account, expires_in: expiresIn } });
+    const created = await call('POST /v1/keys', {
+      body: { name, scopes, account, expires_in: expiresIn },
+    });
     setKey(created.key ?? '');
     onCreated();
   }
@@ -51,7 +53,7 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
   if (key !== null) {
     return (
       <ShownOnce label="API key" secret={key} onClose={onClose}>
-        Only its fingerprint is kept. Where it is lost, revoke it and create another one.
+        Waybill stores only its hash. If you lose the key, revoke it and create another.
       </ShownOnce>
     );
   }
@@ -64,13 +66,26 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
     >
       {(errors) => (
         <>
-          <Field label="Name" hint="Which program, or who, it is for" error={errors.name}>
-            <input autoComplete="off" value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
+          <Field label="Name" hint="The program or person that uses it" error={errors.name}>
+            <input
+              autoComplete="off"
+              value={name}
+              onInput={({ currentTarget }) => setName(currentTarget.value)}
+            />
           </Field>
-          <Choices legend="Scopes" of={SCOPES} chosen={scopes} onChange={setScopes} error={errors.scopes} />
+          <Choices
+            legend="Scopes"
+            options={SCOPES}
+            chosen={scopes}
+            onChange={setScopes}
+            error={errors.scopes}
+          />
           <div class="field-row">
             <Field label="Expires after" error={errors.expires_in}>
-              <select value={expiresIn} onChange={({ currentTarget }) => setExpiresIn(currentTarget.value)}>
+              <select
+                value={expiresIn}
+                onChange={({ currentTarget }) => setExpiresIn(currentTarget.value)}
+              >
                 {LIVES.map(([value, label]) => (
                   <option key={value} value={value}>
                     {label}
@@ -78,7 +93,11 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
                 ))}
               </select>
             </Field>
-            <Field label="Account" hint="Whose transfers it sees and creates" error={errors.account}>
+            <Field
+              label="Account"
+              hint="It reads and creates transfers of this account"
+              error={errors.account}
+            >
               <input
                 autoComplete="off"
                 autoCapitalize="none"

@@ -19,9 +19,17 @@ const SPANS: [hours: string, label: string][] = [
 
 type Span = OperationsSeries['data'][number];
 
-const GRAPHS: { title: string; value: (span: Span) => number; format: (value: number) => string }[] = [
+const GRAPHS: {
+  title: string;
+  value: (span: Span) => number;
+  format: (value: number) => string;
+}[] = [
   { title: 'Throughput', value: ({ speed_bps }) => speed_bps, format: speed },
-  { title: 'Completed per minute', value: ({ completed, seconds }) => (completed * 60) / seconds, format: decimal },
+  {
+    title: 'Completed per minute',
+    value: ({ completed, seconds }) => (completed * 60) / seconds,
+    format: decimal,
+  },
   { title: 'Error rate', value: errorRate, format: percent },
   { title: 'Queue depth', value: ({ waiting }) => waiting, format: decimal },
 ];
@@ -30,7 +38,11 @@ const FIGURES: Column<Span>[] = [
   {
     heading: 'From',
     kind: 'row',
-    cell: ({ at }) => <time dateTime={at}>{new Date(at).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}</time>,
+    cell: ({ at }) => (
+      <time dateTime={at}>
+        {new Date(at).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}
+      </time>
+    ),
   },
   { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
   { heading: 'Created', kind: 'number', cell: ({ created }) => created },
@@ -40,11 +52,12 @@ const FIGURES: Column<Span>[] = [
   { heading: 'Queue depth', kind: 'number', cell: ({ waiting }) => waiting },
 ];
 
-/** How it went, up to now. The address holds how far back. */
+/** Graphs of the past hours. The address holds how many. */
 export function Graphs() {
   const { path, query, route } = useLocation();
   const [open, setOpen] = useState(false);
-  const [hours, label] = SPANS.find(([hours]) => hours === query.hours) ?? (['24', '24 hours'] as const);
+  const [hours, label] =
+    SPANS.find(([hours]) => hours === query.hours) ?? (['24', '24 hours'] as const);
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/operations/series', { query: { hours: Number(hours) }, signal }),
     [hours],
@@ -55,13 +68,18 @@ export function Graphs() {
   return (
     <section class="card">
       <header class="page-header">
-        <h2>The last {label}</h2>
+        <h2>Last {label}</h2>
         <label class="inline">
-          <span>Show the last</span>
-          <select value={hours} onChange={({ currentTarget }) => route(urlOf(path, { query: { hours: currentTarget.value } }))}>
+          <span>Time range</span>
+          <select
+            value={hours}
+            onChange={({ currentTarget }) =>
+              route(urlOf(path, { query: { hours: currentTarget.value } }))
+            }
+          >
             {SPANS.map(([value, label]) => (
               <option key={value} value={value}>
-                {label}
+                Last {label}
               </option>
             ))}
           </select>
@@ -84,9 +102,14 @@ export function Graphs() {
         ))}
       </div>
       <details class="more" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-        <summary>The figures as a table</summary>
+        <summary>Show as table</summary>
         {open && (
-          <Table caption={`Figures of the last ${label}, newest first`} columns={FIGURES} rows={spans.toReversed()} id={({ at }) => at} />
+          <Table
+            caption={`Figures of the last ${label}, newest first`}
+            columns={FIGURES}
+            rows={spans.toReversed()}
+            id={({ at }) => at}
+          />
         )}
       </details>
     </section>
@@ -98,7 +121,7 @@ function timesOf({ at, seconds }: Span): { from: number; to: number } {
   return { from, to: from + seconds * 1_000 };
 }
 
-/** Of the transfers that came to an end by themselves, those that failed. */
+/** The failed share of the transfers that completed or failed; cancelled ones do not count. */
 function errorRate({ completed, failed }: Span): number {
   return failed === 0 ? 0 : failed / (completed + failed);
 }

@@ -17,9 +17,10 @@ const MOVERS: Column<Mover>[] = [
   { heading: 'Process', kind: 'row', cell: ({ id }) => <code>{id}</code> },
   { heading: 'Moving', kind: 'number', cell: ({ active, slots }) => `${active} of ${slots}` },
   {
-    heading: 'A transfer takes',
+    heading: 'Mean duration',
     kind: 'number',
-    cell: ({ mean_duration_ms: ms }) => (ms === null ? '–' : ms < 1_000 ? `${Math.round(ms)} ms` : duration(ms / 1_000)),
+    cell: ({ mean_duration_ms: ms }) =>
+      ms === null ? '–' : ms < 1_000 ? `${Math.round(ms)} ms` : duration(ms / 1_000),
   },
   { heading: 'Started', cell: ({ started_at }) => <Time at={started_at} /> },
   { heading: 'Last seen', cell: ({ seen_at }) => <Time at={seen_at} /> },
@@ -29,14 +30,19 @@ const QUEUES: Column<Queue>[] = [
   { heading: 'Priority', kind: 'row', cell: ({ priority }) => priority },
   { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
   { heading: 'Waiting for a mover', kind: 'number', cell: ({ due }) => due.toLocaleString() },
-  { heading: 'Waiting to be retried', kind: 'number', cell: ({ later }) => later.toLocaleString() },
+  { heading: 'Waiting for a retry', kind: 'number', cell: ({ later }) => later.toLocaleString() },
   { heading: 'Speed', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
 ];
 
-/** Who moves files at this moment, and what waits for them. */
+/** Shows the movers and the queue, now. */
 export function Movers() {
-  const { data, error, reload } = useLoad((signal) => call('GET /v1/movers', { signal }), [], LOOK_MS);
-  const total = (of: (queue: Queue) => number) => data?.queue.reduce((sum, queue) => sum + of(queue), 0) ?? 0;
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/movers', { signal }),
+    [],
+    LOOK_MS,
+  );
+  const total = (count: (queue: Queue) => number) =>
+    data?.queue.reduce((sum, queue) => sum + count(queue), 0) ?? 0;
   const slots = data?.data.reduce((sum, mover) => sum + mover.slots, 0) ?? 0;
   return (
     <>
@@ -48,18 +54,28 @@ export function Movers() {
             of={{
               Moving: `${total(({ moving }) => moving)} of ${slots}`,
               'Waiting for a mover': total(({ due }) => due).toLocaleString(),
-              'Waiting to be retried': total(({ later }) => later).toLocaleString(),
+              'Waiting for a retry': total(({ later }) => later).toLocaleString(),
               Speed: speed(total(({ speed_bps }) => speed_bps)),
             }}
           />
           <h3>Queue</h3>
-          <Table caption="Queue by priority" columns={QUEUES} rows={data.queue.toReversed()} id={({ priority }) => priority} />
+          <Table
+            caption="Queue by priority"
+            columns={QUEUES}
+            rows={data.queue.toReversed()}
+            id={({ priority }) => priority}
+          />
           <h3>Movers</h3>
           {data.data.length > 0 ? (
-            <Table caption="Movers, oldest first" columns={MOVERS} rows={data.data} id={({ id }) => id} />
+            <Table
+              caption="Movers, oldest first"
+              columns={MOVERS}
+              rows={data.data}
+              id={({ id }) => id}
+            />
           ) : (
-            <Empty title="No mover runs">
-              <p>Transfers wait until one does. Start a process with the role, on any machine that reaches the same database:</p>
+            <Empty title="No mover is running">
+              <p>Transfers wait for one. Start it on any machine that reaches the same database:</p>
               <pre>
                 <code>waybill serve --roles mover</code>
               </pre>

@@ -3,10 +3,10 @@ import { Graphs } from './graphs.tsx';
 import { Movers } from './movers.tsx';
 import { Projections } from './projections.tsx';
 
-/** Whether the installation keeps up: who moves, what waits, how it went, and how far the views of the log are. */
+/** Shows whether the installation keeps up: movers, queue, graphs and projections. */
 export function OperationsPage() {
   return (
-    <Page title="Operations" subtitle="Of the whole installation, every account">
+    <Page title="Operations" subtitle="The whole installation, all accounts">
       <Movers />
       <Graphs />
       <Projections />

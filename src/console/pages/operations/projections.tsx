@@ -10,7 +10,11 @@ import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../components/units.ts';
 
-const STATES = { running: ['good', 'Running'], stopped: ['warning', 'Stopped'], failed: ['bad', 'Failed'] } as const;
+const STATES = {
+  running: ['good', 'Running'],
+  stopped: ['warning', 'Stopped'],
+  failed: ['bad', 'Failed'],
+} as const;
 const COUNTED_AT_MOST = 1_000;
 
 const COLUMNS: Column<Projection>[] = [
@@ -24,25 +28,27 @@ const COLUMNS: Column<Projection>[] = [
       </span>
     ),
   },
-  { heading: 'Behind', kind: 'number', cell: behind },
+  { heading: 'Lag', kind: 'number', cell: lag },
   { heading: 'Position', kind: 'number', cell: ({ position }) => position },
   {
     heading: 'Last tasks',
     cell: ({ name, rebuild, verify }) =>
       (rebuild || verify) && (
         <div class="tasks">
-          {rebuild && <Task task={rebuild} what="Rebuild" of={name} />}
-          {verify && <Task task={verify} what="Verification" of={name} />}
+          {rebuild && <Task task={rebuild} what="Rebuild" projection={name} />}
+          {verify && <Task task={verify} what="Verification" projection={name} />}
         </div>
       ),
   },
   { heading: 'Actions', cell: (projection) => <Actions projection={projection} /> },
 ];
 
-/** How far the views of the log are, as it changes. */
+/** Shows the projections and process managers, live. */
 export function Projections() {
   const [list, setList] = useState<Projection[] | null>(null);
-  const live = useEvents<ProjectionList>('/v1/projections/live', ['projections'], (_, { data }) => setList(data));
+  const live = useEvents<ProjectionList>('/v1/projections/live', ['projections'], (_, { data }) =>
+    setList(data),
+  );
   return (
     <section class="card">
       <header class="page-header">
@@ -50,17 +56,27 @@ export function Projections() {
         <Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>
       </header>
       <p>
-        Every table that is read is a view of the log. One that is in doubt is held against the log by <em>Verify</em>, and made anew from
-        it by <em>Rebuild</em>, while the one that stands goes on.
+        Read models are derived from the log. <em>Verify</em> compares one with the log;{' '}
+        <em>Rebuild</em> recreates it without downtime.
       </p>
-      {list && <Table caption="Projections and process managers by name" columns={COLUMNS} rows={list} id={({ name }) => name} />}
+      {list && (
+        <Table
+          caption="Projections and process managers by name"
+          columns={COLUMNS}
+          rows={list}
+          id={({ name }) => name}
+        />
+      )}
     </section>
   );
 }
 
-function behind({ lag_events, lag_seconds }: Projection): string {
-  if (lag_events === 0) return 'Nothing';
-  const events = lag_events >= COUNTED_AT_MOST ? `${COUNTED_AT_MOST.toLocaleString()} events or more` : `${lag_events} events`;
+function lag({ lag_events, lag_seconds }: Projection): string {
+  if (lag_events === 0) return 'None';
+  const events =
+    lag_events >= COUNTED_AT_MOST
+      ? `${COUNTED_AT_MOST.toLocaleString()}+ events`
+      : `${lag_events} events`;
   return `${events}, ${duration(lag_seconds)}`;
 }
 
@@ -72,13 +88,14 @@ function Actions({ projection: { name, tasks } }: { projection: Projection }) {
       {tasks.includes('rebuild') && (
         <ConfirmButton
           label="Rebuild"
-          of={name}
+          target={name}
           kind="plain"
           title={`Rebuild ${name}?`}
           onConfirm={() => call('POST /v1/projections/{name}/rebuild', { path })}
         >
           <p>
-            Its tables are made anew from the first event on, beside the live ones, which then give way. Nothing is lost and nothing waits.
+            Waybill fills new tables from the first event, then switches over. The live tables stay
+            in use until then.
           </p>
         </ConfirmButton>
       )}
@@ -91,17 +108,25 @@ function Actions({ projection: { name, tasks } }: { projection: Projection }) {
   );
 }
 
-function Task({ task, what, of }: { task: ProjectionTask; what: string; of: string }) {
-  const { state, share, events, events_per_second, seconds_left, finished_at, differences, error } = task;
-  if (state === 'waiting') return <Status tone="neutral">{`${what} waits for a projector`}</Status>;
+interface TaskProps {
+  task: ProjectionTask;
+  what: string;
+  projection: string;
+}
+
+function Task({ task, what, projection }: TaskProps) {
+  const { state, share, events, events_per_second, seconds_left, finished_at, differences, error } =
+    task;
+  if (state === 'waiting')
+    return <Status tone="neutral">{`${what} is waiting for a projector`}</Status>;
   if (state === 'running') {
     return (
       <div>
-        <Status tone="active">{`${what} runs`}</Status>
-        <Progress percent={share * 100} label={`${what} of ${of}`} />
+        <Status tone="active">{`${what} running`}</Status>
+        <Progress percent={share * 100} label={`${what} of ${projection}`} />
         <span class="route number">
           {events.toLocaleString()} events
-          {events_per_second !== null && `, ${events_per_second.toLocaleString()} a second`}
+          {events_per_second !== null && `, ${events_per_second.toLocaleString()} per second`}
           {seconds_left !== null && `, ${duration(seconds_left)} left`}
         </span>
       </div>
@@ -117,7 +142,8 @@ function Task({ task, what, of }: { task: ProjectionTask; what: string; of: stri
   }
   return (
     <div>
-      <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status> <Time at={finished_at} />
+      <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status>{' '}
+      <Time at={finished_at} />
       <span class="route number">
         {events.toLocaleString()} events, {found(differences)}
       </span>

@@ -14,20 +14,33 @@ import { hasEnded, TransferState } from './states.tsx';
 import { Timeline } from './timeline.tsx';
 import { TransferFacts } from './transfer-facts.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
+import { Wait } from './wait.tsx';
 
-/** One transfer: how it goes, what happened, and how it was after any of its events. */
+/** One transfer: its progress, its history, and its state after any of its events. */
 export function TransferPage() {
   const id = useRoute().params.id ?? '';
   const { query } = useLocation();
-  const now = useLoad((signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, signal }), [id]);
+  const now = useLoad(
+    (signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, signal }),
+    [id],
+  );
   const transfer = now.data;
   const history = useLoad(
-    (signal) => call('GET /v1/transfers/{transfer_id}/events', { path: { transfer_id: id }, signal }),
+    (signal) =>
+      call('GET /v1/transfers/{transfer_id}/events', { path: { transfer_id: id }, signal }),
     [id, transfer?.status, transfer?.retry_count, transfer?.error?.occurred_at],
   );
-  useLiveTransfers(([latest]) => latest && now.set(latest), { transferId: id, open: transfer !== null && !hasEnded(transfer.status) });
+  useLiveTransfers(([latest]) => latest && now.set(latest), {
+    transferId: id,
+    open: transfer !== null && !hasEnded(transfer.status),
+  });
 
-  if (!transfer) return <Page title="Transfer">{now.error && <ProblemNotice error={now.error} retry={now.reload} />}</Page>;
+  if (!transfer)
+    return (
+      <Page title="Transfer">
+        {now.error && <ProblemNotice error={now.error} retry={now.reload} />}
+      </Page>
+    );
   return (
     <Page
       title={transfer.file_name}
@@ -35,30 +48,50 @@ export function TransferPage() {
         <>
           <TransferState status={transfer.status} />
           <span class="mono">{transfer.id}</span>
-          <CopyButton text={transfer.id} what="the transfer's id" />
+          <CopyButton text={transfer.id} what="transfer id" />
         </>
       }
       actions={<Actions transfer={transfer} onChange={now.reload} />}
     >
-      {transfer.error && <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />}
+      {transfer.error && (
+        <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />
+      )}
+      {transfer.waiting_for && (
+        <section class="notice">
+          <h2>Waiting</h2>
+          <p>
+            <Wait for={transfer.waiting_for} />
+          </p>
+        </section>
+      )}
       {transfer.status === 'in_progress' && <Moving transfer={transfer} />}
-      {query.as_of === undefined ? <TransferFacts title="Now" transfer={transfer} /> : <AsItWas id={id} revision={query.as_of} />}
+      {query.as_of === undefined ? (
+        <TransferFacts title="Current state" transfer={transfer} />
+      ) : (
+        <PastState id={id} revision={query.as_of} />
+      )}
       <Timeline history={history} transferId={id} chosen={query.as_of} />
     </Page>
   );
 }
 
-function Actions({ transfer: { id, status }, onChange }: { transfer: TransferDetail; onChange: () => void }) {
-  const say = useToast();
+function Actions({
+  transfer: { id, status },
+  onChange,
+}: {
+  transfer: TransferDetail;
+  onChange: () => void;
+}) {
+  const notify = useToast();
   const path = { transfer_id: id };
   async function cancel(): Promise<void> {
     await call('DELETE /v1/transfers/{transfer_id}', { path });
-    say('The transfer is cancelled');
+    notify('Transfer cancelled');
     onChange();
   }
   async function abort(): Promise<void> {
     await call('POST /v1/transfers/{transfer_id}/abort', { path });
-    say('The transfer is aborted');
+    notify('Transfer aborted');
     onChange();
   }
   if (hasEnded(status)) {
@@ -69,44 +102,63 @@ function Actions({ transfer: { id, status }, onChange }: { transfer: TransferDet
     );
   }
   return status === 'in_progress' ? (
-    <ConfirmButton label="Abort" title="Abort this transfer?" onConfirm={abort}>
-      <p>It fails at once, and what it has written at the destination is removed. The source stays as it is.</p>
+    <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
+      <p>
+        It fails at once. Waybill removes what it wrote at the destination. The source file stays.
+      </p>
     </ConfirmButton>
   ) : (
-    <ConfirmButton label="Cancel" title="Cancel this transfer?" onConfirm={cancel}>
-      <p>It is not begun any more. Nothing has been written yet.</p>
+    <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
+      <p>It ends without copying the file.</p>
     </ConfirmButton>
   );
 }
 
-function TransferProblem({ error, ended }: { error: NonNullable<TransferDetail['error']>; ended: boolean }) {
+function TransferProblem({
+  error,
+  ended,
+}: {
+  error: NonNullable<TransferDetail['error']>;
+  ended: boolean;
+}) {
   const { message, advice, code, phase, attempts, occurred_at } = error;
   return (
     <section class={`notice ${ended ? 'danger' : 'warning'}`}>
-      <h2>{ended ? 'It failed' : 'The last attempt failed'}</h2>
+      <h2>{ended ? 'Transfer failed' : 'Last attempt failed'}</h2>
       <p>
         <strong>{message}</strong>
       </p>
       <p>{advice}</p>
       <p class="muted">
-        <code>{code}</code> during {phase}, after {attempts} {attempts === 1 ? 'attempt' : 'attempts'}, <Time at={occurred_at} />
+        <code>{code}</code> during {phase}, after {attempts}{' '}
+        {attempts === 1 ? 'attempt' : 'attempts'}, <Time at={occurred_at} />
       </p>
     </section>
   );
 }
 
-function AsItWas({ id, revision }: { id: string; revision: string }) {
+function PastState({ id, revision }: { id: string; revision: string }) {
   const then = useLoad(
-    (signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, query: { as_of: revision }, signal }),
+    (signal) =>
+      call('GET /v1/transfers/{transfer_id}', {
+        path: { transfer_id: id },
+        query: { as_of: revision },
+        signal,
+      }),
     [id, revision],
   );
-  useEffect(() => document.getElementById('as-it-was')?.scrollIntoView({ block: 'nearest' }), [revision]);
+  useEffect(
+    () => document.getElementById('past-state')?.scrollIntoView({ block: 'nearest' }),
+    [revision],
+  );
   return (
-    <div id="as-it-was" class="as-it-was" aria-live="polite">
+    <div id="past-state" class="past-state" aria-live="polite">
       {then.error && <ProblemNotice error={then.error} />}
-      {then.data && <TransferFacts title={`State at this point: after revision ${revision}`} transfer={then.data} withState />}
+      {then.data && (
+        <TransferFacts title={`State after revision ${revision}`} transfer={then.data} withState />
+      )}
       <p>
-        <a href={`/console/transfers/${id}`}>Back to now</a>
+        <a href={`/console/transfers/${id}`}>Show current state</a>
       </p>
     </div>
   );

@@ -10,23 +10,37 @@ import { bytes } from '../../components/units.ts';
 interface FileDialogProps {
   endpoint: Endpoint;
   pick: 'file' | 'folder';
-  /** The path to begin at; what stands behind its last slash is a file's name. */
+  /** The path to start at. The part after its last slash is a file name and is ignored. */
   start: string;
   onPick: (path: string) => void;
   onClose: () => void;
 }
 
-/** Lets one look through the folders of a server. */
+/** Browses the folders of a server. */
 export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialogProps) {
-  const [folder, setFolder] = useState(() => `/${start}`.replace(/\/[^/]*$/, '/').replace(/^\/+/, '/'));
+  const [folder, setFolder] = useState(() =>
+    `/${start}`.replace(/\/[^/]*$/, '/').replace(/^\/+/, '/'),
+  );
   const { data, error, loading, reload } = useLoad(
-    (signal) => call('GET /v1/endpoints/{endpoint_id}/files', { path: { endpoint_id: endpoint.id }, query: { path: folder }, signal }),
+    (signal) =>
+      call('GET /v1/endpoints/{endpoint_id}/files', {
+        path: { endpoint_id: endpoint.id },
+        query: { path: folder },
+        signal,
+      }),
     [folder],
   );
-  // While a folder is on its way, what was loaded last is another one's.
+  // While a folder loads, `data` is still the list of the previous one.
   const list = data?.path === folder ? data : null;
   return (
-    <Dialog title={pick === 'file' ? `Choose a file on ${endpoint.name}` : `Choose a folder on ${endpoint.name}`} onClose={onClose}>
+    <Dialog
+      title={
+        pick === 'file'
+          ? `Choose a file on ${endpoint.name}`
+          : `Choose a folder on ${endpoint.name}`
+      }
+      onClose={onClose}
+    >
       <p class="mono" aria-live="polite">
         {folder}
       </p>
@@ -35,7 +49,7 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
         {folder !== '/' && (
           <li>
             <button type="button" onClick={once(() => setFolder(folder.replace(/[^/]+\/$/, '')))}>
-              <Icon name="up" /> The folder above
+              <Icon name="up" /> Parent folder
             </button>
           </li>
         )}
@@ -45,12 +59,16 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
               key={entry.name}
               entry={entry}
               choosable={pick === 'file'}
-              onChoose={() => (entry.type === 'directory' ? setFolder(`${folder}${entry.name}/`) : onPick(folder + entry.name))}
+              onChoose={() =>
+                entry.type === 'directory'
+                  ? setFolder(`${folder}${entry.name}/`)
+                  : onPick(folder + entry.name)
+              }
             />
           ))}
       </ul>
       {list?.data.length === 0 && <p class="muted">This folder is empty.</p>}
-      {list?.truncated && <p class="muted">There are more names than are shown.</p>}
+      {list?.truncated && <p class="muted">This folder has more entries than shown.</p>}
       <div class="actions">
         {pick === 'folder' && (
           <button type="button" class="primary" onClick={() => onPick(folder)}>
@@ -67,7 +85,7 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
 
 interface EntryProps {
   entry: FileList['data'][number];
-  /** Files can be chosen too. */
+  /** True if files can be chosen, not only folders. */
   choosable: boolean;
   onChoose: () => void;
 }
@@ -87,7 +105,9 @@ function Entry({ entry: { name, type, size }, choosable, onChoose }: EntryProps)
   );
 }
 
-/** Of a double click only the first one counts: under the second one stands something else by then. */
+/**
+ * Ignores the second click of a double click. By then another entry may be at the same place.
+ */
 function once(act: () => void) {
   return ({ detail }: MouseEvent) => detail < 2 && act();
 }

@@ -7,7 +7,7 @@ import { labelOf, STATUSES, type TransferStatus } from './states.tsx';
 const ADDRESS = '/console/transfers';
 const DAY_MS = 86_400_000;
 
-/** As `GET /v1/transfers` takes it. */
+/** The query of `GET /v1/transfers`. */
 export interface Filter {
   status?: TransferStatus;
   destination?: string;
@@ -18,17 +18,26 @@ export interface Filter {
 export function readFilter(query: Record<string, string>): Filter {
   const { destination, from_date, to_date } = query;
   const status = STATUSES.find((known) => known === query.status);
-  return { ...(status && { status }), ...(destination && { destination }), ...(from_date && { from_date }), ...(to_date && { to_date }) };
+  return {
+    ...(status && { status }),
+    ...(destination && { destination }),
+    ...(from_date && { from_date }),
+    ...(to_date && { to_date }),
+  };
 }
 
-/** Whether the list that is narrowed so would show a transfer. */
+/** Returns true if a list with this filter would show the transfer. */
 export function matches(
-  { status, destination, created_at }: Pick<TransferListItem, 'status' | 'destination' | 'created_at'>,
+  {
+    status,
+    destination,
+    created_at,
+  }: Pick<TransferListItem, 'status' | 'destination' | 'created_at'>,
   filter: Filter,
 ): boolean {
   const { from_date = '', to_date = '' } = filter;
   const created = Date.parse(created_at);
-  // A date is a whole day, in UTC. What is no time narrows nothing: the service says so.
+  // A date is a whole day in UTC. An invalid time filters nothing here; the service reports it.
   const end = Date.parse(to_date) + (to_date.includes(':') ? 0 : DAY_MS - 1);
   return (
     (filter.status === undefined || status === filter.status) &&
@@ -37,26 +46,26 @@ export function matches(
   );
 }
 
-/** What narrows the list; each change goes into the address. The id of a transfer leads to it. */
+/** Filters of the list; each change goes into the address. A transfer id opens that transfer. */
 export function Filters({ filter }: { filter: Filter }) {
   const { route } = useLocation();
 
-  function narrow(changes: Record<string, string>): void {
+  function apply(changes: Record<string, string>): void {
     const id = changes.destination?.trim();
     if (id?.startsWith('txr_')) route(`${ADDRESS}/${id}`);
     else route(urlOf(ADDRESS, { query: { ...filter, ...changes } }));
   }
   const onChange = ({ currentTarget }: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
-    narrow({ [currentTarget.name]: currentTarget.value });
+    apply({ [currentTarget.name]: currentTarget.value });
 
   return (
     <search>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <SearchField
-          label="Destination starts with, or transfer id"
+          label="Destination prefix or transfer id"
           value={filter.destination ?? ''}
           placeholder="sftp://bank/inbox/"
-          onSearch={(destination) => narrow({ destination })}
+          onSearch={(destination) => apply({ destination })}
         />
         <label>
           <span>State</span>

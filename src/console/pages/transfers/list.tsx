@@ -17,12 +17,14 @@ import { type Filter, Filters, matches, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { hasEnded, TransferState } from './states.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
+import { Wait } from './wait.tsx';
 
 const PAGE = 50;
-/** New rows are fetched together, at most so often. */
+/** Minimum time between reloads for new rows. */
 const RELOAD_MS = 1_500;
 
-type Row = TransferListItem & Partial<Pick<LiveTransfer, 'progress_pct' | 'speed_bps' | 'seconds_left'>>;
+type Row = TransferListItem &
+  Partial<Pick<LiveTransfer, 'progress_pct' | 'speed_bps' | 'seconds_left'>>;
 
 const COLUMNS: Column<Row>[] = [
   {
@@ -42,20 +44,29 @@ const COLUMNS: Column<Row>[] = [
   { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
   {
     heading: 'Progress',
-    cell: ({ status, progress_pct, file_name }) =>
-      status === 'in_progress' ? <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} /> : null,
+    cell: ({ status, progress_pct, file_name, waiting_for }) => {
+      if (waiting_for) return <Wait for={waiting_for} />;
+      return status === 'in_progress' ? (
+        <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} />
+      ) : null;
+    },
   },
-  { heading: 'Speed', kind: 'number', cell: ({ status, speed_bps }) => (status === 'in_progress' ? speed(speed_bps ?? null) : null) },
+  {
+    heading: 'Speed',
+    kind: 'number',
+    cell: ({ status, speed_bps }) => (status === 'in_progress' ? speed(speed_bps ?? null) : null),
+  },
   {
     heading: 'Time left',
     kind: 'number',
-    cell: ({ status, seconds_left }) => (status === 'in_progress' && seconds_left != null ? duration(seconds_left) : null),
+    cell: ({ status, seconds_left }) =>
+      status === 'in_progress' && seconds_left != null ? duration(seconds_left) : null,
   },
   { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
-/** The transfers of the account, as they move. The address holds filter and page. */
+/** The transfers of the account, live. The address holds filter and page. */
 export function TransferListPage() {
   const { query } = useLocation();
   const filter = readFilter(query);
@@ -85,21 +96,30 @@ export function TransferListPage() {
           <Filters filter={filter} />
           {list.error && <ProblemNotice error={list.error} retry={list.reload} />}
           {list.data && total === 0 && (
-            <Empty title="No transfer matches">
+            <Empty title="No transfers match">
               <p>
                 <a href="/console/transfers">Show all</a>
               </p>
             </Empty>
           )}
-          {rows.length > 0 && <Table caption="Transfers, newest first" columns={COLUMNS} rows={rows} id={({ id }) => id} />}
-          {list.data && total > 0 && <Pager pagination={list.data.pagination} shown={list.data.data.length} />}
+          {rows.length > 0 && (
+            <Table
+              caption="Transfers, newest first"
+              columns={COLUMNS}
+              rows={rows}
+              id={({ id }) => id}
+            />
+          )}
+          {list.data && total > 0 && (
+            <Pager pagination={list.data.pagination} shown={list.data.data.length} />
+          )}
         </>
       )}
     </Page>
   );
 }
 
-/** The rows of the page with what is told of them since; when others belong there, the page is loaded again. */
+/** Returns the rows of the page with their live changes. Reloads if other rows belong there. */
 function useMovingRows(
   { data: list, loading, reload }: Loaded<TransferList>,
   filter: Filter,
@@ -109,10 +129,12 @@ function useMovingRows(
   const [outdated, setOutdated] = useState(false);
   const rows: Row[] = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
 
-  // What was loaded last has the last word on states; figures are told sooner.
+  // A loaded row wins over a live change with another state. Live figures stay: they are newer.
   useEffect(() => {
     const states = new Map(list?.data.map(({ id, status }) => [id, status]));
-    setMoves((before) => new Map([...before].filter(([id, { status }]) => states.get(id) === status)));
+    setMoves(
+      (before) => new Map([...before].filter(([id, { status }]) => states.get(id) === status)),
+    );
   }, [list]);
   useEffect(() => {
     if (!outdated || loading) return;
@@ -124,17 +146,22 @@ function useMovingRows(
   }, [outdated, loading, reload]);
 
   const live = useLiveTransfers((transfers, isSnapshot) => {
-    const told = new Map(transfers.map((transfer) => [transfer.id, transfer]));
-    const here = rows.filter(({ id }) => told.has(id));
+    const changes = new Map(transfers.map((transfer) => [transfer.id, transfer]));
+    const here = rows.filter(({ id }) => changes.has(id));
     const ids = new Set(rows.map(({ id }) => id));
-    setMoves((before) => new Map([...before, ...[...told].filter(([id]) => ids.has(id))]));
+    setMoves((before) => new Map([...before, ...[...changes].filter(([id]) => ids.has(id))]));
 
-    // Of what is new, the first page alone is of interest to anybody.
+    // New transfers appear on the first page only.
     const last = list?.pagination.has_more ? list.data.at(-1) : undefined;
-    const belongs = (transfer: LiveTransfer) => matches(transfer, filter) && (!last || transfer.created_at > last.created_at);
-    const hasNew = offset === 0 && transfers.some((transfer) => !ids.has(transfer.id) && belongs(transfer));
-    const hasOthers = filter.status !== undefined && here.some(({ id }) => told.get(id)?.status !== filter.status);
-    const hasMissed = isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !told.has(id));
+    const belongs = (transfer: LiveTransfer) =>
+      matches(transfer, filter) && (!last || transfer.created_at > last.created_at);
+    const hasNew =
+      offset === 0 && transfers.some((transfer) => !ids.has(transfer.id) && belongs(transfer));
+    const hasOthers =
+      filter.status !== undefined &&
+      here.some(({ id }) => changes.get(id)?.status !== filter.status);
+    const hasMissed =
+      isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !changes.has(id));
     if (hasNew || hasOthers || hasMissed) setOutdated(true);
   });
 

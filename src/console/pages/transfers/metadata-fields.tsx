@@ -3,12 +3,13 @@ interface MetadataFieldsProps {
   onChange: (entries: [name: string, value: string][]) => void;
 }
 
-/** At most so many, as the API has it. */
+/** Limit of the API. */
 const AT_MOST = 10;
 
-/** Names and values of one's own that go with a transfer. */
+/** Names and values that the user attaches to a transfer. */
 export function MetadataFields({ entries, onChange }: MetadataFieldsProps) {
-  const change = (index: number, entry: [string, string]) => onChange(entries.map((old, at) => (at === index ? entry : old)));
+  const change = (index: number, entry: [string, string]) =>
+    onChange(entries.map((old, at) => (at === index ? entry : old)));
   return (
     <fieldset>
       <legend>Metadata</legend>

@@ -4,11 +4,15 @@ import { LineChart, type Point } from '../../components/line-chart.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
 
-/** Of a transfer that runs for hours, the last ten minutes are drawn. */
+/** Points of the chart: the last ten minutes of a long transfer. */
 const KEPT = 600;
 
-/** How a transfer moves at this moment. */
-export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<LiveTransfer, 'seconds_left'>> }) {
+/** Shows the progress and the speed of a transfer, live. */
+export function Moving({
+  transfer,
+}: {
+  transfer: TransferDetail & Partial<Pick<LiveTransfer, 'seconds_left'>>;
+}) {
   const { progress_pct, transferred_bytes, size_bytes, speed_bps, seconds_left } = transfer;
   const speeds = useSpeeds(transferred_bytes, speed_bps);
   return (
@@ -23,7 +27,7 @@ export function Moving({ transfer }: { transfer: TransferDetail & Partial<Pick<L
   );
 }
 
-/** Bits per second between one count of bytes and the next, beginning with the average so far. */
+/** Returns the bits per second between byte counts, starting with the average so far. */
 function useSpeeds(transferred: number, average: number | null): Point[] {
   const [{ speeds }, setSeen] = useState<{ last: Point; speeds: Point[] }>(() => {
     const at = performance.now();
@@ -33,8 +37,9 @@ function useSpeeds(transferred: number, average: number | null): Point[] {
     setSeen(({ last, speeds }) => {
       const at = performance.now();
       const next = { at, value: transferred };
-      // An attempt that began anew has fewer.
-      if (transferred <= last.value) return { last: transferred < last.value ? next : last, speeds };
+      // A new attempt that starts from zero has fewer bytes than the one before.
+      if (transferred <= last.value)
+        return { last: transferred < last.value ? next : last, speeds };
       const value = ((transferred - last.value) * 8_000) / Math.max(1, at - last.at);
       return { last: next, speeds: [...speeds, { at, value }].slice(-KEPT) };
     });

@@ -14,7 +14,7 @@ import { PlaceFields } from './place-fields.tsx';
 
 const PRIORITIES = ['low', 'normal', 'high'] as const;
 
-/** Creates a transfer; `?like=` names one to begin with. */
+/** Creates a transfer; `?like=` names one whose values fill the form. */
 export function NewTransferPage() {
   const { account } = useSession().session;
   const { like } = useLocation().query;
@@ -22,9 +22,16 @@ export function NewTransferPage() {
     async (signal) => {
       const [{ data: endpoints }, template] = await Promise.all([
         call('GET /v1/endpoints', { signal }),
-        like ? call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: like }, signal }) : null,
+        like
+          ? call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: like }, signal })
+          : null,
       ]);
-      return { endpoints: endpoints.filter(({ accounts }) => accounts === null || accounts.includes(account)), template };
+      return {
+        endpoints: endpoints.filter(
+          ({ accounts }) => accounts === null || accounts.includes(account),
+        ),
+        template,
+      };
     },
     [like, account],
   );
@@ -33,7 +40,8 @@ export function NewTransferPage() {
       {error && <ProblemNotice error={error} retry={reload} />}
       {data?.endpoints.length === 0 && (
         <p class="notice warning">
-          No endpoint is configured yet: a transfer needs one that it goes to. <a href="/console/settings/endpoints">Add one</a>
+          This account has no endpoint to copy to.{' '}
+          <a href="/console/settings/endpoints">Add endpoint</a>
         </p>
       )}
       {data && <TransferForm key={like} {...data} />}
@@ -41,15 +49,25 @@ export function NewTransferPage() {
   );
 }
 
-function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template: TransferDetail | null }) {
+function TransferForm({
+  endpoints,
+  template,
+}: {
+  endpoints: Endpoint[];
+  template: TransferDetail | null;
+}) {
   const { route } = useLocation();
-  const begin = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
+  const initialPlace = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
     if (uri !== undefined) return placeOf(uri, endpoints);
     return endpoint ? { endpoint, path: '/' } : { endpoint: null, path: '' };
   };
-  const [source, setSource] = useState(() => begin(template?.source, endpoints[0]));
-  const [destination, setDestination] = useState(() => begin(template?.destination, endpoints[1] ?? endpoints[0]));
-  const [priority, setPriority] = useState<(typeof PRIORITIES)[number]>(template?.priority ?? 'normal');
+  const [source, setSource] = useState(() => initialPlace(template?.source, endpoints[0]));
+  const [destination, setDestination] = useState(() =>
+    initialPlace(template?.destination, endpoints[1] ?? endpoints[0]),
+  );
+  const [priority, setPriority] = useState<(typeof PRIORITIES)[number]>(
+    template?.priority ?? 'normal',
+  );
   const [notify, setNotify] = useState(false);
   const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));
 
@@ -73,13 +91,20 @@ function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template
         fields={['source_uri', 'destination_uri']}
         beside={
           <a class="button" href="/console/transfers">
-            Back
+            Cancel
           </a>
         }
       >
         {(errors) => (
           <>
-            <PlaceFields legend="Source" pick="file" endpoints={endpoints} place={source} onChange={setSource} error={errors.source_uri} />
+            <PlaceFields
+              legend="Source"
+              pick="file"
+              endpoints={endpoints}
+              place={source}
+              onChange={setSource}
+              error={errors.source_uri}
+            />
             <PlaceFields
               legend="Destination"
               pick="folder"
@@ -90,15 +115,22 @@ function TransferForm({ endpoints, template }: { endpoints: Endpoint[]; template
             />
             <div class="field-row">
               <Field label="Priority">
-                <select value={priority} onChange={(event) => setPriority(event.currentTarget.value as typeof priority)}>
+                <select
+                  value={priority}
+                  onChange={(event) => setPriority(event.currentTarget.value as typeof priority)}
+                >
                   {PRIORITIES.map((name) => (
                     <option key={name}>{name}</option>
                   ))}
                 </select>
               </Field>
               <label class="choice">
-                <input type="checkbox" checked={notify} onChange={(event) => setNotify(event.currentTarget.checked)} />
-                Tell every webhook of the account when it ends
+                <input
+                  type="checkbox"
+                  checked={notify}
+                  onChange={(event) => setNotify(event.currentTarget.checked)}
+                />
+                Notify all webhooks when it ends
               </label>
             </div>
             <MetadataFields entries={metadata} onChange={setMetadata} />

@@ -6,7 +6,7 @@ import type { Place } from './place.ts';
 
 interface PlaceFieldsProps {
   legend: string;
-  /** A file to read, or where one is written. */
+  /** A file to read, or a folder to write to. */
   pick: 'file' | 'folder';
   endpoints: Endpoint[];
   place: Place;
@@ -15,11 +15,11 @@ interface PlaceFieldsProps {
 }
 
 const HINTS = {
-  file: 'The file, below the base path of the endpoint',
-  folder: 'A path that ends in a slash takes the name of the source file',
+  file: 'Below the base path of the endpoint',
+  folder: 'End with a slash to keep the name of the source file',
 };
 
-/** Asks for an endpoint and a path below it, which can be looked for on the server; or for a whole URI. */
+/** Fields for an endpoint and a path below it, with a file browser; or for a whole URI. */
 export function PlaceFields({ legend, pick, endpoints, place, onChange, error }: PlaceFieldsProps) {
   const [browsing, setBrowsing] = useState(false);
   const { endpoint, path } = place;
@@ -34,7 +34,10 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
       <legend>{legend}</legend>
       <div class="place">
         <Field label="Endpoint">
-          <select value={endpoint?.name ?? ''} onChange={(event) => choose(event.currentTarget.value)}>
+          <select
+            value={endpoint?.name ?? ''}
+            onChange={(event) => choose(event.currentTarget.value)}
+          >
             {endpoints.map(({ name, protocol }) => (
               <option key={name} value={name}>
                 {name} ({protocol})
@@ -43,7 +46,11 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
             <option value="">Another URI</option>
           </select>
         </Field>
-        <Field label={endpoint ? 'Path' : 'URI'} hint={endpoint ? HINTS[pick] : undefined} error={error}>
+        <Field
+          label={endpoint ? 'Path' : 'URI'}
+          hint={endpoint ? HINTS[pick] : undefined}
+          error={error}
+        >
           <input
             spellcheck={false}
             autoCapitalize="none"
@@ -58,7 +65,11 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
           </button>
         )}
       </div>
-      {endpoint?.paused && <p class="notice warning">This endpoint is paused: the transfer waits until it is resumed.</p>}
+      {endpoint?.paused && (
+        <p class="notice warning">
+          This endpoint is paused. The transfer waits until you resume it.
+        </p>
+      )}
       {endpoint && browsing && (
         <FileDialog
           endpoint={endpoint}

@@ -1,16 +1,16 @@
 import type { Endpoint } from '../../api/operations.ts';
 
-/** Where a file is: below an endpoint, or, where that is null, a whole URI. */
+/** The place of a file: a path below an endpoint, or a whole URI if `endpoint` is null. */
 export type Place = { endpoint: Endpoint; path: string } | { endpoint: null; path: string };
 
-/** The URI by the endpoint's name. The path is as people write it, with nothing encoded. */
+/** Returns the URI with the endpoint's name. The path of a place is not percent-encoded. */
 export function uriOf({ endpoint, path }: Place): string {
   if (endpoint === null) return path.trim();
   const segments = path.replace(/^\/+/, '').split('/');
   return `${endpoint.protocol}://${endpoint.name}/${segments.map(encodeURIComponent).join('/')}`;
 }
 
-/** What a URI means, as far as it names an endpoint. */
+/** Returns the place of a URI: below the endpoint that it names, if one of `endpoints` fits. */
 export function placeOf(uri: string, endpoints: Endpoint[]): Place {
   const [, protocol, name, path = ''] = /^(\w+):\/\/([^/]*)(.*)$/.exec(uri) ?? [];
   const endpoint = endpoints.find((known) => known.name === name && known.protocol === protocol);

@@ -23,7 +23,7 @@ export function TransferState({ status }: { status: TransferStatus }) {
   return <Status tone={tone}>{label}</Status>;
 }
 
-/** Nothing follows any more. */
+/** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {
   return status === 'completed' || status === 'failed' || status === 'cancelled';
 }

@@ -1,3 +1,4 @@
+import type { TransferEvent, TransferQueued } from '../../../domain/transfer.ts';
 import type { HistoryItem, TransferHistory } from '../../api/operations.ts';
 import type { Loaded } from '../../api/use-load.ts';
 import { ProblemNotice } from '../../components/problem.tsx';
@@ -11,7 +12,7 @@ interface TimelineProps {
   chosen: string | undefined;
 }
 
-/** The events of a transfer: when, who, why. Each leads to the state at its point. */
+/** Lists the events of a transfer: when, who, why. Each links to the state after it. */
 export function Timeline({ history: { data, error, reload }, transferId, chosen }: TimelineProps) {
   return (
     <section class="card">
@@ -25,7 +26,8 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
             aria-current={chosen === String(event.revision) ? 'step' : undefined}
           >
             <p class="event">
-              <strong>{TITLES[event.type] ?? event.type}</strong> <Time at={event.occurred_at} />
+              <strong>{TITLES[event.type as TransferEvent['type']] ?? event.type}</strong>{' '}
+              <Time at={event.occurred_at} />
             </p>
             <p>{reasonOf(event)}</p>
             <p class="muted">
@@ -33,9 +35,9 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
             </p>
             <a
               href={`/console/transfers/${transferId}?as_of=${event.revision}`}
-              aria-label={`State at this point: after revision ${event.revision}`}
+              aria-label={`Show state after revision ${event.revision}`}
             >
-              State at this point
+              Show state
             </a>
           </li>
         ))}
@@ -44,7 +46,7 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
   );
 }
 
-const TITLES: Record<string, string> = {
+const TITLES: Record<TransferEvent['type'], string> = {
   'transfer.created': 'Created',
   'transfer.queued': 'Queued',
   'transfer.in_progress': 'Started',
@@ -53,15 +55,38 @@ const TITLES: Record<string, string> = {
   'transfer.cancelled': 'Cancelled',
 };
 
-/** Why it happened, or what came of it. */
-function reasonOf({ type, data }: HistoryItem): string {
-  const { reason, error, not_before, transferred_bytes, size_bytes, duration_ms, priority } = data as Record<string, unknown>;
-  const { message } = (error ?? {}) as { message?: string };
-  if (type === 'transfer.created') return `With ${priority} priority.`;
-  if (type === 'transfer.completed') return `${bytes(size_bytes as number)} in ${((duration_ms as number) / 1_000).toFixed(1)} s.`;
-  if (type === 'transfer.failed') return message ?? '';
-  if (type !== 'transfer.queued') return '';
-  if (reason === 'retry') return `${message}; the next attempt is not before ${new Date(not_before as string).toLocaleTimeString()}.`;
-  if (reason === 'mover_lost') return `The process that moved it vanished, or was stopped, after ${bytes(transferred_bytes as number)}.`;
-  return 'It waits for a mover.';
+/** Returns the reason or the outcome of an event; empty for an event type unknown to this page. */
+function reasonOf(item: HistoryItem): string {
+  const event = item as unknown as TransferEvent;
+  switch (event.type) {
+    case 'transfer.created':
+      return `Priority: ${event.data.priority}.`;
+    case 'transfer.queued':
+      return reasonToQueue(event.data);
+    case 'transfer.completed':
+      return `${bytes(event.data.size_bytes)} in ${(event.data.duration_ms / 1_000).toFixed(1)} s.`;
+    case 'transfer.failed':
+      return event.data.error.message;
+    case 'transfer.in_progress':
+    case 'transfer.cancelled':
+      return '';
+    default:
+      event satisfies never;
+      return '';
+  }
+}
+
+function reasonToQueue(data: TransferQueued): string {
+  switch (data.reason) {
+    case 'admitted':
+      return 'Ready for a mover.';
+    case 'mover_lost':
+      return `The mover stopped or was lost after ${bytes(data.transferred_bytes)}.`;
+    case 'retry':
+      return `${data.error.message}; retry after ${timeOf(data.not_before)}.`;
+  }
+}
+
+function timeOf(at: string): string {
+  return new Date(at).toLocaleTimeString();
 }

@@ -11,9 +11,17 @@ interface TransferFactsProps {
   withState?: boolean;
 }
 
-/** All that is known of a transfer. */
+/** Lists the state of a transfer. */
 export function TransferFacts({ title, transfer, withState = false }: TransferFactsProps) {
-  const { size_bytes, transferred_bytes, progress_pct, speed_bps, checksum_sha256, metadata, error } = transfer;
+  const {
+    size_bytes,
+    transferred_bytes,
+    progress_pct,
+    speed_bps,
+    checksum_sha256,
+    metadata,
+    error,
+  } = transfer;
   return (
     <section class="card">
       <h2>{title}</h2>
@@ -32,7 +40,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
           Error: withState && error ? error.message : undefined,
           'SHA-256': checksum_sha256 ? (
             <>
-              <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="the SHA-256" />
+              <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="SHA-256" />
             </>
           ) : null,
         }}

@@ -4,15 +4,15 @@ import { useEvents } from '../../api/use-events.ts';
 import { useSession } from '../../session.tsx';
 
 interface LiveOptions {
-  /** Only this one. All that are open where it is left out. */
+  /** Follows only this transfer. Without it, all open ones. */
   transferId?: string;
-  /** False: there is nothing more to be told. */
+  /** False stops following. */
   open?: boolean;
 }
 
 /**
- * Follows the transfers of the account that is looked at, as they move. True while the stream is up.
- * `isSnapshot`: these are the ones that are open now; before that something may have been missed.
+ * Follows the transfers of the current account as they move. Returns true while the stream is open.
+ * `isSnapshot`: these are all open transfers; changes before it may have been missed.
  */
 export function useLiveTransfers(
   onChange: (transfers: LiveTransfer[], isSnapshot: boolean) => void,

@@ -2,10 +2,9 @@ import type { Delivery } from '../../api/operations.ts';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 
-/** Where the service stops counting deliveries. */
+/** The largest total of deliveries that the service counts. */
 export const COUNTED_TO = 10_000;
 
-/** What lists of deliveries tell of each. */
 export const EVENT: Column<Delivery> = {
   heading: 'Event',
   kind: 'row',
@@ -20,12 +19,17 @@ export const EVENT: Column<Delivery> = {
 };
 
 export const LATEST: Column<Delivery>[] = [
-  { heading: 'Last answer', cell: lastAnswer },
+  { heading: 'Last response', cell: lastResponse },
   { heading: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
-function lastAnswer({ attempts, last_status_code, last_error }: Delivery): string {
-  if (attempts === 0) return 'Not tried yet';
-  return last_error ?? `Answered ${last_status_code}`;
+function lastResponse({ attempts, last_status_code, last_error }: Delivery): string {
+  if (attempts === 0) return 'No attempts yet';
+  return last_error ?? `HTTP ${last_status_code}`;
+}
+
+/** Confirms a retry, such as `Retrying 2 deliveries`. */
+export function retrying(count: number): string {
+  return `Retrying ${count.toLocaleString()} ${count === 1 ? 'delivery' : 'deliveries'}`;
 }

@@ -14,7 +14,7 @@ import { DeliveryState } from './delivery-state.tsx';
 
 const LOOK_MS = 2_000;
 
-/** One delivery, of any account: what is sent, and what each attempt was answered. */
+/** One delivery, of any account: its body and the response to each attempt. */
 export function DeliveryPage() {
   const delivery_id = useRoute().params.delivery ?? '';
   const { session } = useSession();
@@ -23,11 +23,26 @@ export function DeliveryPage() {
     data: delivery,
     error,
     reload,
-  } = useLoad((signal) => call('GET /v1/deliveries/{delivery_id}', { path, signal }), [delivery_id], LOOK_MS);
-  if (!delivery) return <Page title="Delivery">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  } = useLoad(
+    (signal) => call('GET /v1/deliveries/{delivery_id}', { path, signal }),
+    [delivery_id],
+    LOOK_MS,
+  );
+  if (!delivery)
+    return <Page title="Delivery">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
 
-  const { status, event_type, event_id, webhook_id, transfer_id, account_id, next_attempt_at, delivered_at, attempt_list } = delivery;
-  // What another account has cannot be looked at from this one.
+  const {
+    status,
+    event_type,
+    event_id,
+    webhook_id,
+    transfer_id,
+    account_id,
+    next_attempt_at,
+    delivered_at,
+    attempt_list,
+  } = delivery;
+  // The pages of another account's webhook and transfer are not visible to this one.
   const own = account_id === session.account;
   return (
     <Page
@@ -36,7 +51,7 @@ export function DeliveryPage() {
         <>
           <DeliveryState status={status} />
           <span class="mono">{delivery.id}</span>
-          <CopyButton text={delivery.id} what="the delivery's id" />
+          <CopyButton text={delivery.id} what="delivery id" />
         </>
       }
       actions={
@@ -50,13 +65,15 @@ export function DeliveryPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       <section class="card">
-        <h2>Now</h2>
+        <h2>Details</h2>
         <Facts
           of={{
             Webhook: <Id id={webhook_id} href={own ? `/console/webhooks/${webhook_id}` : null} />,
             Account: account_id,
             Event: <code>{event_id}</code>,
-            Transfer: transfer_id ? <Id id={transfer_id} href={own ? `/console/transfers/${transfer_id}` : null} /> : undefined,
+            Transfer: transfer_id ? (
+              <Id id={transfer_id} href={own ? `/console/transfers/${transfer_id}` : null} />
+            ) : undefined,
             Created: <Time at={delivery.created_at} />,
             'Next attempt': next_attempt_at ? <Time at={next_attempt_at} /> : undefined,
             Delivered: delivered_at ? <Time at={delivered_at} /> : undefined,
@@ -65,7 +82,7 @@ export function DeliveryPage() {
       </section>
       <section class="card">
         <h2>Attempts</h2>
-        {attempt_list.length === 0 && <p class="muted">None was made yet.</p>}
+        {attempt_list.length === 0 && <p class="muted">No attempts yet.</p>}
         <ol class="attempts">
           {attempt_list.toReversed().map((attempt) => (
             <Attempt key={attempt.number} attempt={attempt} />
@@ -82,17 +99,23 @@ export function DeliveryPage() {
   );
 }
 
-/** Leads to what it names, where there is an address. */
+/** An id, as a link unless `href` is null. */
 function Id({ id, href }: { id: string; href: string | null }) {
   const code = <code>{id}</code>;
   return href === null ? code : <a href={href}>{code}</a>;
 }
 
-function Attempt({ attempt: { number, at, duration_ms, status_code, error, response_body } }: { attempt: DeliveryAttempt }) {
+function Attempt({
+  attempt: { number, at, duration_ms, status_code, error, response_body },
+}: {
+  attempt: DeliveryAttempt;
+}) {
   return (
     <li>
       <p class="test-step">
-        <Status tone={error === null ? 'good' : 'bad'}>{status_code === null ? 'No answer' : `Answered ${status_code}`}</Status>
+        <Status tone={error === null ? 'good' : 'bad'}>
+          {status_code === null ? 'No response' : `HTTP ${status_code}`}
+        </Status>
         <strong>Attempt {number}</strong>
         <Time at={at} />
         <span class="muted number">{duration_ms} ms</span>
@@ -107,7 +130,7 @@ function Attempt({ attempt: { number, at, duration_ms, status_code, error, respo
   );
 }
 
-/** Broken into lines; the bytes that are sent have none. */
+/** Indents the JSON; the sent bytes have no line breaks. */
 function readable(body: string): string {
   return JSON.stringify(JSON.parse(body), null, 2);
 }

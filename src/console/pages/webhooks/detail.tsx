@@ -15,7 +15,7 @@ import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
 import { WebhookDeliveries } from './webhook-deliveries.tsx';
 
-/** One webhook: what it is told, what became of it, and all that can be done with it. */
+/** One webhook: its settings, deliveries and actions. */
 export function WebhookPage() {
   const id = useRoute().params.id ?? '';
   const { route } = useLocation();
@@ -24,8 +24,12 @@ export function WebhookPage() {
     error,
     reload,
     set,
-  } = useLoad((signal) => call('GET /v1/webhooks/{webhook_id}', { path: { webhook_id: id }, signal }), [id]);
-  if (!webhook) return <Page title="Webhook">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  } = useLoad(
+    (signal) => call('GET /v1/webhooks/{webhook_id}', { path: { webhook_id: id }, signal }),
+    [id],
+  );
+  if (!webhook)
+    return <Page title="Webhook">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
   return (
     <Page
       title={webhook.url}
@@ -33,19 +37,19 @@ export function WebhookPage() {
         <>
           <WebhookState enabled={webhook.enabled} />
           <span class="mono">{webhook.id}</span>
-          <CopyButton text={webhook.id} what="the webhook's id" />
+          <CopyButton text={webhook.id} what="webhook id" />
         </>
       }
       actions={
         <>
           <Ping webhook={webhook} />
-          <DialogButton label="Edit" title="Change this webhook">
+          <DialogButton label="Edit" title="Edit webhook">
             {(close) => <ChangeWebhook webhook={webhook} onChanged={set} onClose={close} />}
           </DialogButton>
-          <DialogButton label="Rotate secret" title="Rotate the secret?">
+          <DialogButton label="Rotate secret" title="Rotate secret">
             {(close) => <RotateSecret webhook={webhook} onRotated={reload} onClose={close} />}
           </DialogButton>
-          <DialogButton label="Replay" title="Tell it again">
+          <DialogButton label="Replay" title="Replay events">
             {(close) => <ReplayWebhook webhook={webhook} onClose={close} />}
           </DialogButton>
           <Remove webhook={webhook} onRemoved={() => route('/console/webhooks')} />
@@ -54,7 +58,7 @@ export function WebhookPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       <section class="card">
-        <h2>Registration</h2>
+        <h2>Details</h2>
         <Facts
           of={{
             Events: (
@@ -65,11 +69,9 @@ export function WebhookPage() {
               </span>
             ),
             Registered: <Time at={webhook.created_at} />,
-            Changed: <Time at={webhook.updated_at} />,
-            'The old secret signs as well': webhook.previous_secret_valid_until ? (
-              <>
-                for now; it ends <Time at={webhook.previous_secret_valid_until} />
-              </>
+            Updated: <Time at={webhook.updated_at} />,
+            'Old secret expires': webhook.previous_secret_valid_until ? (
+              <Time at={webhook.previous_secret_valid_until} />
             ) : undefined,
           }}
         />
@@ -82,22 +84,27 @@ export function WebhookPage() {
 function Ping({ webhook: { id } }: { webhook: Webhook }) {
   const { route } = useLocation();
   async function ping(): Promise<void> {
-    const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', { path: { webhook_id: id } });
+    const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', {
+      path: { webhook_id: id },
+    });
     route(`/console/webhooks/${id}/deliveries/${delivery.id}`);
   }
   return <ActionButton onAction={ping}>Ping</ActionButton>;
 }
 
 function Remove({ webhook: { id }, onRemoved }: { webhook: Webhook; onRemoved: () => void }) {
-  const say = useToast();
+  const notify = useToast();
   async function remove(): Promise<void> {
     await call('DELETE /v1/webhooks/{webhook_id}', { path: { webhook_id: id } });
-    say('The webhook is removed');
+    notify('Webhook removed');
     onRemoved();
   }
   return (
     <ConfirmButton label="Remove" title="Remove this webhook?" onConfirm={remove}>
-      <p>It is told nothing any more, and what is still to be delivered fails. To stop it for a while, disable it instead.</p>
+      <p>
+        It receives no more events, and its pending deliveries fail. To pause it, disable it
+        instead.
+      </p>
     </ConfirmButton>
   );
 }

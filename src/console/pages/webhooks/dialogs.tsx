@@ -14,18 +14,32 @@ interface DialogProps {
   onClose: () => void;
 }
 
-export function ChangeWebhook({ webhook, onChanged, onClose }: DialogProps & { onChanged: (webhook: Webhook) => void }) {
+export function ChangeWebhook({
+  webhook,
+  onChanged,
+  onClose,
+}: DialogProps & { onChanged: (webhook: Webhook) => void }) {
   const [url, setUrl] = useState(webhook.url);
   const [events, setEvents] = useState(webhook.events);
   const [enabled, setEnabled] = useState(webhook.enabled);
 
   async function save(): Promise<void> {
-    onChanged(await call('PATCH /v1/webhooks/{webhook_id}', { path: { webhook_id: webhook.id }, body: { url, events, enabled } }));
+    onChanged(
+      await call('PATCH /v1/webhooks/{webhook_id}', {
+        path: { webhook_id: webhook.id },
+        body: { url, events, enabled },
+      }),
+    );
     onClose();
   }
 
   return (
-    <Form submit="Save" onSubmit={save} fields={['url', 'events']} beside={<CloseButton>Cancel</CloseButton>}>
+    <Form
+      submit="Save changes"
+      onSubmit={save}
+      fields={['url', 'events']}
+      beside={<CloseButton>Cancel</CloseButton>}
+    >
       {(errors) => (
         <>
           <Field label="URL" error={errors.url}>
@@ -37,10 +51,20 @@ export function ChangeWebhook({ webhook, onChanged, onClose }: DialogProps & { o
               onInput={({ currentTarget }) => setUrl(currentTarget.value)}
             />
           </Field>
-          <Choices legend="Events" of={EVENT_TYPES} chosen={events} onChange={setEvents} error={errors.events} />
+          <Choices
+            legend="Events"
+            options={EVENT_TYPES}
+            chosen={events}
+            onChange={setEvents}
+            error={errors.events}
+          />
           <label class="choice">
-            <input type="checkbox" checked={enabled} onChange={({ currentTarget }) => setEnabled(currentTarget.checked)} />
-            Enabled: what happens while it is not is never told, unless it is replayed
+            <input
+              type="checkbox"
+              checked={enabled}
+              onChange={({ currentTarget }) => setEnabled(currentTarget.checked)}
+            />
+            Enabled (while disabled, it misses events; replay them later)
           </label>
         </>
       )}
@@ -49,18 +73,25 @@ export function ChangeWebhook({ webhook, onChanged, onClose }: DialogProps & { o
 }
 
 const GRACES: [grace: string, label: string][] = [
-  ['24h', '24 hours: receivers change in peace'],
+  ['24h', '24 hours'],
   ['1h', '1 hour'],
   ['7d', '7 days'],
-  ['0s', 'None: the old one has leaked'],
+  ['0s', 'None (the old secret has leaked)'],
 ];
 
-export function RotateSecret({ webhook, onRotated, onClose }: DialogProps & { onRotated: () => void }) {
+export function RotateSecret({
+  webhook,
+  onRotated,
+  onClose,
+}: DialogProps & { onRotated: () => void }) {
   const [grace, setGrace] = useState('24h');
   const [secret, setSecret] = useState<string | null>(null);
 
   async function rotate(): Promise<void> {
-    const rotated = await call('POST /v1/webhooks/{webhook_id}/rotate-secret', { path: { webhook_id: webhook.id }, body: { grace } });
+    const rotated = await call('POST /v1/webhooks/{webhook_id}/rotate-secret', {
+      path: { webhook_id: webhook.id },
+      body: { grace },
+    });
     setSecret(rotated.secret ?? '');
     onRotated();
   }
@@ -68,19 +99,25 @@ export function RotateSecret({ webhook, onRotated, onClose }: DialogProps & { on
   if (secret !== null) {
     return (
       <ShownOnce label="New signing secret" secret={secret} onClose={onClose}>
-        Give it to the receiver before the old one ends.
+        Give it to the receiver before the old secret expires.
       </ShownOnce>
     );
   }
   return (
-    <Form submit="Rotate" onSubmit={rotate} fields={['grace']} beside={<CloseButton>Cancel</CloseButton>}>
+    <Form
+      submit="Rotate"
+      onSubmit={rotate}
+      fields={['grace']}
+      beside={<CloseButton>Cancel</CloseButton>}
+    >
       {(errors) => (
         <>
           <p>
-            A new secret is made. Until the time below ends, <code>X-Service-Signature</code> stays with the old one and{' '}
-            <code>webhook-signature</code> carries both.
+            Waybill generates a new secret. During the grace period,{' '}
+            <code>X-Service-Signature</code> uses the old secret, and <code>webhook-signature</code>{' '}
+            has signatures of both.
           </p>
-          <Field label="The old secret goes on for" error={errors.grace}>
+          <Field label="Grace period of the old secret" error={errors.grace}>
             <select value={grace} onChange={({ currentTarget }) => setGrace(currentTarget.value)}>
               {GRACES.map(([value, label]) => (
                 <option key={value} value={value}>
@@ -98,26 +135,36 @@ export function RotateSecret({ webhook, onRotated, onClose }: DialogProps & { on
 const HOUR_MS = 3_600_000;
 
 export function ReplayWebhook({ webhook, onClose }: DialogProps) {
-  const say = useToast();
+  const notify = useToast();
   const [from, setFrom] = useState(() => localTime(new Date(Date.now() - HOUR_MS)));
 
   async function replay(): Promise<void> {
     const time = new Date(from);
     const body = { from: Number.isNaN(time.getTime()) ? from : time.toISOString() };
     await call('POST /v1/webhooks/{webhook_id}/replay', { path: { webhook_id: webhook.id }, body });
-    say('The replay has begun: its deliveries appear below');
+    notify('Replay started. Its deliveries appear below');
     onClose();
   }
 
   return (
-    <Form submit="Replay" onSubmit={replay} fields={['from']} beside={<CloseButton>Cancel</CloseButton>}>
+    <Form
+      submit="Replay"
+      onSubmit={replay}
+      fields={['from']}
+      beside={<CloseButton>Cancel</CloseButton>}
+    >
       {(errors) => (
         <>
           <p>
-            All that it subscribes to is delivered again, in the background: also what has arrived. Receivers know it by the same event ids.
+            Delivers all subscribed events again in the background, including delivered ones. Event
+            ids stay the same.
           </p>
           <Field label="From" hint="In the time zone of this browser" error={errors.from}>
-            <input type="datetime-local" value={from} onInput={({ currentTarget }) => setFrom(currentTarget.value)} />
+            <input
+              type="datetime-local"
+              value={from}
+              onInput={({ currentTarget }) => setFrom(currentTarget.value)}
+            />
           </Field>
         </>
       )}
@@ -125,7 +172,7 @@ export function ReplayWebhook({ webhook, onClose }: DialogProps) {
   );
 }
 
-/** As `datetime-local` has it. */
+/** Formats a time for an input of type `datetime-local`. */
 function localTime(time: Date): string {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

@@ -12,60 +12,67 @@ import { ProblemNotice } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { COUNTED_TO, EVENT, LATEST } from './delivery-columns.tsx';
+import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
 const PAGE = 50;
 const LOOK_MS = 3_000;
 
-/** What nobody took after the last retry, of all accounts. The address holds filter and page. */
+/** Deliveries of all accounts that failed every attempt. The address holds filter and page. */
 export function FailedDeliveriesPage() {
   const { query, route } = useLocation();
-  const say = useToast();
+  const notify = useToast();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  // Of a retry of which a part was refused.
+  // Shown if the service rejected some of the retries.
   const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const { data, error, reload } = useLoad(
-    (signal) => call('GET /v1/deliveries', { query: { status: 'failed', ...(webhook_id && { webhook_id }), limit: PAGE, offset }, signal }),
+    (signal) =>
+      call('GET /v1/deliveries', {
+        query: { status: 'failed', ...(webhook_id && { webhook_id }), limit: PAGE, offset },
+        signal,
+      }),
     [webhook_id, offset],
     LOOK_MS,
   );
   const rows = data?.data ?? [];
   const total = data?.pagination.total ?? 0;
+  const count = `${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''}`;
   const marked = rows.filter(({ id }) => chosen.has(id));
 
   async function retry(ids: string[]): Promise<void> {
     setOutcome(null);
     const retried: string[] = [];
-    const refusals: RequestFailed[] = [];
+    const rejections: RequestFailed[] = [];
     for (const delivery_id of ids) {
       try {
         await call('POST /v1/deliveries/{delivery_id}/retry', { path: { delivery_id } });
         retried.push(delivery_id);
       } catch (error) {
         if (!(error instanceof RequestFailed)) throw error;
-        refusals.push(error);
+        rejections.push(error);
       }
     }
     mark(retried, false);
     reload();
-    const [refusal] = refusals;
-    if (refusal && retried.length === 0) throw refusal;
-    if (refusal) setOutcome(`${triedAgain(retried.length)}, ${refused(refusals)}`);
-    else say(ids.length === 1 ? 'It is tried again' : triedAgain(retried.length));
+    const [rejection] = rejections;
+    if (rejection && retried.length === 0) throw rejection;
+    if (rejection) setOutcome(`${retrying(retried.length)}. ${rejected(rejections)}`);
+    else notify(retrying(retried.length));
   }
 
   async function retryAll(): Promise<void> {
     setOutcome(null);
     const { retried } = await call('POST /v1/deliveries/retry-failed');
-    say(triedAgain(retried));
+    notify(retrying(retried));
     reload();
   }
 
   function mark(ids: string[], on: boolean): void {
-    setChosen((before) => new Set(on ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))));
+    setChosen(
+      (before) => new Set(on ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))),
+    );
   }
 
   const columns: Column<Delivery>[] = [
@@ -98,23 +105,26 @@ export function FailedDeliveriesPage() {
   return (
     <Page
       title="Failed Deliveries"
-      subtitle="What no receiver took after the last retry, of all accounts. Kept for 30 days"
+      subtitle="Deliveries of all accounts that failed every attempt. Kept for 30 days"
       actions={
         total > 0 && (
           <>
-            <ActionButton disabled={marked.length === 0} onAction={() => retry(marked.map(({ id }) => id))}>
+            <ActionButton
+              disabled={marked.length === 0}
+              onAction={() => retry(marked.map(({ id }) => id))}
+            >
               Retry selected ({marked.length})
             </ActionButton>
             {!webhook_id && (
               <ConfirmButton
                 label="Retry all"
                 kind="plain"
-                title={`Retry all ${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''}?`}
+                title={`Retry all failed deliveries (${count})?`}
                 onConfirm={retryAll}
               >
                 <p>
-                  Each is sent at once, with the whole schedule of retries before it. What was for a webhook that is removed or disabled
-                  stays failed.
+                  Each is sent at once and gets the full retry schedule again. Deliveries of removed
+                  or disabled webhooks stay failed.
                 </p>
               </ConfirmButton>
             )}
@@ -139,14 +149,14 @@ export function FailedDeliveriesPage() {
       )}
       {error && <ProblemNotice error={error} retry={reload} />}
       {data && total === 0 && (
-        <Empty title={webhook_id ? 'Nothing of this webhook has failed' : 'Nothing has failed'}>
+        <Empty title={webhook_id ? 'No failed deliveries of this webhook' : 'No failed deliveries'}>
           {webhook_id ? (
             <p>
-              <a href={ADDRESS}>Show those of all webhooks</a>
+              <a href={ADDRESS}>Show all webhooks</a>
             </p>
           ) : (
             <p>
-              What is delivered, or still tried, stands with <a href="/console/webhooks">its webhook</a>.
+              To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
             </p>
           )}
         </Empty>
@@ -166,10 +176,17 @@ export function FailedDeliveriesPage() {
             />
             Select this page
           </label>
-          <Table caption="Failed deliveries, newest first" columns={columns} rows={rows} id={({ id }) => id} />
+          <Table
+            caption="Failed deliveries, newest first"
+            columns={columns}
+            rows={rows}
+            id={({ id }) => id}
+          />
         </>
       )}
-      {data && total > 0 && <Pager pagination={data.pagination} shown={rows.length} countedTo={COUNTED_TO} />}
+      {data && total > 0 && (
+        <Pager pagination={data.pagination} shown={rows.length} countedTo={COUNTED_TO} />
+      )}
     </Page>
   );
 }
@@ -190,12 +207,8 @@ const COLUMNS: Column<Delivery>[] = [
   ...LATEST,
 ];
 
-function triedAgain(count: number): string {
-  return `${count.toLocaleString()} ${count === 1 ? 'is' : 'are'} tried again`;
-}
-
-/** How many, and each reason once. */
-function refused(refusals: RequestFailed[]): string {
-  const reasons = new Set(refusals.map(({ message }) => message));
-  return `${refusals.length} ${refusals.length === 1 ? 'was' : 'were'} refused: ${[...reasons].join('. ')}`;
+/** Tells how many were rejected, and each reason once. */
+function rejected(rejections: RequestFailed[]): string {
+  const reasons = new Set(rejections.map(({ message }) => message));
+  return `${rejections.length} rejected: ${[...reasons].join('. ')}`;
 }

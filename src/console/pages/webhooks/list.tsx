@@ -35,13 +35,12 @@ const COLUMNS: Column<Webhook>[] = [
   { heading: 'Registered', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
-/** Who is told what happens in the account. */
 export function WebhookListPage() {
   const { data, error, reload } = useLoad((signal) => call('GET /v1/webhooks', { signal }), []);
   return (
     <Page
       title="Webhooks"
-      subtitle="Who is told what happens in this account"
+      subtitle="Receivers of this account's events"
       actions={
         <DialogButton
           kind="primary"
@@ -58,17 +57,24 @@ export function WebhookListPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       {data?.data.length === 0 && (
-        <Empty title="Nobody is told yet">
+        <Empty title="No webhooks yet">
           <p>
-            Register the URL of a program that wants to know when transfers complete or fail. Each delivery is signed, tried again for 36
-            minutes where it fails, and kept here with what the receiver answered.
+            Register a URL to be notified when transfers complete or fail. Waybill signs each
+            delivery, retries it for 36 minutes if it fails, and keeps the receiver's responses.
           </p>
           <p>
-            How a receiver is written: <a href="/docs">documentation</a>
+            <a href="/docs">How to write a receiver</a>
           </p>
         </Empty>
       )}
-      {data && data.data.length > 0 && <Table caption="Webhooks, newest first" columns={COLUMNS} rows={data.data} id={({ id }) => id} />}
+      {data && data.data.length > 0 && (
+        <Table
+          caption="Webhooks, newest first"
+          columns={COLUMNS}
+          rows={data.data}
+          id={({ id }) => id}
+        />
+      )}
     </Page>
   );
 }

@@ -12,7 +12,7 @@ interface NewWebhookProps {
   onClose: () => void;
 }
 
-/** Registers a webhook; a secret that was made for it is shown, this once. */
+/** Registers a webhook. A generated secret is shown once. */
 export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<EventType[]>(['transfer.completed', 'transfer.failed']);
@@ -20,7 +20,9 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
   const [generated, setGenerated] = useState<string | null>(null);
 
   async function register(): Promise<void> {
-    const created = await call('POST /v1/webhooks', { body: { url, events, ...(secret && { secret }) } });
+    const created = await call('POST /v1/webhooks', {
+      body: { url, events, ...(secret && { secret }) },
+    });
     onRegistered();
     if (created.secret) setGenerated(created.secret);
     else onClose();
@@ -29,15 +31,20 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
   if (generated !== null) {
     return (
       <ShownOnce label="Signing secret" secret={generated} onClose={onClose}>
-        The receiver needs it to verify what it is sent. Where it is lost, rotate it.
+        The receiver needs it to verify signatures. If you lose it, rotate it.
       </ShownOnce>
     );
   }
   return (
-    <Form submit="Register" onSubmit={register} fields={['url', 'events', 'secret']} beside={<CloseButton>Cancel</CloseButton>}>
+    <Form
+      submit="Register"
+      onSubmit={register}
+      fields={['url', 'events', 'secret']}
+      beside={<CloseButton>Cancel</CloseButton>}
+    >
       {(errors) => (
         <>
-          <Field label="URL" hint="Where deliveries go, by POST" error={errors.url}>
+          <Field label="URL" hint="Receives each event by POST" error={errors.url}>
             <input
               type="url"
               autoComplete="off"
@@ -47,8 +54,18 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
               onInput={({ currentTarget }) => setUrl(currentTarget.value)}
             />
           </Field>
-          <Choices legend="Events" of={EVENT_TYPES} chosen={events} onChange={setEvents} error={errors.events} />
-          <Field label="Signing secret" hint="Left empty, one is made and shown once" error={errors.secret}>
+          <Choices
+            legend="Events"
+            options={EVENT_TYPES}
+            chosen={events}
+            onChange={setEvents}
+            error={errors.events}
+          />
+          <Field
+            label="Signing secret"
+            hint="Leave empty to generate one, shown once"
+            error={errors.secret}
+          >
             <input
               type="password"
               autoComplete="new-password"

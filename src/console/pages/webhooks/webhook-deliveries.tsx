@@ -8,18 +8,22 @@ import { Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { COUNTED_TO, EVENT, LATEST } from './delivery-columns.tsx';
+import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
 
 const PAGE = 25;
 const LOOK_MS = 3_000;
 
-const COLUMNS: Column<Delivery>[] = [EVENT, { heading: 'State', cell: ({ status }) => <DeliveryState status={status} /> }, ...LATEST];
+const COLUMNS: Column<Delivery>[] = [
+  EVENT,
+  { heading: 'State', cell: ({ status }) => <DeliveryState status={status} /> },
+  ...LATEST,
+];
 
-/** What a webhook was told and what became of it. The address holds filter and page. */
+/** The deliveries of a webhook. The address holds filter and page. */
 export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
   const { path, query, route } = useLocation();
-  const say = useToast();
+  const notify = useToast();
   const status = DELIVERY_STATUSES.find((known) => known === query.status);
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const { data, error, reload } = useLoad(
@@ -34,8 +38,10 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
   );
 
   async function retry(): Promise<void> {
-    const { retried } = await call('POST /v1/webhooks/{webhook_id}/retry-failed', { path: { webhook_id: id } });
-    say(retried === 0 ? 'None had failed' : `${retried} are tried again`);
+    const { retried } = await call('POST /v1/webhooks/{webhook_id}/retry-failed', {
+      path: { webhook_id: id },
+    });
+    notify(retried === 0 ? 'No failed deliveries' : retrying(retried));
     reload();
   }
 
@@ -51,7 +57,12 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
         <form class="filters" onSubmit={(event) => event.preventDefault()}>
           <label>
             <span>State</span>
-            <select value={status ?? ''} onChange={({ currentTarget }) => route(urlOf(path, { query: { status: currentTarget.value } }))}>
+            <select
+              value={status ?? ''}
+              onChange={({ currentTarget }) =>
+                route(urlOf(path, { query: { status: currentTarget.value } }))
+              }
+            >
               <option value="">All</option>
               {DELIVERY_STATUSES.map((name) => (
                 <option key={name} value={name}>
@@ -64,12 +75,21 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
       </search>
       {error && <ProblemNotice error={error} retry={reload} />}
       {data?.pagination.total === 0 && (
-        <Empty title={status ? 'No delivery is in this state' : 'Nothing was delivered yet'}>
-          <p>Send a ping to see whether the receiver answers.</p>
+        <Empty title={status ? 'No deliveries in this state' : 'No deliveries yet'}>
+          <p>Send a ping to test the receiver.</p>
         </Empty>
       )}
-      {data && data.data.length > 0 && <Table caption="Deliveries, newest first" columns={COLUMNS} rows={data.data} id={(row) => row.id} />}
-      {data && data.pagination.total > 0 && <Pager pagination={data.pagination} shown={data.data.length} countedTo={COUNTED_TO} />}
+      {data && data.data.length > 0 && (
+        <Table
+          caption="Deliveries, newest first"
+          columns={COLUMNS}
+          rows={data.data}
+          id={(row) => row.id}
+        />
+      )}
+      {data && data.pagination.total > 0 && (
+        <Pager pagination={data.pagination} shown={data.data.length} countedTo={COUNTED_TO} />
+      )}
     </section>
   );
 }
