@@ -1,0 +1,36 @@
+import type { EndpointRecord } from '../../evidence.ts';
+import { openAzure } from './azure.ts';
+import { openFolder } from './folder.ts';
+import { openS3 } from './s3.ts';
+
+export interface StoredFile {
+  /** Path below the endpoint's base, without a leading slash. */
+  path: string;
+  size: number;
+  /** Time of the last write or rename, in milliseconds since 1970. */
+  changedAt: number;
+}
+
+/** The files of an endpoint, read without the service. */
+export interface Storage {
+  /** Prefix that makes a path name one file, for every endpoint that reaches it. */
+  location: string;
+  list(): AsyncIterable<StoredFile>;
+  /** The content in chunks. */
+  read(file: StoredFile): Promise<AsyncIterable<Buffer> | Iterable<Buffer>>;
+  /** Started uploads that were neither completed nor aborted, by key and upload id. */
+  uploads(): Promise<string[]>;
+  close(): void;
+}
+
+/** `prefix`: where the paths of an S3 or Azure endpoint begin. */
+export function openStorage(record: EndpointRecord, prefix: string): Storage {
+  switch (record.kind) {
+    case 'folder':
+      return openFolder(record.path);
+    case 's3':
+      return openS3(record, prefix);
+    case 'azure':
+      return openAzure(record, prefix);
+  }
+}

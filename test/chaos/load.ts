@@ -1,0 +1,184 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ChaosClient, textOf } from './client.ts';
+import type { SourceFile, SourceFiles } from './files.ts';
+import type { ChaosEndpoint, Partners } from './partners.ts';
+import { type Random, randomFrom } from './random.ts';
+
+const MiB = 1 << 20;
+/** The load waits while more transfers than this are open. */
+const MOST_OPEN = 300;
+/** The load waits while more client requests than this are in progress. */
+const MOST_UNDERWAY = 60;
+/** Files on the small disk. They fit if nothing else fills it. */
+const SMALL_DISK_NAMES = 12;
+const SMALL_DISK_FILE = MiB;
+/** Names that many transfers write to, one after the other. */
+const SHARED_NAMES = 10;
+/** Larger files share these names, so a long run does not fill the machine. */
+const LARGE = 2 * MiB;
+const LARGE_NAMES = 20;
+/** The first two of so many transfers use the largest file, so even a short run has some. */
+const LARGEST_EVERY = 300;
+const LARGEST_FIRST = 2;
+
+export interface Load {
+  /** Ids from a 201. */
+  created: Set<string>;
+  /** Sends nothing new; returns when every client has its last answer. */
+  stop(): Promise<void>;
+}
+
+interface LoadDeps {
+  seed: number;
+  rate: number;
+  client: ChaosClient;
+  /** Has the scope `admin`. */
+  admin: ChaosClient;
+  partners: Partners;
+  files: SourceFiles;
+  /** Transfers that are known to have ended. */
+  ended(): number;
+}
+
+/** Creates transfers at the given rate, and cancels, repeats, aborts and reads some of them. */
+export function startLoad({ seed, rate, client, admin, partners, files, ended }: LoadDeps): Load {
+  const random = randomFrom(seed, 'transfers');
+  const created = new Set<string>();
+  const clients = new Set<Promise<void>>();
+  const stopping = new AbortController();
+  const running = run();
+
+  async function run(): Promise<void> {
+    for (let n = 1; ; n++) {
+      await sleep(random.gapMs(rate), undefined, { signal: stopping.signal }).catch(
+        () => undefined,
+      );
+      while (
+        !stopping.signal.aborted &&
+        (created.size - ended() > MOST_OPEN || clients.size > MOST_UNDERWAY)
+      )
+        await sleep(100);
+      if (stopping.signal.aborted) return;
+      const one = oneClient(n, randomFrom(seed, `transfer ${n}`)).finally(() =>
+        clients.delete(one),
+      );
+      clients.add(one);
+    }
+  }
+
+  async function oneClient(n: number, own: Random): Promise<void> {
+    const create = chooseTransfer(n, own);
+    const id = await create();
+    if (id === null) return;
+    for (const step of chooseSteps(own, id, create)) {
+      if (stopping.signal.aborted) return;
+      await step();
+    }
+  }
+
+  /** What a client does after the answer. */
+  function chooseSteps(
+    own: Random,
+    id: string,
+    again: () => Promise<unknown>,
+  ): (() => Promise<unknown>)[] {
+    const path = `/transfers/${id}`;
+    const [early, abortAfter, againAfter] = [
+      own.chance(0.5) ? 0 : own.whole(1, 2_000),
+      own.whole(200, 3_000),
+      own.whole(500, 20_000),
+    ];
+    const steps: [probability: number, step: () => Promise<unknown>][] = [
+      [
+        0.06,
+        () =>
+          pause(early).then(() =>
+            client.send({ kind: 'cancel', transferId: id }, { method: 'DELETE', path }),
+          ),
+      ],
+      [0.2, () => client.send({ kind: 'detail', transferId: id }, { method: 'GET', path })],
+      [0.02, () => pause(abortAfter).then(() => abort(path))],
+      [
+        0.03,
+        () =>
+          client.send(
+            { kind: 'other', what: 'list' },
+            { method: 'GET', path: '/transfers?limit=20' },
+          ),
+      ],
+      // A client that crashed after the answer sends the same request again.
+      [0.1, () => pause(againAfter).then(again)],
+    ];
+    return steps.filter(([probability]) => own.chance(probability)).map(([, step]) => step);
+  }
+
+  const abort = (path: string) =>
+    admin.send(
+      { kind: 'other', what: 'abort' },
+      { method: 'POST', path: `${path}/abort`, once: true },
+    );
+
+  /** Plans a transfer and its request: each call of the result sends the same request. */
+  function chooseTransfer(n: number, own: Random): () => Promise<string | null> {
+    const source = own.pick(partners.servers).endpoint;
+    const destination = own.pick(partners.endpoints);
+    const onSmallDisk = destination === partners.smallDisk?.endpoint;
+    const file = chooseFile(n, own, onSmallDisk);
+    const sourcePath = file?.path ?? `outbox/missing-${n}.bin`;
+    const path = onSmallDisk ? `small-${n % SMALL_DISK_NAMES}.bin` : nameFor(n, own, file);
+    const idempotencyKey = own.chance(0.9) ? `chaos-${seed}-${n}` : null;
+    const body = {
+      source_uri: uriOf(source, sourcePath),
+      destination_uri: uriOf(destination, path),
+      priority: own.pick(['low', 'normal', 'normal', 'high']),
+      metadata: { order: String(n) },
+      ...(own.chance(0.1) ? { notify_on_complete: true } : {}),
+    };
+    return async () => {
+      const answer = await client.send(
+        {
+          kind: 'create',
+          idempotencyKey,
+          source: { endpoint: source.name, path: sourcePath },
+          destination: { endpoint: destination.name, path },
+          file: file && { size: file.size, sha256: file.sha256 },
+          transferId: null,
+          replayed: false,
+        },
+        { method: 'POST', path: '/transfers', body, idempotencyKey },
+      );
+      const id = answer?.status === 201 ? textOf(answer, 'id') : null;
+      if (id !== null) created.add(id);
+      return id;
+    };
+  }
+
+  function chooseFile(n: number, own: Random, onSmallDisk: boolean): SourceFile | null {
+    if (own.chance(0.03)) return null;
+    if (onSmallDisk) return files.choose(own, SMALL_DISK_FILE);
+    return n % LARGEST_EVERY < LARGEST_FIRST ? files.largest : files.choose(own);
+  }
+
+  async function pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: stopping.signal }).catch(() => undefined);
+  }
+
+  return {
+    created,
+    async stop() {
+      stopping.abort();
+      await running;
+      await Promise.all(clients);
+    },
+  };
+}
+
+function nameFor(n: number, own: Random, file: SourceFile | null): string {
+  if (file && file.size > LARGE) return `inbox/large-${own.whole(1, LARGE_NAMES)}.bin`;
+  if (own.chance(0.15)) return `inbox/shared-${own.whole(1, SHARED_NAMES)}.bin`;
+  return `inbox/${n % 50}/${own.chance(0.05) ? `ü %${n}#` : n}.bin`;
+}
+
+function uriOf({ scheme, name }: ChaosEndpoint, path: string): string {
+  return `${scheme}://${name}/${path.split('/').map(encodeURIComponent).join('/')}`;
+}

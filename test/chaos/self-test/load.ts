@@ -1,0 +1,159 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { until } from '../../support/transfers.ts';
+import type { WebhookReceiver } from '../../support/webhook-receiver.ts';
+import type { DeliveryRecord, RequestRecord } from '../evidence.ts';
+
+const SECRET = 'a secret of this run';
+
+interface CreateOptions {
+  from?: string;
+  key?: string;
+  size?: number | null;
+  /** The load has no answer. */
+  lost?: boolean;
+}
+
+/** Sends requests as a load does, and records them. */
+export function createLoad(url: string, key: string, sources: string) {
+  const requests: RequestRecord[] = [];
+  const webhooks: { webhookId: string; url: string; events: string[]; registeredAt: string }[] = [];
+
+  async function ask(
+    method: string,
+    path: string,
+    json?: unknown,
+    headers: Record<string, string> = {},
+  ) {
+    const answer = await fetch(url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    });
+    const text = await answer.text();
+    return {
+      status: answer.status,
+      headers: answer.headers,
+      body: text === '' ? null : JSON.parse(text),
+    };
+  }
+
+  return {
+    requests,
+    webhooks,
+    ask,
+    async register(to: string, events: string[]): Promise<string> {
+      const { body } = await ask('POST', '/v1/webhooks', { url: to, events, secret: SECRET });
+      webhooks.push({ webhookId: body.id, url: to, events, registeredAt: body.created_at });
+      return body.id;
+    },
+    /** `to`: an endpoint and a path. Creates a source for it, unless its size is null. */
+    async create(
+      to: string,
+      {
+        from = to.replaceAll('/', '-'),
+        key: idempotencyKey,
+        size = 1_000,
+        lost = false,
+      }: CreateOptions = {},
+    ) {
+      const [endpoint = '', ...path] = to.split('/');
+      const known = requests.find(
+        (request) => request.kind === 'create' && request.idempotencyKey === idempotencyKey,
+      );
+      const content = size === null ? null : randomBytes(size);
+      if (content && !(known && idempotencyKey)) {
+        mkdirSync(sources, { recursive: true });
+        writeFileSync(join(sources, from), content);
+      }
+      const file =
+        known && idempotencyKey && known.kind === 'create'
+          ? known.file
+          : content && digest(content);
+      const sentAt = new Date().toISOString();
+      const scheme = endpoint === 'cloud' ? 's3' : 'sftp';
+      const { status, headers, body } = await ask(
+        'POST',
+        '/v1/transfers',
+        { source_uri: `sftp://source/${from}`, destination_uri: `${scheme}://${to}` },
+        idempotencyKey ? { 'idempotency-key': idempotencyKey } : {},
+      );
+      requests.push({
+        kind: 'create',
+        sentAt,
+        answeredAt: lost ? null : new Date().toISOString(),
+        status: lost ? null : status,
+        idempotencyKey: idempotencyKey ?? null,
+        source: { endpoint: 'source', path: `/${from}` },
+        destination: { endpoint, path: `/${path.join('/')}` },
+        file,
+        transferId: lost ? null : body.id,
+        replayed: headers.get('idempotent-replayed') === 'true',
+      });
+      return body.id as string;
+    },
+    async cancel(transferId: string): Promise<void> {
+      const sentAt = new Date().toISOString();
+      const { status } = await ask('DELETE', `/v1/transfers/${transferId}`);
+      requests.push({
+        kind: 'cancel',
+        sentAt,
+        answeredAt: new Date().toISOString(),
+        status,
+        transferId,
+      });
+    },
+    async ended(transferIds: string[]): Promise<void> {
+      for (const id of transferIds) {
+        await until(
+          `the end of ${id}`,
+          async () => (await ask('GET', `/v1/transfers/${id}`)).body.status === 'completed',
+        );
+      }
+    },
+  };
+}
+
+/**
+ * Answers webhooks by the end of their path, and records them: `dead` never gets a 200, and `ends`
+ * gets none for the first attempt of each event. Returns the records; `ids` are the webhooks by
+ * their paths.
+ */
+export function recordDeliveries(
+  receiver: WebhookReceiver,
+): (ids: Record<string, string>) => DeliveryRecord[] {
+  const records: (DeliveryRecord & { path: string })[] = [];
+  receiver.behave(({ path, body, headers, eventId }) => {
+    const again = records.some((record) => record.path === path && record.eventId === eventId);
+    const status = path.endsWith('/dead') ? 500 : path.endsWith('/ends') && !again ? 503 : 200;
+    const { id, type, data } = JSON.parse(body);
+    records.push({
+      path,
+      receivedAt: new Date().toISOString(),
+      webhookId: '',
+      eventId: String(headers['webhook-id']),
+      bodyId: id,
+      type,
+      transferId: data.transfer_id ?? null,
+      status,
+      signatureValid:
+        headers['x-service-signature'] === createHmac('sha256', SECRET).update(body).digest('hex'),
+      bodySha256: createHash('sha256').update(body).digest('hex'),
+    });
+    return status;
+  });
+  return (ids) =>
+    records.map(({ path, ...record }) => ({
+      ...record,
+      webhookId: ids[path.split('/').at(-1) ?? ''] ?? path,
+    }));
+}
+
+export function digest(content: Buffer): { size: number; sha256: string } {
+  return { size: content.length, sha256: createHash('sha256').update(content).digest('hex') };
+}

@@ -1,0 +1,96 @@
+import { type Damage, forge, repeatEnd, sql, streamOf } from './damage.ts';
+
+export const LOG_DAMAGES: Damage[] = [
+  {
+    what: 'an event within a stream is removed',
+    finds: 'log.revisions',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`delete from log.events where stream = ${streamOf(run.ids.plain)} and revision = 1`,
+  },
+  {
+    what: 'the last event of a transfer is removed',
+    finds: 'transfers.end',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`delete from log.events where stream = ${streamOf(run.ids.plain)} and revision = 3`,
+  },
+  {
+    what: 'all events of a transfer are removed',
+    finds: 'transfers.once',
+    names: (run) => run.ids.plain,
+    tables: (run) => sql(run)`delete from log.events where stream = ${streamOf(run.ids.plain)}`,
+  },
+  {
+    what: 'the last event of the log is removed',
+    finds: 'log.positions',
+    names: () => 'log.head',
+    tables: (run) =>
+      sql(run)`delete from log.events where position = (select max(position) from log.events)`,
+  },
+  {
+    what: 'an event is removed between others',
+    finds: 'log.positions',
+    names: () => 'position 8',
+    tables: (run) => sql(run)`delete from log.events where position = 7`,
+  },
+  {
+    what: 'two endpoints are configured under one name',
+    finds: 'log.names',
+    names: () => 'end_',
+    tables: (run) => sql(run)`
+          update log.events set data = regexp_replace(data, '"name":"[^"]*"', '"name":"same"')
+           where type = 'endpoint.configured'`,
+  },
+  {
+    what: 'the data of an event is changed',
+    finds: 'log.chain',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`
+        update log.events set data = replace(data, 'normal', 'high')
+         where stream = ${streamOf(run.ids.plain)}`,
+  },
+  {
+    what: 'the metadata of an event is changed',
+    finds: 'log.chain',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`
+        update log.events set metadata = replace(metadata, 'key:', 'cli:')
+         where stream = ${streamOf(run.ids.plain)}`,
+  },
+  {
+    what: 'the data of an event is changed with all later hashes: the tables reveal it',
+    finds: 'read.transfers',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      forge(sql(run), run.ids.plain, 'transfer.created', (data) =>
+        Object.assign(data, { priority: 'high' }),
+      ),
+  },
+  {
+    what: 'the checksum of the last event is changed: the source reveals it',
+    finds: 'transfers.outcome',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      forge(sql(run), run.ids.plain, 'transfer.completed', (data) =>
+        Object.assign(data, { checksum_sha256: 'f'.repeat(64) }),
+      ),
+  },
+  {
+    what: 'two events of a stream have their ids exchanged',
+    finds: 'log.ids',
+    names: (run) => run.ids.plain,
+    tables: (run) => sql(run)`
+          update log.events a set id = b.id from log.events b
+           where a.stream = ${streamOf(run.ids.plain)} and b.stream = a.stream
+             and a.revision + b.revision = 3`,
+  },
+  {
+    what: 'a transfer ends twice',
+    finds: 'log.order',
+    names: (run) => run.ids.plain,
+    tables: (run) => repeatEnd(sql(run), run.ids.plain),
+  },
+];

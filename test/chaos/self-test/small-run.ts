@@ -1,0 +1,228 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createKey } from '../../../src/commands/keys.ts';
+import { keyRequest } from '../../../src/contract/keys.ts';
+import { ROLES, startService } from '../../../src/service.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  configureSftp,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
+import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
+import { until } from '../../support/transfers.ts';
+import { startWebhookReceiver } from '../../support/webhook-receiver.ts';
+import type { Evidence } from '../checker/evidence-files.ts';
+import { createLoad, digest, recordDeliveries } from './load.ts';
+
+const ALL_TYPES = [
+  'transfer.created',
+  'transfer.in_progress',
+  'transfer.completed',
+  'transfer.failed',
+  'transfer.cancelled',
+];
+
+/** A run without faults on a real installation, with a transfer of every kind, and its evidence. */
+export interface SmallRun {
+  installation: TestInstallation;
+  evidence: Evidence;
+  source: SftpServer;
+  destination: SftpServer;
+  s3: S3Server;
+  /** Ids of transfers by their results. */
+  ids: Record<
+    | 'plain'
+    | 'keyed'
+    | 'lost'
+    | 'lostWithKey'
+    | 'first'
+    | 'second'
+    | 'missing'
+    | 'cancelled'
+    | 'refused'
+    | 'object',
+    string
+  >;
+  webhooks: Record<'all' | 'ends' | 'dead', string>;
+  close(): Promise<void>;
+}
+
+/** `settings`: those of the installation, such as another engine. */
+export async function startSmallRun(settings: Record<string, string> = {}): Promise<SmallRun> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  const [installation, source, destination, s3, receiver] = await Promise.all([
+    openTestInstallation({
+      WAYBILL_RATE_LIMIT: '100000',
+      WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+      WAYBILL_WEBHOOK_RETRY_DELAYS: '200ms,200ms',
+      ...settings,
+    }),
+    startSftpServer(),
+    startSftpServer(),
+    startS3Server(),
+    startWebhookReceiver(),
+  ]);
+  closers.push(
+    () => installation.close(),
+    () => source.stop(),
+    () => destination.stop(),
+    () => s3.stop(),
+    () => receiver.close(),
+  );
+  writeFileSync(join(destination.root, 'older'), 'it was there before the run');
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const startedAt = new Date().toISOString();
+  await configureSftp(installation, 'source', source);
+  await configureSftp(installation, 'destination', destination);
+  await configureSftp(installation, 'careful', destination, { overwrite: false });
+  const pausedId = await configureSftp(installation, 'paused', destination);
+  s3.createBucket('bucket');
+  await configureEndpoint(installation, {
+    name: 'cloud',
+    protocol: 's3',
+    bucket: 'bucket',
+    prefix: 'in/',
+    region: s3.region,
+    endpoint_url: s3.endpointUrl,
+    force_path_style: true,
+    access_key_id: s3.accessKeyId,
+    secret_access_key: s3.secretAccessKey,
+  });
+  const request = keyRequest.parse({
+    name: 'load',
+    scopes: ['admin'],
+    account: 'acc_default',
+    expires_in: '1h',
+  });
+  const { key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
+  const service = await startService(installation, ROLES);
+  const load = createLoad(service.url as string, key, source.root);
+  const hooks = recordDeliveries(receiver);
+
+  const all = await load.register(`${receiver.url}/all`, ALL_TYPES);
+  const ends = await load.register(`${receiver.url}/ends`, [
+    'transfer.completed',
+    'transfer.failed',
+  ]);
+  const dead = await load.register(`${receiver.url}/dead`, ['transfer.cancelled']);
+  const dropped = await load.register(`${receiver.url}/dropped`, ['key.expiring_soon']);
+  await load.ask('POST', `/v1/webhooks/${all}/ping`);
+  await load.ask('DELETE', `/v1/webhooks/${dropped}`);
+  await load.ask('POST', `/v1/endpoints/${pausedId}/pause`);
+
+  const plain = await load.create('destination/in/plain');
+  const keyed = await load.create('destination/in/keyed', { key: 'one', from: 'keyed' });
+  await load.create('destination/in/keyed', { key: 'one', from: 'keyed' });
+  const lost = await load.create('destination/in/lost', { lost: true });
+  const lostWithKey = await load.create('destination/in/lost-with-key', { lost: true, key: 'two' });
+  const first = await load.create('destination/in/twice', { from: 'once', size: 3_000 });
+  await load.ended([first]);
+  const second = await load.create('destination/in/twice', { from: 'again', size: 4_000 });
+  const missing = await load.create('destination/in/missing', { size: null });
+  const object = await load.create('cloud/object', { size: 100_000 });
+  writeFileSync(join(destination.root, 'kept'), 'kept');
+  const refused = await load.create('careful/kept');
+  const cancelled = await load.create('paused/in/cancelled');
+  await load.cancel(cancelled);
+  const ids = {
+    plain,
+    keyed,
+    lost,
+    lostWithKey,
+    first,
+    second,
+    missing,
+    cancelled,
+    refused,
+    object,
+  };
+  await until('the end of all started transfers', () =>
+    isSettled(installation, load.requests.filter(({ kind }) => kind === 'create').length - 1),
+  );
+  await service.stop();
+  const api = await startService(installation, ['api']);
+  closers.push(() => api.stop());
+
+  const { accessKeyId, secretAccessKey, region } = s3;
+  const evidence: Evidence = {
+    run: {
+      seed: 1,
+      startedAt,
+      settledAt: new Date().toISOString(),
+      log: settings.EVENTSTORE_URL
+        ? { engine: 'eventstoredb', url: settings.EVENTSTORE_URL }
+        : { engine: 'postgres' },
+      streamPrefix: installation.config.streamPrefix,
+      databaseUrl: installation.environment.DATABASE_URL as string,
+      apiUrl: api.url as string,
+      adminKey: key,
+      endpoints: [
+        { name: 'source', kind: 'folder', protocol: 'sftp', path: source.root },
+        ...['destination', 'careful', 'paused'].map((name) => ({
+          name,
+          kind: 'folder' as const,
+          protocol: 'sftp' as const,
+          path: destination.root,
+        })),
+        {
+          name: 'cloud',
+          kind: 's3',
+          url: s3.endpointUrl,
+          region,
+          bucket: 'bucket',
+          accessKeyId,
+          secretAccessKey,
+        },
+      ],
+    },
+    requests: load.requests,
+    deliveries: hooks({ all, ends, dead }),
+    webhooks: load.webhooks.map((webhook) => ({
+      ...webhook,
+      removedAt: webhook.webhookId === dropped ? new Date().toISOString() : null,
+    })),
+    exits: [
+      {
+        at: startedAt,
+        process: 'mover-1',
+        code: null,
+        signal: 'SIGKILL',
+        expected: true,
+        output: '',
+      },
+    ],
+    faults: [],
+    placed: [{ endpoint: 'careful', path: '/kept', ...digest(Buffer.from('kept')) }],
+  };
+  return {
+    installation,
+    evidence,
+    source,
+    destination,
+    s3,
+    ids,
+    webhooks: { all, ends, dead },
+    close,
+  };
+}
+
+async function isSettled({ sql }: TestInstallation, transfers: number): Promise<boolean> {
+  const [found] = await sql<{ left: bigint; shown: bigint; told: bigint }[]>`
+    select (select count(*) from work.transfer_jobs) + (select count(*) from work.cleanups)
+         + (select count(*) from work.deliveries where status = 'pending') as left,
+           (select count(*) from read.transfers
+             where status in ('completed', 'failed', 'cancelled')) as shown,
+           (select count(*) from work.deliveries
+             where event_type in ('transfer.completed', 'transfer.failed')) as told`;
+  return (
+    found?.left === 0n &&
+    Number(found.shown) === transfers &&
+    Number(found.told) >= 2 * (transfers - 1)
+  );
+}

@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChaosClient } from './client.ts';
+import type { ChaosPostgres } from './postgres.ts';
+import type { Supervisor } from './processes.ts';
+
+const POLL_MS = 1_000;
+/** How many times in a row it must look settled. */
+const CALM_LOOKS = 3;
+
+/** Work that no request shows. A failed clean-up is retried minutes later. */
+const WORK_LEFT = `
+  select (select count(*)::integer from work.transfer_jobs) as "jobs",
+         (select count(*)::integer from work.cleanups) as "clean-ups",
+         (select count(*)::integer from work.webhook_replays) as "replays"`;
+
+export interface TransferCounts {
+  open: number;
+  ended: number;
+  byStatus: Record<string, number>;
+}
+
+const OPEN = ['pending', 'queued', 'in_progress'];
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+/**
+ * Returns transfers by status, as the list of transfers counts them; null if the service does not
+ * answer.
+ */
+export async function countTransfers(client: ChaosClient): Promise<TransferCounts | null> {
+  const byStatus: Record<string, number> = {};
+  for (const status of [...OPEN, ...ENDED]) {
+    const total = await totalOf(client, `/transfers?status=${status}&limit=1`);
+    if (total === null) return null;
+    byStatus[status] = total;
+  }
+  const sum = (statuses: string[]) =>
+    statuses.reduce((all, status) => all + (byStatus[status] ?? 0), 0);
+  return { open: sum(OPEN), ended: sum(ENDED), byStatus };
+}
+
+/**
+ * Waits until no work is left. Returns the work that is left after `ms`; empty if all has settled.
+ */
+export async function settle(
+  client: ChaosClient,
+  supervisor: Supervisor,
+  postgres: ChaosPostgres,
+  ms: number,
+): Promise<string[]> {
+  const deadline = Date.now() + ms;
+  for (let calm = 0; ; ) {
+    const waiting = await unsettled(client, supervisor, postgres);
+    calm = waiting.length === 0 ? calm + 1 : 0;
+    if (calm === CALM_LOOKS) return [];
+    if (Date.now() > deadline && waiting.length > 0) return waiting;
+    await sleep(POLL_MS);
+  }
+}
+
+async function unsettled(
+  client: ChaosClient,
+  supervisor: Supervisor,
+  postgres: ChaosPostgres,
+): Promise<string[]> {
+  const notReady = supervisor.processes
+    .filter(({ ready }) => !ready)
+    .map(({ name }) => `${name} is not ready`);
+  if (notReady.length > 0) return notReady;
+  const [transfers, projections, deliveries, [rows]] = await Promise.all([
+    countTransfers(client),
+    client.look('/projections'),
+    totalOf(client, '/deliveries?status=pending&limit=1'),
+    postgres.query<Record<string, number>>(WORK_LEFT).catch(() => []),
+  ]);
+  return [
+    ...openTransfers(transfers),
+    ...behind(projections?.status === 200 ? (projections.body as Projections) : null),
+    ...(deliveries === null
+      ? ['the list of deliveries does not answer']
+      : deliveries > 0
+        ? [`${deliveries} deliveries are pending`]
+        : []),
+    ...Object.entries(rows ?? { 'unknown rows': 1 }).flatMap(([what, count]) =>
+      count > 0 ? [`${count} ${what} are left`] : [],
+    ),
+  ];
+}
+
+function openTransfers(counts: TransferCounts | null): string[] {
+  if (counts === null) return ['the list of transfers does not answer'];
+  return OPEN.filter((status) => counts.byStatus[status]).map(
+    (status) => `${counts.byStatus[status]} transfers are ${status}`,
+  );
+}
+
+interface Projections {
+  data: {
+    name: string;
+    state: string;
+    detail: string | null;
+    lag_events: number;
+    rebuild: { state: string } | null;
+  }[];
+}
+
+function behind(projections: Projections | null): string[] {
+  if (projections === null) return ['the list of projections does not answer'];
+  return projections.data.flatMap(({ name, state, detail, lag_events, rebuild }) => [
+    ...(state === 'running' ? [] : [`${name} is ${state}: ${detail}`]),
+    ...(lag_events > 0 ? [`${name} is ${lag_events} events behind`] : []),
+    ...(rebuild?.state === 'waiting' || rebuild?.state === 'running'
+      ? [`a rebuild of ${name} is ${rebuild.state}`]
+      : []),
+  ]);
+}
+
+async function totalOf(client: ChaosClient, path: string): Promise<number | null> {
+  const answer = await client.look(path);
+  return answer?.status === 200
+    ? (answer.body as { pagination: { total: number } }).pagination.total
+    : null;
+}
