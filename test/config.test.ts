@@ -16,7 +16,7 @@ function problemsOf(environment: Record<string, string>): string[] {
 }
 
 describe('parseConfig', () => {
-  it('needs nothing', () => {
+  it('requires no setting', () => {
     expect(parseConfig({ PATH: '/bin', WAYBILL_HOST: '' })).toEqual({
       host: '127.0.0.1',
       port: 8080,
@@ -24,7 +24,7 @@ describe('parseConfig', () => {
       trustedProxies: [],
       dataDir: resolve('.waybill'),
       databaseUrl: null,
-      eventStoreUrl: null,
+      eventStore: null,
       streamPrefix: 'waybill_',
       masterKey: null,
       rateLimit: 100,
@@ -48,6 +48,9 @@ describe('parseConfig', () => {
       WAYBILL_DATA_DIR: 'data',
       DATABASE_URL: 'postgresql://waybill:secret@db/waybill',
       EVENTSTORE_URL: 'esdb+discover://cluster:2113',
+      WAYBILL_EVENTSTORE_USER: 'waybill',
+      WAYBILL_EVENTSTORE_PASSWORD: 'p@ss',
+      WAYBILL_EVENTSTORE_CA_FILE: 'ca.crt',
       WAYBILL_STREAM_PREFIX: 'mft_',
       WAYBILL_MASTER_KEY: `${KEY}, ${KEY}`,
       WAYBILL_RATE_LIMIT: '7',
@@ -66,7 +69,12 @@ describe('parseConfig', () => {
       trustedProxies: ['10.0.0.1', 'fd00::/8'],
       dataDir: resolve('data'),
       databaseUrl: 'postgresql://waybill:secret@db/waybill',
-      eventStoreUrl: 'esdb+discover://cluster:2113',
+      eventStore: {
+        url: 'esdb+discover://cluster:2113',
+        user: 'waybill',
+        password: 'p@ss',
+        caFile: resolve('ca.crt'),
+      },
       streamPrefix: 'mft_',
       masterKey: `${KEY},${KEY}`,
       rateLimit: 7,
@@ -80,7 +88,7 @@ describe('parseConfig', () => {
     });
   });
 
-  it('is frozen', () => {
+  it('returns a frozen object', () => {
     const config = parseConfig({}) as unknown as { port: number; transferRetryDelays: number[] };
     expect(() => (config.port = 1)).toThrow(TypeError);
     expect(() => config.transferRetryDelays.push(1)).toThrow(TypeError);
@@ -97,8 +105,9 @@ describe('parseConfig', () => {
     expect(problems).toEqual([
       'WAYBILL_PROT is not a setting: did you mean WAYBILL_PORT?',
       'WAYBILL_PORT is "65536", but must be a whole number from 0 to 65535',
-      'WAYBILL_LOG_LEVEL is "loud", but must be one of trace, debug, info, warn, error, fatal, silent',
-      'WAYBILL_TLS_KEY is missing: WAYBILL_TLS_CERT alone does nothing, set both or neither',
+      'WAYBILL_LOG_LEVEL is "loud", but must be one of trace, debug, info, warn, error, ' +
+        'fatal, silent',
+      'WAYBILL_TLS_KEY is missing: WAYBILL_TLS_CERT alone has no effect, set both or neither',
     ]);
   });
 
@@ -111,33 +120,74 @@ describe('parseConfig', () => {
     ['WAYBILL_TRANSFER_RETRY_DELAYS', '10'],
     ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '10.0.0.0/33'],
     ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '10.0.0.1'],
+    ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '10/8'],
+    ['WAYBILL_WEBHOOK_ALLOW_CIDRS', '012.0.0.0/8'],
+    ['WAYBILL_WEBHOOK_ALLOW_CIDRS', 'fd00::/129'],
     ['WAYBILL_TRUSTED_PROXIES', 'proxy.example.com'],
     ['WAYBILL_STREAM_PREFIX', '$ce-'],
     ['WAYBILL_ALLOW_UNLIMITED_KEYS', 'yes'],
     ['EVENTSTORE_URL', 'http://localhost:2113'],
-  ])('refuses %s=%s', (name, value) => {
-    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} .*must`))]);
+  ])('rejects %s=%s', (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([
+      expect.stringMatching(new RegExp(`^${name} .*must`)),
+    ]);
   });
 
-  it('needs a master key where the database is not its own', () => {
+  it('requires a master key with an external database', () => {
     const problems = problemsOf({ DATABASE_URL: 'postgres://u@h/d' });
     expect(problems).toEqual([expect.stringContaining('openssl rand -base64 32')]);
   });
 
   it('never repeats a secret', () => {
-    const problems = problemsOf({ DATABASE_URL: 'mysql://u:canary@h/d', WAYBILL_MASTER_KEY: 'canary' });
+    const problems = problemsOf({
+      DATABASE_URL: 'mysql://u:canary@h/d',
+      WAYBILL_MASTER_KEY: 'canary',
+    });
     expect(problems).toHaveLength(2);
     expect(problems.join()).not.toContain('canary');
   });
 
-  it('says where all settings are listed when no name is near', () => {
-    expect(problemsOf({ WAYBILL_COLOUR_OF_THE_BAR: 'red' })).toEqual([expect.stringContaining('docs/settings.md')]);
+  it('names the list of settings if no name is similar', () => {
+    expect(problemsOf({ WAYBILL_COLOUR_OF_THE_BAR: 'red' })).toEqual([
+      expect.stringContaining('docs/settings.md'),
+    ]);
   });
 
-  it('has every setting, and no other, in its documentation', async () => {
+  it('reads exactly the documented settings', async () => {
     const text = await readFile(join(import.meta.dirname, '..', 'docs', 'settings.md'), 'utf8');
     const rows = text.split('\n').filter((line) => line.startsWith('| `'));
     const documented = rows.flatMap((row) => (row.split('|')[1] as string).match(/\w+/g) ?? []);
     expect(documented.toSorted()).toEqual(SETTING_NAMES.toSorted());
   });
+
+  it.each([
+    [{ WAYBILL_EVENTSTORE_USER: 'u', WAYBILL_EVENTSTORE_PASSWORD: 'canary' }, 'without EVENTSTORE'],
+    [
+      { EVENTSTORE_URL: 'esdb://h', WAYBILL_EVENTSTORE_USER: 'u' },
+      'WAYBILL_EVENTSTORE_PASSWORD is missing',
+    ],
+    [
+      {
+        EVENTSTORE_URL: 'esdb://u:canary@h',
+        WAYBILL_EVENTSTORE_USER: 'u',
+        WAYBILL_EVENTSTORE_PASSWORD: 'canary',
+      },
+      'set one of them',
+    ],
+    [
+      { EVENTSTORE_URL: 'esdb://h?tlsCaFile=x', WAYBILL_EVENTSTORE_CA_FILE: 'x' },
+      'set one of them',
+    ],
+    [
+      { EVENTSTORE_URL: 'esdb://h?tls=false', WAYBILL_EVENTSTORE_CA_FILE: 'x' },
+      'has no effect with tls=false in EVENTSTORE_URL',
+    ],
+  ] as [Record<string, string>, string][])(
+    'rejects event store settings that contradict each other: %o',
+    (environment, problem) => {
+      const problems = problemsOf(environment).join('\n');
+      expect(problems).toContain(problem);
+      expect(problems).not.toContain('canary');
+    },
+  );
 });

@@ -1,54 +1,87 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { PROBLEMS } from '../src/contract/problems.ts';
+import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
-import { PROBLEMS } from '../src/http/problems.ts';
-import { PAYLOADS } from '../src/processes/webhooks/payloads.ts';
+import { WAITING_REASONS } from '../src/domain/waiting-for.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENTS = ['README.md', ...globSync('{docs,bench}/*.md', { cwd: ROOT })];
 
 describe.each(DOCUMENTS)('%s', (document) => {
-  it('links to files and headings that are there', () => {
-    const links = [...textOf(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link as string);
+  it('links to existing files and headings', () => {
+    const links = [...textOf(document).matchAll(/\]\(([^)\s]+)\)/g)].map(
+      ([, link]) => link as string,
+    );
     expect(links.filter((link) => isBroken(document, link))).toEqual([]);
   });
 
-  it('names files of the project that are there', () => {
-    const named = [...textOf(document).matchAll(/`((?:src|test|bench|docs|scripts|bin)\/[\w./-]+)`/g)].map(([, path]) => path as string);
+  it('names existing files of the project', () => {
+    const named = [
+      ...textOf(document).matchAll(/`((?:src|test|bench|docs|scripts|bin)\/[\w./-]+)`/g),
+    ].map(([, path]) => path as string);
     expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
   });
 });
 
+describe('why a transfer waits', () => {
+  it.each([
+    ['docs/clients.md', 'Watch', '| `reason` |'],
+    ['docs/operators.md', 'A transfer does not move', '| `waiting for` |'],
+  ])('is all in %s, in the order in which it is shown', (document, heading, start) => {
+    const documented = tableUnder(document, heading, start).map(([reason]) => reason);
+    expect(documented).toEqual(WAITING_REASONS.map((reason) => `\`${reason}\``));
+  });
+});
+
 describe('docs/clients.md', () => {
-  it('has every error of a transfer, with what follows and what to do', () => {
-    const rows = Object.entries(TRANSFER_ERRORS).map(([code, { retryable, advice }]) => [`\`${code}\``, retryable ? 'yes' : 'no', advice]);
+  it('lists every error of a transfer, with its effect and remedy', () => {
+    const rows = Object.entries(TRANSFER_ERRORS).map(([code, { retryable, advice }]) => [
+      `\`${code}\``,
+      retryable ? 'yes' : 'no',
+      advice,
+    ]);
     expect(tableUnder('docs/clients.md', 'Errors of transfers')).toEqual(rows);
   });
 
-  it('has every error of a request, with its status and title', () => {
-    const rows = Object.entries(PROBLEMS).map(([code, { status, title }]) => [String(status), `\`${code}\``, title]);
+  it('lists every error of a request, with its status and title', () => {
+    const rows = Object.entries(PROBLEMS).map(([code, { status, title }]) => [
+      String(status),
+      `\`${code}\``,
+      title,
+    ]);
     expect(tableUnder('docs/clients.md', 'Errors of requests')).toEqual(rows);
   });
 
-  it('has every type that webhooks are told, with its data', () => {
+  it('lists every event type of webhooks, with its data', () => {
     const six = Object.keys(PAYLOADS['transfer.created'].shape).slice(0, 6);
-    expect(textOf('docs/clients.md')).toContain(`The six: ${six.map((field) => `\`${field}\``).join(', ')}.`);
-    const fieldsOf = (cell: string) => [...(cell.startsWith('the six') ? six : []), ...(cell.match(/\w+(?=`)/g) ?? [])];
+    expect(textOf('docs/clients.md')).toContain(
+      `The six: ${six.map((field) => `\`${field}\``).join(', ')}.`,
+    );
+    const fieldsOf = (cell: string) => [
+      ...(cell.startsWith('the six') ? six : []),
+      ...(cell.match(/\w+(?=`)/g) ?? []),
+    ];
     const rows = tableUnder('docs/clients.md', 'Webhooks', '| `type` |').map(([type, , data]) => [
       type,
       fieldsOf(data as string).toSorted(),
     ]);
-    const payloads = Object.entries(PAYLOADS).map(([type, { shape }]) => [`\`${type}\``, Object.keys(shape).toSorted()]);
+    const payloads = Object.entries(PAYLOADS).map(([type, { shape }]) => [
+      `\`${type}\``,
+      Object.keys(shape).toSorted(),
+    ]);
     expect(rows).toEqual(payloads);
   });
 });
 
 describe('docs/operators.md', () => {
-  it('has every metric, and no other', () => {
+  it('lists every metric, and no other', () => {
     const source = ['src/metrics.ts', 'src/http/metrics.ts'].map(textOf).join();
     const names = [...source.matchAll(/'(waybill_\w+)'/g)].map(([, name]) => name as string);
-    const documented = tableUnder('docs/operators.md', 'Metrics').map(([name]) => name?.replaceAll('`', ''));
+    const documented = tableUnder('docs/operators.md', 'Metrics').map(([name]) =>
+      name?.replaceAll('`', ''),
+    );
     expect(documented.toSorted()).toEqual(names.toSorted());
   });
 });
@@ -57,7 +90,7 @@ function textOf(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8');
 }
 
-/** Links to elsewhere are not followed: a test needs no network. */
+/** External links are not followed: a test needs no network. */
 function isBroken(document: string, link: string): boolean {
   if (/^[a-z]+:/.test(link)) return false;
   const [path, heading] = link.split('#');
@@ -66,7 +99,7 @@ function isBroken(document: string, link: string): boolean {
   return heading !== undefined && !headingsOf(target).includes(heading);
 }
 
-/** As GitHub names them. */
+/** The anchors of headings, as GitHub builds them. */
 function headingsOf(document: string): string[] {
   const headings = textOf(document).matchAll(/^#{1,6} (.+)$/gm);
   return [...headings].map(([, text]) =>
@@ -77,7 +110,10 @@ function headingsOf(document: string): string[] {
   );
 }
 
-/** Cells of the last table of a section that starts so, without its two rows of headings. */
+/**
+ * Returns the cells of the last table of a section that starts with this text, without its two
+ * heading rows.
+ */
 function tableUnder(document: string, heading: string, start = '| '): string[][] {
   const section =
     textOf(document)

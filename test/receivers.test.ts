@@ -53,15 +53,20 @@ describe.each([
       created_at: '2026-01-31T09:30:00.000Z',
       data: { transfer_id, file_name: 'Bücher, übrig.csv' },
     });
-  const signed = (body: string, secret = SECRET) => signatureHeaders({ current: secret, previous: null }, 'evt', 1_769_851_800, body);
+  const signed = (body: string, secret = SECRET) =>
+    signatureHeaders({ current: secret, previous: null }, 'evt', 1_769_851_800, body);
 
   async function post(body: string | Buffer, headers: Record<string, string>): Promise<number> {
-    const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body });
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+    });
     await response.arrayBuffer();
     return response.status;
   }
 
-  it('takes what is signed, once', async (ctx) => {
+  it('accepts a signed delivery once', async (ctx) => {
     if (reason !== null) return ctx.skip(reason);
     const [id, transfer] = [newId('evt'), newId('txr')];
     const body = bodyOf(id, transfer);
@@ -69,11 +74,13 @@ describe.each([
     expect(await post(body, signed(body))).toBe(200);
     const other = bodyOf(newId('evt'), newId('txr'));
     expect(await post(other, signed(other))).toBe(200);
-    await until('the other event is handled', () => lines().some((line) => line.includes(JSON.parse(other).id)));
+    await until('the other event is handled', () =>
+      lines().some((line) => line.includes(JSON.parse(other).id)),
+    );
     expect(lines().filter((line) => line === `${id} transfer.failed ${transfer}`)).toHaveLength(1);
   });
 
-  it('knows what is late by the ids of events', async (ctx) => {
+  it('recognizes late events by their ids', async (ctx) => {
     if (reason !== null) return ctx.skip(reason);
     const transfer = newId('txr');
     const older = newId('evt');
@@ -82,14 +89,17 @@ describe.each([
       const body = bodyOf(id, transfer);
       expect(await post(body, signed(body))).toBe(200);
     }
-    await until('both are handled', () => lines().filter((line) => line.includes(transfer)).length === 2);
+    await until(
+      'both are handled',
+      () => lines().filter((line) => line.includes(transfer)).length === 2,
+    );
     expect(lines().slice(-2)).toEqual([
       `${newer} transfer.failed ${transfer}`,
       `${older} transfer.failed ${transfer} (late: a newer event was handled)`,
     ]);
   });
 
-  it('refuses what is not signed by the secret, and goes on', async (ctx) => {
+  it('rejects a delivery without a valid signature, and continues', async (ctx) => {
     if (reason !== null) return ctx.skip(reason);
     const body = bodyOf(newId('evt'), newId('txr'));
     const before = lines().length;
@@ -111,14 +121,14 @@ describe.each([
     expect(lines()).toHaveLength(before + 1);
   });
 
-  it('takes no more than a mebibyte', async (ctx) => {
+  it('rejects a body above one mebibyte', async (ctx) => {
     if (reason !== null) return ctx.skip(reason);
     const body = bodyOf(newId('evt'), 'x'.repeat(1 << 20));
-    // It may hang up before it has read all of it.
+    // It may hang up before it has read the whole body.
     expect([413, 'cut']).toContain(await post(body, signed(body)).catch(() => 'cut'));
   });
 
-  it('outlives a sender that hangs up', async (ctx) => {
+  it('survives a sender that hangs up', async (ctx) => {
     if (reason !== null) return ctx.skip(reason);
     const body = bodyOf(newId('evt'), newId('txr'));
     const stopping = new AbortController();

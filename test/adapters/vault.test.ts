@@ -6,7 +6,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { loadMasterKeys, MasterKeyError } from '../../src/adapters/master-key.ts';
 import { createVault, VaultError, verifyMasterKey } from '../../src/adapters/vault.ts';
 import { isId } from '../../src/domain/ids.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 
 const PURPOSE = 'endpoint-credentials';
 const SECRET = { password: 'canary-4711', note: 'ü' };
@@ -23,7 +27,7 @@ afterEach(() => rm(dataDir, { recursive: true }));
 describe('loadMasterKeys', () => {
   const generated = () => loadMasterKeys({ setting: null, dataDir });
 
-  it('reads one key or several; the first seals', async () => {
+  it('reads one key or several, and encrypts with the first', async () => {
     const [first, second] = [makeKey(), makeKey()];
     const keys = await given(`${first}, ${second}`);
     expect(keys.current().key.toString('base64')).toBe(first);
@@ -31,9 +35,12 @@ describe('loadMasterKeys', () => {
     expect((await given(second)).current().id).toBe(keys.all()[1]!.id);
   });
 
-  it.each(['', 'short', randomBytes(31).toString('base64'), `${makeKey()},`, `${makeKey()}!`])('refuses %j', async (setting) => {
-    await expect(given(setting)).rejects.toThrow(MasterKeyError);
-  });
+  it.each(['', 'short', randomBytes(31).toString('base64'), `${makeKey()},`, `${makeKey()}!`])(
+    'rejects %j',
+    async (setting) => {
+      await expect(given(setting)).rejects.toThrow(MasterKeyError);
+    },
+  );
 
   it('never repeats a bad key in its error', async () => {
     const error: Error = await given('canary-4711').catch((thrown) => thrown);
@@ -41,17 +48,19 @@ describe('loadMasterKeys', () => {
     expect(error.message).not.toContain('canary');
   });
 
-  it('requires the setting where there is no data folder', async () => {
-    await expect(loadMasterKeys({ setting: null, dataDir: null })).rejects.toThrow(/WAYBILL_MASTER_KEY is required/);
+  it('requires the setting if there is no data folder', async () => {
+    await expect(loadMasterKeys({ setting: null, dataDir: null })).rejects.toThrow(
+      /WAYBILL_MASTER_KEY is required/,
+    );
   });
 
-  it('makes one key in a file for its owner alone, however many ask at once', async () => {
+  it('creates one key file with access for its owner alone', async () => {
     const all = await Promise.all(Array.from({ length: 8 }, generated));
     expect(new Set(all.map((keys) => keys.current().id)).size).toBe(1);
     expect((await stat(join(dataDir, 'master.key'))).mode & 0o777).toBe(0o600);
   });
 
-  it('says what to do when the file has gone', async () => {
+  it('says what to do when the file is missing', async () => {
     const keys = await generated();
     await rm(join(dataDir, 'master.key'));
     await expect(keys.refresh()).rejects.toThrow(/restore it/);
@@ -66,7 +75,7 @@ describeWithPostgres('vault', () => {
   afterAll(() => database?.drop());
   beforeEach(() => database.sql`truncate work.vault, work.vault_keys`);
 
-  /** A vault as a process has it after its start. */
+  /** Opens a vault as a process does at its start. */
   async function startVault(options: { setting: string | null; dataDir: string | null }) {
     const keys = await loadMasterKeys(options);
     await verifyMasterKey({ sql: database.sql, keys });
@@ -75,18 +84,20 @@ describeWithPostgres('vault', () => {
   const withSetting = (setting: string) => startVault({ setting, dataDir: null });
   const withFile = () => startVault({ setting: null, dataDir });
 
-  it('opens what it sealed', async () => {
+  it('decrypts what it encrypted', async () => {
     const vault = await withSetting(makeKey());
     const id = await vault.seal(PURPOSE, SECRET);
     expect(isId('vlt', id)).toBe(true);
     expect(await vault.open(id, PURPOSE)).toEqual(SECRET);
   });
 
-  it('stores nothing in clear text', async () => {
+  it('stores no plain text', async () => {
     const vault = await withSetting(makeKey());
     await vault.seal(PURPOSE, SECRET);
     const [row] = await database.sql`select * from work.vault`;
-    const stored = Object.values(row!).map((value) => (Buffer.isBuffer(value) ? value.toString('latin1') : String(value)));
+    const stored = Object.values(row!).map((value) =>
+      Buffer.isBuffer(value) ? value.toString('latin1') : String(value),
+    );
     expect(stored.join()).not.toContain('canary');
   });
 
@@ -101,7 +112,7 @@ describeWithPostgres('vault', () => {
     await expect(vault.open(ids[0]!, PURPOSE)).rejects.toThrow(/is not in the vault/);
   });
 
-  it('refuses another purpose', async () => {
+  it('rejects another purpose', async () => {
     const vault = await withSetting(makeKey());
     const id = await vault.seal(PURPOSE, SECRET);
     await expect(vault.open(id, 'webhook-secret')).rejects.toThrow(VaultError);
@@ -109,22 +120,29 @@ describeWithPostgres('vault', () => {
     await expect(vault.open(id, 'webhook-secret')).rejects.toThrow(VaultError);
   });
 
-  it('refuses a record that was put in the place of another', async () => {
+  it('rejects a record that replaced another one', async () => {
     const vault = await withSetting(makeKey());
-    const [one, other] = [await vault.seal(PURPOSE, SECRET), await vault.seal(PURPOSE, { password: 'other' })];
+    const [one, other] = [
+      await vault.seal(PURPOSE, SECRET),
+      await vault.seal(PURPOSE, { password: 'other' }),
+    ];
     await database.sql`
-      update work.vault v set wrapped_key = o.wrapped_key, ciphertext = o.ciphertext from work.vault o where v.id = ${one} and o.id = ${other}`;
+      update work.vault v set wrapped_key = o.wrapped_key, ciphertext = o.ciphertext
+        from work.vault o where v.id = ${one} and o.id = ${other}`;
     await expect(vault.open(one, PURPOSE)).rejects.toThrow(VaultError);
   });
 
-  it.each(['wrapped_key', 'ciphertext'])('refuses a %s with any bit changed', async (column) => {
+  it.each(['wrapped_key', 'ciphertext'])('rejects a %s with any bit changed', async (column) => {
     const { sql } = database;
     const vault = await withSetting(makeKey());
     const id = await vault.seal(PURPOSE, SECRET);
     const [row] = await sql`select length(${sql(column)}) as length from work.vault`;
     for (const position of [0, 12, row!.length - 17, row!.length - 1]) {
       const flip = () =>
-        sql`update work.vault set ${sql(column)} = set_byte(${sql(column)}, ${position}, get_byte(${sql(column)}, ${position}) # 1)`;
+        sql`
+          update work.vault
+             set ${sql(column)} =
+                 set_byte(${sql(column)}, ${position}, get_byte(${sql(column)}, ${position}) # 1)`;
       await flip();
       const error = await vault.open<Error>(id, PURPOSE).catch((thrown: Error) => thrown);
       expect(error).toBeInstanceOf(VaultError);
@@ -135,7 +153,7 @@ describeWithPostgres('vault', () => {
     expect(await vault.open(id, PURPOSE)).toEqual(SECRET);
   });
 
-  it('refuses a wrong master key at the start and says what to do', async () => {
+  it('rejects a wrong master key at the start, and says what to do', async () => {
     await withSetting(makeKey());
     await expect(withSetting(makeKey())).rejects.toThrow(MasterKeyError);
     await expect(withSetting(makeKey())).rejects.toThrow(/Restore it/);
@@ -146,7 +164,7 @@ describeWithPostgres('vault', () => {
     expect(starts.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   });
 
-  it('rotates from one setting to the next without a time at which a record can not be read', async () => {
+  it('rotates from one setting to the next, and every record stays readable', async () => {
     const [old, next] = [makeKey(), makeKey()];
     const before = await withSetting(old);
     const ids = [await before.seal(PURPOSE, SECRET), await before.seal('webhook-secret', 'whsec')];
@@ -163,7 +181,7 @@ describeWithPostgres('vault', () => {
     await expect(withSetting(old)).rejects.toThrow(MasterKeyError);
   });
 
-  it('rotates the generated key while another process goes on sealing and opening', async () => {
+  it('rotates the generated key while another process uses the vault', async () => {
     const [service, command] = [await withFile(), await withFile()];
     const before = await readFile(join(dataDir, 'master.key'), 'utf8');
     const early = await service.seal(PURPOSE, SECRET);
@@ -182,14 +200,16 @@ describeWithPostgres('vault', () => {
     expect(await service.open(await service.seal(PURPOSE, SECRET), PURPOSE)).toEqual(SECRET);
   });
 
-  it('rotates once for each of several that rotate at once', async () => {
+  it('rotates once when several rotate at once', async () => {
     const vaults = await Promise.all([withFile(), withFile(), withFile()]);
     const id = await vaults[0].seal(PURPOSE, SECRET);
-    expect(await Promise.all(vaults.map((vault) => vault.rotate()))).toEqual(Array(3).fill({ rewrapped: 1 }));
+    expect(await Promise.all(vaults.map((vault) => vault.rotate()))).toEqual(
+      Array(3).fill({ rewrapped: 1 }),
+    );
     for (const vault of vaults) expect(await vault.open(id, PURPOSE)).toEqual(SECRET);
   });
 
-  it('completes a rotation that was interrupted after the new key was written', async () => {
+  it('completes a rotation that stopped after the new key was written', async () => {
     const vault = await withFile();
     const id = await vault.seal(PURPOSE, SECRET);
     const file = join(dataDir, 'master.key');
@@ -200,10 +220,15 @@ describeWithPostgres('vault', () => {
     expect(await vault.open(id, PURPOSE)).toEqual(SECRET);
   });
 
-  it('sweeps records that are older than an hour and named by nothing', async () => {
+  it('deletes records older than an hour that nothing references', async () => {
     const vault = await withSetting(makeKey());
-    const [orphan, named, fresh] = [await vault.seal(PURPOSE, 1), await vault.seal(PURPOSE, 2), await vault.seal(PURPOSE, 3)];
-    await database.sql`update work.vault set created_at = now() - interval '61 minutes' where id <> ${fresh}`;
+    const [orphan, named, fresh] = [
+      await vault.seal(PURPOSE, 1),
+      await vault.seal(PURPOSE, 2),
+      await vault.seal(PURPOSE, 3),
+    ];
+    await database.sql`
+      update work.vault set created_at = now() - interval '61 minutes' where id <> ${fresh}`;
     const asked: string[] = [];
     const swept = await vault.sweep(async (ids) => {
       asked.push(...ids);

@@ -3,7 +3,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -14,7 +18,13 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   beforeAll(async () => {
     database = await createTestDatabase();
     cli = createCli(settingsFor(database.url));
-    const file = { name: 'a', protocol: 'sftp', host: 'a.example.com', username: 'u', password: 'p' };
+    const file = {
+      name: 'a',
+      protocol: 'sftp',
+      host: 'a.example.com',
+      username: 'u',
+      password: 'p',
+    };
     const setUp = [
       await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(file)),
       await cli.run(['endpoints', 'pause', 'a']),
@@ -29,16 +39,24 @@ describeWithPostgres('waybill audit, projections, vault', () => {
 
   it('exports the log in its order, from any position', async () => {
     const all = (await cli.run(['audit', 'export'])).json<{ type: string; position: string }>();
-    expect(all.map(({ type }) => type)).toEqual(['log.opened', 'endpoint.configured', 'endpoint.paused', 'key.created']);
+    expect(all.map(({ type }) => type)).toEqual([
+      'log.opened',
+      'endpoint_name.claimed',
+      'endpoint.configured',
+      'endpoint.paused',
+      'key.created',
+    ]);
     const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json();
     expect(rest).toEqual(all.slice(2));
     expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
   });
 
-  it('ends quietly when its reader has gone', async () => {
+  it('ends quietly when its reader closes the pipe', async () => {
     const program = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
     const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;
-    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { env: { ...process.env, ...settingsFor(database.url) } });
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, ...settingsFor(database.url) },
+    });
     expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n0\n$/);
     expect(stderr).toBe('');
   });
@@ -46,45 +64,72 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   it('verifies every chain', async () => {
     const { code, json } = await cli.run(['audit', 'verify', '--json']);
     expect(code).toBe(0);
-    expect(json()).toEqual([{ events: 4, streams: 3, broken: 0 }]);
+    expect(json()).toEqual([{ events: 5, streams: 4, broken: 0 }]);
   });
 
   it('lists, verifies and rebuilds projections', async () => {
     const listed = (await cli.run(['projections', 'list', '--json'])).json();
-    expect(listed).toEqual(expect.arrayContaining([expect.objectContaining({ name: 'catalog', position: '4', log_position: '4' })]));
+    expect(listed).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ name: 'catalog', position: '5', log_position: '5' }),
+      ]),
+    );
     expect(await cli.run(['projections', 'verify'])).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/^catalog agrees with the log/m),
+      stdout: expect.stringMatching(/^catalog matches the log/m),
     });
 
     await database.sql`update read.endpoints set paused = false`;
     const differs = await cli.run(['projections', 'verify', 'catalog', '--json']);
     expect(differs.code).toBe(1);
-    expect(differs.json().at(-1)).toMatchObject({ projection: 'catalog', agrees: false, differences: [expect.stringMatching(/^end_/)] });
+    expect(differs.json().at(-1)).toMatchObject({
+      projection: 'catalog',
+      agrees: false,
+      differences: [expect.stringMatching(/^end_/)],
+    });
 
     const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);
     expect(rebuilt.code).toBe(0);
-    expect(rebuilt.json().at(-1)).toMatchObject({ projection: 'catalog', rebuilt: true, events: 3 });
+    expect(rebuilt.json().at(-1)).toMatchObject({
+      projection: 'catalog',
+      rebuilt: true,
+      events: 3,
+    });
     expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({ code: 0 });
-    expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([{ projection: 'dispatch', rebuilt: true }]);
+    expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([
+      { projection: 'dispatch', rebuilt: true },
+    ]);
     expect(await cli.run(['projections', 'rebuild', 'bogus'])).toMatchObject({ code: 2 });
   });
 
-  it('puts the vault under another master key', async () => {
+  it('re-encrypts the vault under another master key', async () => {
     const [older, newer] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
-    const both = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: `${newer},${older}` });
+    const both = createCli({
+      ...settingsFor(database.url),
+      WAYBILL_MASTER_KEY: `${newer},${older}`,
+    });
     expect((await both.run(['vault', 'rotate', '--json'])).json()).toEqual([{ rewrapped: 1 }]);
-    expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/) });
+    expect(await cli.run(['endpoints', 'list'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/),
+    });
     cli = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: newer! });
     expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
   });
 
   it('finds an event that was changed', async () => {
     await database.sql`alter table log.events disable trigger append_only`;
-    await database.sql`update log.events set data = replace(data, 'a.example.com', 'b.example.com')`;
+    await database.sql`
+      update log.events set data = replace(data, 'a.example.com', 'b.example.com')`;
     const { code, json, stdout } = await cli.run(['audit', 'verify', '--json']);
     expect(code).toBe(1);
-    expect(json()[0], stdout).toMatchObject({ revision: 1, problem: expect.stringMatching(/was changed/) });
-    expect(await cli.run(['audit', 'verify'])).toMatchObject({ code: 1, stdout: expect.stringMatching(/1 faults?\n$/) });
+    expect(json()[0], stdout).toMatchObject({
+      revision: 1,
+      problem: expect.stringMatching(/was changed/),
+    });
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/1 faults?\n$/),
+    });
   });
 });

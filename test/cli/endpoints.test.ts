@@ -3,10 +3,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { connect } from '../../src/adapters/postgres/connect.ts';
-import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
-import { noteObservation } from '../../src/processes/reachability.ts';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
+import { noteObservation } from '../../src/processes/endpoints/connectivity.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -24,7 +33,13 @@ describeWithPostgres('waybill endpoints', () => {
     database = await createTestDatabase();
     cli = createCli(settingsFor(database.url));
     folder = await mkdtemp(join(tmpdir(), 'waybill-endpoints-'));
-    server = await startDemoServer({ root: join(folder, 'root'), port: 0, hostKey, username: 'demo', password: PASSWORD });
+    server = await startDemoServer({
+      root: join(folder, 'root'),
+      port: 0,
+      hostKey,
+      username: 'demo',
+      password: PASSWORD,
+    });
     await writeFile(join(folder, 'root', 'report.csv'), '1,2,3');
   });
   afterAll(async () => {
@@ -34,46 +49,79 @@ describeWithPostgres('waybill endpoints', () => {
   });
 
   const definition = (name: string, more: object = {}) =>
-    JSON.stringify({ name, protocol: 'sftp', host: '127.0.0.1', port: server.port, username: 'demo', password: PASSWORD, ...more });
-  const add = (name: string, more?: object) => cli.run(['endpoints', 'add', '--file', '-'], definition(name, more));
+    JSON.stringify({
+      name,
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      username: 'demo',
+      password: PASSWORD,
+      ...more,
+    });
+  const add = (name: string, more?: object) =>
+    cli.run(['endpoints', 'add', '--file', '-'], definition(name, more));
 
-  it('configures one from a file, and updates it', async () => {
+  it('configures an endpoint from a file, and updates it', async () => {
     const file = join(folder, 'hospital.json');
     await writeFile(file, definition('hospital', { max_connections: 2 }));
     expect(await cli.run(['endpoints', 'add', '--file', file])).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^hospital is configured \(end_/),
     });
-    const updated = await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('hospital', { max_connections: 3 }));
-    expect(updated.json()).toEqual([{ id: expect.stringMatching(/^end_/), name: 'hospital', created: false }]);
+    const updated = await cli.run(
+      ['endpoints', 'add', '--file', '-', '--json'],
+      definition('hospital', { max_connections: 3 }),
+    );
+    expect(updated.json()).toEqual([
+      { id: expect.stringMatching(/^end_/), name: 'hospital', created: false },
+    ]);
     const listed = await cli.run(['endpoints', 'list', '--json']);
-    expect(listed.json()).toEqual([expect.objectContaining({ name: 'hospital', max_connections: 3, sign_in: 'password', paused: false })]);
+    expect(listed.json()).toEqual([
+      expect.objectContaining({
+        name: 'hospital',
+        max_connections: 3,
+        sign_in: 'password',
+        paused: false,
+      }),
+    ]);
     expect(listed.stdout + (await cli.run(['audit', 'export'])).stdout).not.toContain(PASSWORD);
   });
 
-  it('names every field that is wrong, and no secret', async () => {
-    const { code, stderr } = await add('Not A Name', { port: 0, passwort: PASSWORD, private_key: 'x' });
+  it('names every wrong field, and no secret', async () => {
+    const { code, stderr } = await add('Not A Name', {
+      port: 0,
+      passwort: PASSWORD,
+      private_key: 'x',
+    });
     expect(code).toBe(2);
     expect(stderr).toMatch(/name: .*/);
     expect(stderr).toMatch(/port: /);
-    expect(stderr).toMatch(/passwort: is not known/);
+    expect(stderr).toMatch(/passwort: is not a known field/);
     expect(stderr).not.toContain(PASSWORD);
   });
 
-  it('says where JSON breaks, without repeating it', async () => {
-    const { code, stderr } = await cli.run(['endpoints', 'add', '--file', '-'], `{"password": "${PASSWORD}" oops`);
+  it('names the place of a JSON error, without the text there', async () => {
+    const { code, stderr } = await cli.run(
+      ['endpoints', 'add', '--file', '-'],
+      `{"password": "${PASSWORD}" oops`,
+    );
     expect(code).toBe(2);
     expect(stderr).toMatch(/is not JSON/);
     expect(stderr).not.toContain('canary');
   });
 
-  it('says when the file is missing', async () => {
-    const { code, stderr } = await cli.run(['endpoints', 'add', '--file', join(folder, 'none.json')]);
+  it('reports a missing file', async () => {
+    const { code, stderr } = await cli.run([
+      'endpoints',
+      'add',
+      '--file',
+      join(folder, 'none.json'),
+    ]);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^waybill: ENOENT: .*none\.json/);
   });
 
-  it('signs in nowhere before the host key was accepted', async () => {
+  it('signs in nowhere before the host key is accepted', async () => {
     const added = await add('bank');
     expect(added.stderr).toMatch(/endpoints test bank/);
     const refused = await cli.run(['endpoints', 'test', 'bank']);
@@ -83,17 +131,21 @@ describeWithPostgres('waybill endpoints', () => {
     const accepted = await cli.run(['endpoints', 'test', 'bank', '--accept-host-key']);
     expect(accepted.code).toBe(0);
     expect(accepted.stdout).toMatch(/pinned from now on/);
-    expect(accepted.stdout).toMatch(/^ok +list .*holds 1 name$/m);
+    expect(accepted.stdout).toMatch(/^ok +list .*has 1 entry$/m);
     expect(accepted.stdout).toMatch(/^ok +remove .*the probe file is gone$/m);
-    expect((await cli.run(['endpoints', 'test', 'bank', '--json'])).json()).toMatchObject([{ name: 'bank', ok: true, accepted: false }]);
+    expect((await cli.run(['endpoints', 'test', 'bank', '--json'])).json()).toMatchObject([
+      { name: 'bank', ok: true, accepted: false },
+    ]);
   });
 
-  it('tells a refused sign-in from a server that is away', async () => {
+  it('distinguishes a rejected sign-in from a server that is down', async () => {
     await add('locked', { ...PINNED, password: 'wrong' });
     const locked = await cli.run(['endpoints', 'test', 'locked']);
     expect(locked).toMatchObject({
       code: 1,
-      stdout: expect.stringMatching(/^FAIL +sign_in .* Authentication failed\n +Check the endpoint's user name/m),
+      stdout: expect.stringMatching(
+        /^FAIL +sign_in .* Authentication failed\n +Check the endpoint's user name/m,
+      ),
     });
     await add('away', { ...PINNED, port: 1 });
     const away = (await cli.run(['endpoints', 'test', 'away', '--json'])).json();
@@ -108,25 +160,50 @@ describeWithPostgres('waybill endpoints', () => {
     ]);
   });
 
-  it('lists how each was last seen', async () => {
-    const { id } = (await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('seen', PINNED))).json<{ id: string }>()[0]!;
+  it('lists when each endpoint was last seen', async () => {
+    const { id } = (
+      await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('seen', PINNED))
+    ).json<{ id: string }>()[0]!;
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^seen .* - {2,}ready$/m);
     const sql = connect(database.url);
-    await noteObservation(sql, { endpointId: id, reached: true, error: null, probe: { latencyMs: 3, fingerprint: 'SHA256:x' } });
-    await noteObservation(sql, { endpointId: id, reached: false, error: { code: 'timeout', message: 'no answer' }, probe: null });
+    await noteObservation(sql, {
+      endpointId: id,
+      connected: true,
+      error: null,
+      probe: { latencyMs: 3, fingerprint: 'SHA256:x' },
+    });
+    await noteObservation(sql, {
+      endpointId: id,
+      connected: false,
+      error: { code: 'timeout', message: 'no answer' },
+      probe: null,
+    });
     await sql.end();
-    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer$/m);
+    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(
+      /^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer$/m,
+    );
     const listed = (await cli.run(['endpoints', 'list', '--json'])).json<{ id: string }>();
     expect(listed.find((endpoint) => endpoint.id === id)).toMatchObject({
-      health: { failures_in_row: 1, latency_ms: 3, fingerprint: 'SHA256:x', error: { code: 'timeout', message: 'no answer' } },
+      health: {
+        failures_in_row: 1,
+        latency_ms: 3,
+        fingerprint: 'SHA256:x',
+        error: { code: 'timeout', message: 'no answer' },
+      },
     });
   });
 
-  it('pauses, resumes and removes', async () => {
+  it('pauses, resumes and removes an endpoint', async () => {
     await add('shelf');
-    expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({ code: 0, stdout: 'shelf is paused\n' });
+    expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({
+      code: 0,
+      stdout: 'shelf is paused\n',
+    });
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^shelf .*paused/m);
-    expect(await cli.run(['endpoints', 'resume', 'shelf'])).toMatchObject({ code: 0, stdout: 'shelf is resumed\n' });
+    expect(await cli.run(['endpoints', 'resume', 'shelf'])).toMatchObject({
+      code: 0,
+      stdout: 'shelf is resumed\n',
+    });
     expect(await cli.run(['endpoints', 'remove', 'shelf', '--json'])).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/"status":"removed"/),

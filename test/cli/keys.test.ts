@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -19,7 +23,7 @@ describeWithPostgres('waybill keys', () => {
   });
   afterAll(() => database.drop());
 
-  it('creates, lists and revokes', async () => {
+  it('creates, lists and revokes keys', async () => {
     const created = await cli.run([
       'keys',
       'create',
@@ -33,7 +37,11 @@ describeWithPostgres('waybill keys', () => {
     ]);
     expect(created).toMatchObject({ code: 0, stderr: '' });
     const [key] = created.json<{ id: string; key: string }>() as [{ id: string; key: string }];
-    expect(key).toMatchObject({ id: expect.stringMatching(/^key_/), key: expect.stringMatching(/^wb_\w{38}$/), account: 'acc_default' });
+    expect(key).toMatchObject({
+      id: expect.stringMatching(/^key_/),
+      key: expect.stringMatching(/^wb_\w{38}$/),
+      account: 'acc_default',
+    });
 
     const [listed, ...others] = (await cli.run(['keys', 'list', '--json'])).json();
     expect(others).toEqual([]);
@@ -46,12 +54,17 @@ describeWithPostgres('waybill keys', () => {
     });
     expect(JSON.stringify(listed)).not.toContain(key.key);
 
-    expect(await cli.run(['keys', 'revoke', key.id])).toMatchObject({ code: 0, stdout: `${key.id} is revoked\n` });
+    expect(await cli.run(['keys', 'revoke', key.id])).toMatchObject({
+      code: 0,
+      stdout: `${key.id} is revoked\n`,
+    });
     expect((await cli.run(['keys', 'list'])).stdout).toMatch(
       /^ID +NAME +ACCOUNT +SCOPES +KEY +STATE\nkey_\w+ +night job .* revoked \d{4}-/,
     );
 
-    const events = (await cli.run(['audit', 'export'])).json<Exported>().filter(({ type }) => type.startsWith('key.'));
+    const events = (await cli.run(['audit', 'export']))
+      .json<Exported>()
+      .filter(({ type }) => type.startsWith('key.'));
     expect(events.map(({ type }) => type)).toEqual(['key.created', 'key.revoked']);
     expect(events[0]!.metadata.actor).toMatch(/^cli:./);
   });
@@ -63,21 +76,55 @@ describeWithPostgres('waybill keys', () => {
     expect(stdout).toMatch(/not shown again/);
   });
 
-  it('names every field that is wrong', async () => {
-    const { code, stdout, stderr } = await cli.run(['keys', 'create', '--name', '', '--scopes', 'everything', '--account', 'A B']);
+  it('names every wrong field', async () => {
+    const { code, stdout, stderr } = await cli.run([
+      'keys',
+      'create',
+      '--name',
+      '',
+      '--scopes',
+      'everything',
+      '--account',
+      'A B',
+    ]);
     expect(code).toBe(2);
     expect(stdout).toBe('');
-    expect(stderr).toMatch(/^waybill: The key is not valid:\n {2}name: .*\n {2}scopes\.0: .*\n {2}account: .*\n$/);
+    expect(stderr).toMatch(
+      /^waybill: The key is not valid:\n {2}name: .*\n {2}scopes\.0: .*\n {2}account: .*\n$/,
+    );
   });
 
-  it('refuses a life that is too long, or endless', async () => {
-    expect(await cli.run(['keys', 'create', '--name', 'x', '--scopes', 'admin', '--expires-in', '366d'])).toMatchObject({ code: 2 });
-    expect(await cli.run(['keys', 'create', '--name', 'x', '--scopes', 'admin', '--expires-in', 'never'])).toMatchObject({ code: 2 });
+  it('rejects a lifetime that is too long or unlimited', async () => {
+    expect(
+      await cli.run(['keys', 'create', '--name', 'x', '--scopes', 'admin', '--expires-in', '366d']),
+    ).toMatchObject({ code: 2 });
+    expect(
+      await cli.run([
+        'keys',
+        'create',
+        '--name',
+        'x',
+        '--scopes',
+        'admin',
+        '--expires-in',
+        'never',
+      ]),
+    ).toMatchObject({ code: 2 });
   });
 
-  it('creates an endless one where the installation allows it', async () => {
+  it('creates an unlimited key if the installation allows it', async () => {
     const open = createCli({ ...settingsFor(database.url), WAYBILL_ALLOW_UNLIMITED_KEYS: 'true' });
-    const { code, json } = await open.run(['keys', 'create', '--name', 'x', '--scopes', 'admin', '--expires-in', 'never', '--json']);
+    const { code, json } = await open.run([
+      'keys',
+      'create',
+      '--name',
+      'x',
+      '--scopes',
+      'admin',
+      '--expires-in',
+      'never',
+      '--json',
+    ]);
     expect(code).toBe(0);
     expect(json()[0]!.expires_at).toBeNull();
   });

@@ -4,9 +4,18 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -22,10 +31,26 @@ describeWithPostgres('waybill transfers', () => {
     database = await createTestDatabase();
     cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
     folder = await mkdtemp(join(tmpdir(), 'waybill-transfers-'));
-    server = await startDemoServer({ root: folder, port: 0, hostKey, username: 'demo', password: 'secret' });
+    server = await startDemoServer({
+      root: folder,
+      port: 0,
+      hostKey,
+      username: 'demo',
+      password: 'secret',
+    });
     await writeFile(join(folder, 'report.csv'), 'a,b\n'.repeat(100_000));
-    const endpoint = { protocol: 'sftp', host: '127.0.0.1', port: server.port, username: 'demo', password: 'secret' };
-    const file = JSON.stringify({ ...endpoint, name: 'shelf', host_key_sha256: fingerprintOf(hostKey) });
+    const endpoint = {
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      username: 'demo',
+      password: 'secret',
+    };
+    const file = JSON.stringify({
+      ...endpoint,
+      name: 'shelf',
+      host_key_sha256: fingerprintOf(hostKey),
+    });
     expect(await cli.run(['endpoints', 'add', '--file', '-'], file)).toMatchObject({ code: 0 });
   });
   afterAll(async () => {
@@ -35,37 +60,91 @@ describeWithPostgres('waybill transfers', () => {
   });
 
   async function create(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await cli.run(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/copy.csv', ...args]);
+    const { code, stdout, stderr } = await cli.run([
+      'transfers',
+      'create',
+      'sftp://shelf/report.csv',
+      'sftp://shelf/copy.csv',
+      ...args,
+    ]);
     expect(code, stderr).toBe(0);
     return stdout.trim();
   }
 
-  it('creates, shows, lists and cancels, with no service there', async () => {
-    const id = await create('--priority', 'high', '--metadata', 'case=4711', '--metadata', 'ward=a=b');
+  it('creates, shows, lists and cancels a transfer without a running service', async () => {
+    const id = await create(
+      '--priority',
+      'high',
+      '--metadata',
+      'case=4711',
+      '--metadata',
+      'ward=a=b',
+    );
     expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
-      { id, status: 'pending', priority: 'high', metadata: { case: '4711', ward: 'a=b' }, progress_pct: 0 },
+      {
+        id,
+        status: 'pending',
+        priority: 'high',
+        metadata: { case: '4711', ward: 'a=b' },
+        progress_pct: 0,
+      },
     ]);
-    expect((await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json()).toMatchObject([
-      { data: [{ id, status: 'pending' }], pagination: { total: 1, limit: 25, offset: 0, has_more: false } },
+    expect(
+      (await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json(),
+    ).toMatchObject([
+      {
+        data: [{ id, status: 'pending' }],
+        pagination: { total: 1, limit: 25, offset: 0, has_more: false },
+      },
     ]);
-    expect(await cli.run(['transfers', 'abort', id])).toMatchObject({ code: 4, stderr: expect.stringMatching(/only one in progress/) });
-    expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0, stdout: `${id} is cancelled\n` });
+    const noMover = { reason: 'no_mover', message: 'No mover is running.' };
+    expect((await cli.run(['transfers', 'list', '--json'])).json()).toMatchObject([
+      { data: [{ id, waiting_for: noMover }] },
+    ]);
+    expect((await cli.run(['transfers', 'get', id])).stdout).toMatch(
+      /\nwaiting for +no_mover: No mover is running\.\n/,
+    );
+    expect((await cli.run(['transfers', 'list'])).stdout).toMatch(
+      new RegExp(`^ID +STATUS +WAITING FOR .*\n${id}  pending +no_mover `),
+    );
+    expect(await cli.run(['transfers', 'abort', id])).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/only one in progress/),
+    });
+    expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({
+      code: 0,
+      stdout: `${id} is cancelled\n`,
+    });
     expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/The transfer is cancelled/),
     });
-    expect(await cli.run(['transfers', 'watch', id])).toMatchObject({ code: 7, stdout: `${id} cancelled\n` });
-    expect((await cli.run(['transfers', 'list'])).stdout).toMatch(new RegExp(`^ID .*\n${id}  cancelled `));
+    expect(await cli.run(['transfers', 'watch', id])).toMatchObject({
+      code: 7,
+      stdout: `${id} cancelled\n`,
+    });
+    expect((await cli.run(['transfers', 'list'])).stdout).toMatch(
+      new RegExp(`^ID .*\n${id}  cancelled `),
+    );
   });
 
   it('replays a history up to a revision or a time', async () => {
     const id = await create();
     await cli.run(['transfers', 'cancel', id]);
-    const [whole] = (await cli.run(['history', id, '--json'])).json<{ events: { type: string; occurred_at: string }[]; state: object }>();
-    expect(whole!.events.map(({ type }) => type)).toEqual(['transfer.created', 'transfer.cancelled']);
+    const [whole] = (await cli.run(['history', id, '--json'])).json<{
+      events: { type: string; occurred_at: string }[];
+      state: object;
+    }>();
+    expect(whole!.events.map(({ type }) => type)).toEqual([
+      'transfer.created',
+      'transfer.cancelled',
+    ]);
     expect(whole!.state).toMatchObject({ id, status: 'cancelled' });
     for (const asOf of ['0', whole!.events[0]!.occurred_at]) {
-      const [early] = (await cli.run(['history', id, '--as-of', asOf, '--json'])).json<{ events: object[]; state: object }>();
+      const [early] = (await cli.run(['history', id, '--as-of', asOf, '--json'])).json<{
+        events: object[];
+        state: object;
+      }>();
       expect(early!.events).toHaveLength(1);
       expect(early!.state).toMatchObject({ status: 'pending' });
     }
@@ -73,6 +152,27 @@ describeWithPostgres('waybill transfers', () => {
       /^REVISION .*\n0 .*transfer\.created .*\n1 .*transfer\.cancelled .*\n\nid +txr_/,
     );
     expect(await cli.run(['history', id, '--as-of', 'yesterday'])).toMatchObject({ code: 2 });
+  });
+
+  it('finds the history of any account, and --account narrows it', async () => {
+    const id = await create('--account', 'acc_other');
+    for (const args of [[], ['--account', 'acc_other']]) {
+      const { code, stdout } = await cli.run(['history', id, ...args]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/transfer\.created [\s\S]*\naccount +acc_other\n/);
+    }
+    expect(await cli.run(['history', id, '--account', 'acc_default'])).toMatchObject({
+      code: 3,
+      stdout: '',
+      stderr: 'waybill: The transfer belongs to acc_other, not to acc_default\n',
+    });
+    for (const unknown of ['nonsense', 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'])
+      expect(await cli.run(['history', unknown])).toMatchObject({
+        code: 3,
+        stdout: '',
+        stderr: 'waybill: There is no such transfer\n',
+      });
+    await cli.run(['transfers', 'cancel', id, '--account', 'acc_other']);
   });
 
   it('finds nothing under an unknown id, or in another account', async () => {
@@ -92,43 +192,79 @@ describeWithPostgres('waybill transfers', () => {
     await cli.run(['transfers', 'cancel', id]);
   });
 
-  it('names what is wrong with a new one', async () => {
+  it('names every wrong field of a new transfer', async () => {
     const nowhere = await cli.run(['transfers', 'create', 'sftp://shelf/a', 's3://nowhere/b']);
-    expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringMatching(/destination_uri: must be on a configured endpoint/) });
+    expect(nowhere).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/destination_uri: must be on a configured endpoint/),
+    });
     const both = await cli.run(['transfers', 'create', 'http://a/b', 'ftp://a/b']);
     expect(both.code).toBe(2);
     expect(both.stderr).toMatch(/source_uri: .*\n {2}destination_uri: /);
   });
 
-  it('says that no mover runs', async () => {
-    const watching = cli.start(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/copy.csv', '--watch']);
+  it('reports that no mover runs', async () => {
+    const watching = cli.start([
+      'transfers',
+      'create',
+      'sftp://shelf/report.csv',
+      'sftp://shelf/copy.csv',
+      '--watch',
+    ]);
     const ended = once(watching, 'close');
+    await written(watching.stdout!, /^txr_\w+ pending\. No mover is running\.$/m);
     await written(watching.stderr!, /No mover runs.*waybill serve/);
     watching.kill('SIGINT');
     expect(await ended).toEqual([1, null]);
-    const [page] = (await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json<{ data: { id: string }[] }>();
+    const [page] = (await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json<{
+      data: { id: string }[];
+    }>();
     expect(page!.data).toHaveLength(1);
     await cli.run(['transfers', 'cancel', page!.data[0]!.id]);
   });
 
-  it('serves until it is told to stop, and watches what is moved', async () => {
+  it('serves until a signal stops it, and watches a transfer', async () => {
     const service: ChildProcess = cli.start(['serve', '--roles', 'projector,mover']);
     const ended = once(service, 'close');
     try {
       await written(service.stdout!, /waybill runs/);
-      const watched = await cli.run(['transfers', 'create', 'sftp://shelf/report.csv', 'sftp://shelf/new/', '--watch', '--json']);
+      const watched = await cli.run([
+        'transfers',
+        'create',
+        'sftp://shelf/report.csv',
+        'sftp://shelf/new/',
+        '--watch',
+        '--json',
+      ]);
       expect(watched.code, watched.stderr).toBe(0);
       expect(watched.json()[0]).toMatchObject({ status: 'pending' });
-      expect(watched.json().at(-1)).toMatchObject({ status: 'completed', progress_pct: 100, size_bytes: 400_000 });
-      expect(await readFile(join(folder, 'new', 'report.csv'))).toEqual(await readFile(join(folder, 'report.csv')));
+      expect(watched.json().at(-1)).toMatchObject({
+        status: 'completed',
+        progress_pct: 100,
+        size_bytes: 400_000,
+      });
+      expect(await readFile(join(folder, 'new', 'report.csv'))).toEqual(
+        await readFile(join(folder, 'report.csv')),
+      );
 
-      const failed = await cli.run(['transfers', 'create', 'sftp://shelf/none.csv', 'sftp://shelf/copy.csv', '--watch']);
+      const failed = await cli.run([
+        'transfers',
+        'create',
+        'sftp://shelf/none.csv',
+        'sftp://shelf/copy.csv',
+        '--watch',
+      ]);
       expect(failed.code, failed.stderr).toBe(6);
-      expect(failed.stdout).toMatch(/^txr_\w+ failed: source_not_found: .*\n {2}Check the path of the source/m);
+      expect(failed.stdout).toMatch(
+        /^txr_\w+ failed: source_not_found: .*\n {2}Check the path of the source/m,
+      );
 
       await cli.run(['endpoints', 'pause', 'shelf']);
       const id = await create();
-      expect(await cli.run(['endpoints', 'remove', 'shelf'])).toMatchObject({ code: 4, stderr: expect.stringContaining(id) });
+      expect(await cli.run(['endpoints', 'remove', 'shelf'])).toMatchObject({
+        code: 4,
+        stderr: expect.stringContaining(id),
+      });
       expect(await cli.run(['transfers', 'get', id, '--json'])).toMatchObject({
         stdout: expect.stringMatching(/"status":"(pending|queued)"/),
       });

@@ -9,14 +9,14 @@ vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 describe('waybill', () => {
   const cli = createCli({});
 
-  it('explains itself, exit codes too', async () => {
+  it('explains itself, including the exit codes', async () => {
     const { code, stdout } = await cli.run(['--help']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/transfers/);
     expect(stdout).toMatch(/Exit codes:\n {2}0 {2}done\n/);
   });
 
-  it('has every exit code in its documentation', async () => {
+  it('documents every exit code', async () => {
     const text = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
     const documented = [...text.matchAll(/^\| (\d) \|/gm)].map(([, code]) => Number(code));
     expect(documented).toEqual(Object.values(EXIT));
@@ -28,7 +28,7 @@ describe('waybill', () => {
     [['keys', 'create', '--name', 'x']],
     [['serve', '--roles', 'api,cook']],
     [['keys']],
-  ])('takes %j for wrong usage', async (args) => {
+  ])('rejects the usage %j', async (args) => {
     const { code, stdout, stderr } = await cli.run(args);
     expect(code).toBe(2);
     expect(stdout).toBe('');
@@ -36,18 +36,23 @@ describe('waybill', () => {
   });
 
   it('names all wrong settings', async () => {
-    const { code, stderr } = await createCli({ WAYBILL_PORT: 'http', WAYBILL_DATADIR: '/tmp' }).run(['keys', 'list']);
+    const { code, stderr } = await createCli({ WAYBILL_PORT: 'http', WAYBILL_DATADIR: '/tmp' }).run(
+      ['keys', 'list'],
+    );
     expect(code).toBe(2);
     expect(stderr).toMatch(/WAYBILL_DATADIR is not a setting: did you mean WAYBILL_DATA_DIR\?/);
     expect(stderr).toMatch(/WAYBILL_PORT is "http", but must be a whole number/);
   });
 
-  it('says what to check when Postgres is away', async () => {
-    const settings = { DATABASE_URL: 'postgres://u:canary@127.0.0.1:1/d', WAYBILL_MASTER_KEY: Buffer.alloc(32).toString('base64') };
+  it('says what to check when Postgres is down', async () => {
+    const settings = {
+      DATABASE_URL: 'postgres://u:canary@127.0.0.1:1/d',
+      WAYBILL_MASTER_KEY: Buffer.alloc(32).toString('base64'),
+    };
     const { code, stdout, stderr } = await createCli(settings).run(['keys', 'list']);
     expect(code).toBe(5);
     expect(stdout).toBe('');
-    expect(stderr).toMatch(/^waybill: Postgres can't be used: .*ECONNREFUSED.*DATABASE_URL\.\n$/);
+    expect(stderr).toMatch(/^waybill: Postgres is unavailable: .*ECONNREFUSED.*DATABASE_URL\.\n$/);
     expect(stderr).not.toContain('canary');
   });
 });

@@ -6,18 +6,20 @@ import { hashApiKey, isApiKey, newApiKey } from '../../src/commands/api-key.ts';
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 describe('an API key', () => {
-  it('is 32 random characters and six of their CRC-32', () => {
+  it('is 32 random characters and six characters of their CRC-32', () => {
     for (let i = 0; i < 100; i++) {
       const [, random, check] = /^wb_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/.exec(newApiKey())!;
-      expect([...check!].reduce((sum, digit) => sum * 62 + BASE62.indexOf(digit), 0)).toBe(crc32(random!));
+      expect([...check!].reduce((sum, digit) => sum * 62 + BASE62.indexOf(digit), 0)).toBe(
+        crc32(random!),
+      );
     }
   });
 
-  it('is no other', () => {
+  it('differs from every other key', () => {
     expect(new Set(Array.from({ length: 1_000 }, newApiKey)).size).toBe(1_000);
   });
 
-  it('is known by its form, and every mistyped character is noticed', () => {
+  it('is recognized by its form, and every mistyped character is detected', () => {
     const key = newApiKey();
     expect(isApiKey(key)).toBe(true);
     for (let i = 3; i < key.length; i++) {
@@ -39,7 +41,7 @@ describe('an API key', () => {
     }
   });
 
-  it('is kept as its SHA-256', () => {
+  it('is stored as its SHA-256', () => {
     expect(hashApiKey('wb_abc')).toBe(createHash('sha256').update('wb_abc').digest('hex'));
   });
 });

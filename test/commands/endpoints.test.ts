@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ENDPOINT_CREDENTIALS } from '../../src/adapters/vault.ts';
 import {
   acceptHostKey,
-  CREDENTIALS,
   pauseEndpoint,
   removeEndpoint,
   resumeEndpoint,
   saveEndpoint,
-  streamOf,
 } from '../../src/commands/endpoints.ts';
-import { endpointRequest, transferRequest } from '../../src/commands/requests.ts';
-import { cancelTransfer, createTransfer, streamOf as transferStream } from '../../src/commands/transfers.ts';
+import { cancelTransfer, createTransfer } from '../../src/commands/transfers.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { dispatchConsumer } from '../../src/processes/jobs.ts';
+import { streamName } from '../../src/domain/streams.ts';
+import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -26,59 +27,98 @@ describeWithPostgres('endpoints', () => {
   afterAll(() => installation?.close());
 
   const save = (name: string, changes: Record<string, unknown> = {}) => {
-    const request = { name, protocol: 'sftp', host: 'files.example.com', username: 'me', password: 'secret-1', ...changes };
+    const request = {
+      name,
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'me',
+      password: 'secret-1',
+      ...changes,
+    };
     return saveEndpoint(installation.commands, endpointRequest.parse(request), CAUSE);
   };
-  const find = async (name: string) => (await installation.commands.endpoints()).filter((endpoint) => endpoint.name === name);
-  const typesOf = async (id: string) => (await installation.store.read(streamOf(id))).map(({ type }) => type);
+  const find = async (name: string) =>
+    (await installation.commands.endpoints()).filter((endpoint) => endpoint.name === name);
+  const typesOf = async (id: string) =>
+    (await installation.store.read(streamName('endpoint', id))).map(({ type }) => type);
 
-  it('is configured, and found at once, its secrets in the vault alone', async () => {
+  it('are configured and found at once, with their secrets only in the vault', async () => {
     const { endpointId, created } = await save('new', { base_path: '/in' });
     expect(created).toBe(true);
     const [found] = await find('new');
-    expect(found).toMatchObject({ endpoint_id: endpointId, sign_in: 'password', settings: { base_path: '/in', port: 22 } });
-    expect(await installation.vault.open(found!.credentials_record, CREDENTIALS)).toEqual({ password: 'secret-1' });
-    const [{ data }] = (await installation.store.read(streamOf(endpointId))) as [StoredEvent];
+    expect(found).toMatchObject({
+      endpoint_id: endpointId,
+      sign_in: 'password',
+      settings: { base_path: '/in', port: 22 },
+    });
+    expect(await installation.vault.open(found!.credentials_record, ENDPOINT_CREDENTIALS)).toEqual({
+      password: 'secret-1',
+    });
+    const [{ data }] = (await installation.store.read(streamName('endpoint', endpointId))) as [
+      StoredEvent,
+    ];
     expect(JSON.stringify([data, found])).not.toContain('secret-1');
   });
 
-  it('is updated under its name, with its credentials replaced and its host key kept', async () => {
+  it('are updated by name, with new credentials and the same host key', async () => {
     const { endpointId } = await save('again');
     await acceptHostKey(installation.commands, endpointId, HOST_KEY, CAUSE);
-    const again = await save('again', { password: undefined, private_key: 'key', passphrase: 'phrase', max_connections: 2 });
+    const again = await save('again', {
+      password: undefined,
+      private_key: 'key',
+      passphrase: 'phrase',
+      max_connections: 2,
+    });
     expect(again).toMatchObject({ endpointId, created: false });
     const [found, ...others] = await find('again');
     expect(others).toEqual([]);
-    expect(found).toMatchObject({ max_connections: 2, sign_in: 'private_key', settings: { host_key_sha256: HOST_KEY } });
-    expect(await installation.vault.open(found!.credentials_record, CREDENTIALS)).toEqual({ private_key: 'key', passphrase: 'phrase' });
-    expect((await typesOf(endpointId)).slice(2)).toEqual(['endpoint.updated', 'endpoint.credentials_replaced']);
+    expect(found).toMatchObject({
+      max_connections: 2,
+      sign_in: 'private_key',
+      settings: { host_key_sha256: HOST_KEY },
+    });
+    expect(await installation.vault.open(found!.credentials_record, ENDPOINT_CREDENTIALS)).toEqual({
+      private_key: 'key',
+      passphrase: 'phrase',
+    });
+    expect((await typesOf(endpointId)).slice(2)).toEqual([
+      'endpoint.updated',
+      'endpoint.credentials_replaced',
+    ]);
 
     await save('again', { port: 2222 });
     expect((await find('again'))[0]?.settings).toMatchObject({ port: 2222, host_key_sha256: null });
   });
 
-  it('is one endpoint where several save one name at once', async () => {
-    const saved = await Promise.all([1, 2, 3].map((max_connections) => save('race', { max_connections })));
+  it('stay one endpoint when several requests save one name at once', async () => {
+    const saved = await Promise.all(
+      [1, 2, 3].map((max_connections) => save('race', { max_connections })),
+    );
     expect(new Set(saved.map(({ endpointId }) => endpointId)).size).toBe(1);
     expect(saved.filter(({ created }) => created)).toHaveLength(1);
     expect(await find('race')).toHaveLength(1);
   });
 
-  it('is paused and resumed, and says so at once', async () => {
+  it('are paused and resumed, and show it at once', async () => {
     const { endpointId } = await save('paused');
     expect((await pauseEndpoint(installation.commands, endpointId, CAUSE)).state.paused).toBe(true);
     expect((await find('paused'))[0]?.paused).toBe(true);
-    expect((await resumeEndpoint(installation.commands, endpointId, CAUSE)).state.paused).toBe(false);
+    expect((await resumeEndpoint(installation.commands, endpointId, CAUSE)).state.paused).toBe(
+      false,
+    );
     expect((await find('paused'))[0]?.paused).toBe(false);
   });
 
-  it('is not removed while open transfers use it', async () => {
+  it('are not removed while open transfers use them', async () => {
     const { endpointId } = await save('used');
-    const request = transferRequest.parse({ source_uri: 'sftp://elsewhere/a', destination_uri: 'sftp://used/a' });
+    const request = transferRequest.parse({
+      source_uri: 'sftp://elsewhere/a',
+      destination_uri: 'sftp://used/a',
+    });
     const { state } = await createTransfer(installation.commands, 'acc_default', request, CAUSE);
     const id = state.facts.transfer_id;
     const dispatch = async () => {
-      const events = await installation.store.read(transferStream(id));
+      const events = await installation.store.read(streamName('transfer', id));
       await installation.sql.begin((tx) => dispatchConsumer.apply(tx, events));
     };
     await dispatch();
@@ -94,22 +134,28 @@ describeWithPostgres('endpoints', () => {
     expect(await find('used')).toEqual([]);
   });
 
-  it('leaves its name to another when it is removed, and can be removed twice', async () => {
+  it('free their name when they are removed, and can be removed twice', async () => {
     const first = await save('reused');
     await removeEndpoint(installation.commands, first.endpointId, CAUSE);
     await removeEndpoint(installation.commands, first.endpointId, CAUSE);
     expect(await typesOf(first.endpointId)).toEqual(['endpoint.configured', 'endpoint.removed']);
-    await expect(pauseEndpoint(installation.commands, first.endpointId, CAUSE)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(
+      pauseEndpoint(installation.commands, first.endpointId, CAUSE),
+    ).rejects.toMatchObject({ code: 'not_found' });
     const second = await save('reused');
     expect(second.created).toBe(true);
     expect(second.endpointId).not.toBe(first.endpointId);
   });
 
-  it('is not found under an id that nobody has', async () => {
+  it('are not found under an unknown id', async () => {
     const id = newId('end');
     for (const command of [pauseEndpoint, resumeEndpoint, removeEndpoint]) {
-      await expect(command(installation.commands, id, CAUSE)).rejects.toMatchObject({ code: 'not_found' });
+      await expect(command(installation.commands, id, CAUSE)).rejects.toMatchObject({
+        code: 'not_found',
+      });
     }
-    await expect(acceptHostKey(installation.commands, id, HOST_KEY, CAUSE)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(acceptHostKey(installation.commands, id, HOST_KEY, CAUSE)).rejects.toMatchObject({
+      code: 'not_found',
+    });
   });
 });

@@ -5,10 +5,14 @@ import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { type Cause, type HandleOptions, handle, untouched } from '../../src/commands/handle.ts';
 import type { EndpointCommand, EndpointState } from '../../src/domain/endpoint.ts';
-import * as endpoint from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 import { endpointConfigured, sftpSettings } from '../support/samples.ts';
 
 const CAUSE: Cause = { actor: 'cli:ann', correlationId: 'req_1', causationId: 'evt_0' };
@@ -30,11 +34,16 @@ describeWithPostgres('handle', () => {
   });
 
   const newStream = () => `endpoint-${newId('end')}`;
-  const run = (stream: string, command: EndpointCommand, through: EventStore = store, options: HandleOptions<EndpointState> = {}) =>
-    handle(through, endpoint, stream, command, CAUSE, options);
-  const pauses = (events: StoredEvent[]) => events.filter(({ type }) => type === 'endpoint.paused').length;
+  const run = (
+    stream: string,
+    command: EndpointCommand,
+    through: EventStore = store,
+    options: HandleOptions<EndpointState> = {},
+  ) => handle(through, endpointDecider, stream, command, CAUSE, options);
+  const pauses = (events: StoredEvent[]) =>
+    events.filter(({ type }) => type === 'endpoint.paused').length;
 
-  it('appends what was decided, and says where it stands', async () => {
+  it('appends the decided events, and returns their position', async () => {
     const stream = newStream();
     const { state, events, revision, position } = await run(stream, CONFIGURE);
     expect(state).toMatchObject({ status: 'configured', paused: false });
@@ -45,17 +54,27 @@ describeWithPostgres('handle', () => {
       id: expect.stringMatching(/^evt_[0-9A-Z]{26}$/),
       type: 'endpoint.configured',
       schema_version: 1,
-      metadata: { actor: 'cli:ann', account_id: null, correlation_id: 'req_1', causation_id: 'evt_0', prev_hash: null },
+      metadata: {
+        actor: 'cli:ann',
+        account_id: null,
+        correlation_id: 'req_1',
+        causation_id: 'evt_0',
+        prev_hash: null,
+      },
     });
   });
 
-  it('appends nothing where nothing follows', async () => {
+  it('appends nothing if no event follows', async () => {
     const stream = newStream();
     const { position } = await run(stream, CONFIGURE);
-    expect(await run(stream, { type: 'resume' })).toMatchObject({ events: [], revision: 0, position });
+    expect(await run(stream, { type: 'resume' })).toMatchObject({
+      events: [],
+      revision: 0,
+      position,
+    });
   });
 
-  it('throws what the decider refuses, and writes nothing', async () => {
+  it("throws the decider's error, and writes nothing", async () => {
     const stream = newStream();
     await expect(run(stream, { type: 'pause' })).rejects.toMatchObject({ code: 'not_found' });
     expect(await store.read(stream)).toEqual([]);
@@ -66,7 +85,10 @@ describeWithPostgres('handle', () => {
     await run(stream, CONFIGURE);
     await run(stream, {
       type: 'update',
-      definition: { ...endpointConfigured(), settings: sftpSettings({ port: 2222, username: 'ä\u{1f600}\n"' }) },
+      definition: {
+        ...endpointConfigured(),
+        settings: sftpSettings({ port: 2222, username: 'ä\u{1f600}\n"' }),
+      },
       credentials: { credentials_record: 'vlt_2', sign_in: 'password' },
     });
     for (const type of ['pause', 'resume', 'remove'] as const) await run(stream, { type });
@@ -75,7 +97,10 @@ describeWithPostgres('handle', () => {
     let previous: StoredEvent | null = null;
     for (const event of events) {
       expect(event.metadata.prev_hash).toBe(previous && hashOf(previous));
-      if (previous) expect(event.id > previous.id && event.metadata.occurred_at >= previous.metadata.occurred_at).toBe(true);
+      if (previous)
+        expect(
+          event.id > previous.id && event.metadata.occurred_at >= previous.metadata.occurred_at,
+        ).toBe(true);
       previous = event;
     }
   });
@@ -97,14 +122,18 @@ describeWithPostgres('handle', () => {
     expect(events.map(({ id }) => id).toSorted()).toEqual(events.map(({ id }) => id));
   });
 
-  /** A store in which somebody else always appends between a read and the append that follows it; so many times. */
+  /**
+   * Returns a store in which another writer appends between a read and the next append, the given
+   * number of times.
+   */
   function contended(times: number) {
     let reads = 0;
     const through: EventStore = {
       ...store,
       async read(stream) {
         const seen = await store.read(stream);
-        if (reads++ < times) await run(stream, { type: seen.length % 2 === 1 ? 'pause' : 'resume' });
+        if (reads++ < times)
+          await run(stream, { type: seen.length % 2 === 1 ? 'pause' : 'resume' });
         return seen;
       },
     };
@@ -116,58 +145,86 @@ describeWithPostgres('handle', () => {
     await run(stream, CONFIGURE);
     const { through, reads } = contended(3);
     const { state, revision } = await run(stream, { type: 'remove' }, through);
-    expect({ status: state.status, revision, reads: reads() }).toEqual({ status: 'removed', revision: 4, reads: 4 });
+    expect({ status: state.status, revision, reads: reads() }).toEqual({
+      status: 'removed',
+      revision: 4,
+      reads: 4,
+    });
   });
 
-  it('gives up after ten times', async () => {
+  it('gives up after ten attempts', async () => {
     const stream = newStream();
     await run(stream, CONFIGURE);
     const { through, reads } = contended(Number.POSITIVE_INFINITY);
-    await expect(run(stream, { type: 'remove' }, through)).rejects.toMatchObject({ code: 'unavailable' });
+    await expect(run(stream, { type: 'remove' }, through)).rejects.toMatchObject({
+      code: 'unavailable',
+    });
     expect(reads()).toBe(10);
     expect((await store.read(stream)).map(({ type }) => type)).not.toContain('endpoint.removed');
   });
 
-  it('lets one of many do what can be done once', async () => {
+  it('lets one of many callers do what can be done once', async () => {
     const stream = newStream();
     await run(stream, CONFIGURE);
-    const handled = await Promise.all(Array.from({ length: 20 }, () => run(stream, { type: 'pause' })));
+    const handled = await Promise.all(
+      Array.from({ length: 20 }, () => run(stream, { type: 'pause' })),
+    );
     expect(handled.filter(({ events }) => events.length > 0)).toHaveLength(1);
     expect(pauses(await store.read(stream))).toBe(1);
   });
 
-  it('looks after all where a stream that nobody should have written to was', async () => {
+  it('reads a stream that should be new after the append finds it written to', async () => {
     const stream = newStream();
-    const first = await run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState) });
-    expect(await run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState) })).toMatchObject({
+    const first = await run(stream, CONFIGURE, store, {
+      known: untouched(endpointDecider.initialState),
+    });
+    expect(
+      await run(stream, CONFIGURE, store, { known: untouched(endpointDecider.initialState) }),
+    ).toMatchObject({
       events: [],
       revision: 0,
       position: first.position,
     });
   });
 
-  it('goes on from what it knows without looking, and looks where that is too old', async () => {
+  it('continues from a known state without a read, unless it is too old', async () => {
     const stream = newStream();
     const known = await run(stream, CONFIGURE);
-    const unread: EventStore = { ...store, read: () => Promise.reject(new Error('nothing was to be read')) };
+    const unread: EventStore = {
+      ...store,
+      read: () => Promise.reject(new Error('nothing was to be read')),
+    };
     await run(stream, { type: 'pause' }, unread, { known });
     await run(stream, { type: 'remove' }, store, { known });
     const events = await store.read(stream);
-    expect(events.map(({ type }) => type)).toEqual(['endpoint.configured', 'endpoint.paused', 'endpoint.removed']);
-    expect(events.map(({ metadata }) => metadata.prev_hash)).toEqual([null, ...events.slice(0, -1).map(hashOf)]);
+    expect(events.map(({ type }) => type)).toEqual([
+      'endpoint.configured',
+      'endpoint.paused',
+      'endpoint.removed',
+    ]);
+    expect(events.map(({ metadata }) => metadata.prev_hash)).toEqual([
+      null,
+      ...events.slice(0, -1).map(hashOf),
+    ]);
   });
 
-  it('repeats an append with what was reserved for it as the same one', async () => {
+  it('treats a repeated append with its reserved ids as the same append', async () => {
     const stream = newStream();
     const reserved = { eventId: newId('evt'), now: '2026-03-01T10:00:00.000Z' };
     const [first, second] = await Promise.all(
-      [0, 1].map(() => run(stream, CONFIGURE, store, { known: untouched(endpoint.initialState), reserved })),
+      [0, 1].map(() =>
+        run(stream, CONFIGURE, store, { known: untouched(endpointDecider.initialState), reserved }),
+      ),
     );
     expect(second!.position).toBe(first!.position);
-    expect(await store.read(stream)).toMatchObject([{ id: reserved.eventId, metadata: { occurred_at: reserved.now } }]);
+    expect(await store.read(stream)).toMatchObject([
+      { id: reserved.eventId, metadata: { occurred_at: reserved.now } },
+    ]);
   });
 });
 
 function hashOf({ id, type, schema_version, data, metadata }: StoredEvent): string {
-  return createHash('sha256').update(canonicalize({ id, type, schema_version, data, metadata })!).digest('hex');
+  return createHash('sha256')
+    .update(canonicalize({ id, type, schema_version, data, metadata })!)
+    .digest('hex');
 }

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
-import { endpointRequest, transferRequest } from '../../src/commands/requests.ts';
 import {
   abortTransfer,
   admitTransfer,
@@ -9,37 +8,57 @@ import {
   endAttempt,
   reserveTransfer,
   startTransfer,
-  streamOf,
 } from '../../src/commands/transfers.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { FIGURES, VERIFICATION } from '../support/samples.ts';
 
-describeWithPostgres('transfers', () => {
+describeWithPostgres('a transfer', () => {
   let installation: TestInstallation;
   let endpointId: string;
   beforeAll(async () => {
     installation = await openTestInstallation();
-    const common = { protocol: 'sftp', host: 'files.example.com', username: 'me', password: 'secret' };
+    const common = {
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'me',
+      password: 'secret',
+    };
     const open = endpointRequest.parse({ ...common, name: 'files', base_path: '/in' });
     endpointId = (await saveEndpoint(installation.commands, open, CAUSE)).endpointId;
-    const closed = endpointRequest.parse({ ...common, name: 'closed', base_path: '/closed', accounts: ['acc_other'] });
+    const closed = endpointRequest.parse({
+      ...common,
+      name: 'closed',
+      base_path: '/closed',
+      accounts: ['acc_other'],
+    });
     await saveEndpoint(installation.commands, closed, CAUSE);
   });
   afterAll(() => installation?.close());
 
   const request = (changes: Record<string, unknown> = {}) =>
-    transferRequest.parse({ source_uri: 'sftp://elsewhere/out/a%20b.csv', destination_uri: 'sftp://files/x/', ...changes });
+    transferRequest.parse({
+      source_uri: 'sftp://elsewhere/out/a%20b.csv',
+      destination_uri: 'sftp://files/x/',
+      ...changes,
+    });
   const create = (changes: Record<string, unknown> = {}, reserved = reserveTransfer()) =>
     createTransfer(installation.commands, 'acc_default', request(changes), CAUSE, reserved);
   const createOne = async () => (await create()).state.facts.transfer_id;
-  const typesOf = async (id: string) => (await installation.store.read(streamOf(id))).map(({ type }) => type);
+  const typesOf = async (id: string) =>
+    (await installation.store.read(streamName('transfer', id))).map(({ type }) => type);
 
-  describe('a new one', () => {
+  describe('that is new', () => {
     it('is pending, with the file name appended to a folder', async () => {
       const reserved = reserveTransfer();
-      const { state, revision } = await create({ priority: 'high', metadata: { ticket: '7' } }, reserved);
+      const { state, revision } = await create(
+        { priority: 'high', metadata: { ticket: '7' } },
+        reserved,
+      );
       expect(revision).toBe(0);
       expect(state).toMatchObject({
         status: 'pending',
@@ -65,10 +84,16 @@ describeWithPostgres('transfers', () => {
       [{ destination_uri: 'sftp://closed/x/' }, 'endpoint_not_configured'],
       [{ source_uri: 'sftp://files/a', destination_uri: 'sftp://files/a' }, 'validation_failed'],
       [{ source_uri: 'sftp://files/d/a', destination_uri: 'sftp://files/d/' }, 'validation_failed'],
-      [{ source_uri: 'sftp://files/a', destination_uri: 'sftp://files.example.com:22/in/a' }, 'validation_failed'],
-      [{ source_uri: 'sftp://files/%61', destination_uri: 'sftp://me@files/a' }, 'validation_failed'],
+      [
+        { source_uri: 'sftp://files/a', destination_uri: 'sftp://files.example.com:22/in/a' },
+        'validation_failed',
+      ],
+      [
+        { source_uri: 'sftp://files/%61', destination_uri: 'sftp://me@files/a' },
+        'validation_failed',
+      ],
       [{ destination_uri: 'sftp://files' }, 'validation_failed'],
-    ])('%j is refused: %s', async (changes, code) => {
+    ])('with %j is rejected: %s', async (changes, code) => {
       const reserved = reserveTransfer();
       await expect(create(changes, reserved)).rejects.toMatchObject({
         code,
@@ -78,40 +103,57 @@ describeWithPostgres('transfers', () => {
     });
 
     it('may use an endpoint that is open to its account', async () => {
-      const { state } = await createTransfer(installation.commands, 'acc_other', request({ destination_uri: 'sftp://closed/x/' }), CAUSE);
+      const { state } = await createTransfer(
+        installation.commands,
+        'acc_other',
+        request({ destination_uri: 'sftp://closed/x/' }),
+        CAUSE,
+      );
       expect(state.facts.account_id).toBe('acc_other');
     });
 
-    it('is refused when the account has too many open ones', async () => {
+    it('is rejected if the account has too many open transfers', async () => {
       const deps = { ...installation.commands, maxOpenTransfers: 1 };
       const one = await createTransfer(deps, 'acc_full', request(), CAUSE);
       await installation.commands.waitFor('transfers', one.position);
-      await expect(createTransfer(deps, 'acc_full', request(), CAUSE)).rejects.toMatchObject({ code: 'limit_reached' });
+      await expect(createTransfer(deps, 'acc_full', request(), CAUSE)).rejects.toMatchObject({
+        code: 'limit_reached',
+      });
       const ended = await cancelTransfer(deps, one.state.facts.transfer_id, CAUSE);
       await installation.commands.waitFor('transfers', ended.position);
       await createTransfer(deps, 'acc_full', request(), CAUSE);
     });
 
-    it('is made once from one reservation, however often and at once', async () => {
+    it('is created once from one reservation, also by concurrent requests', async () => {
       const reserved = reserveTransfer();
       const handled = await Promise.all(Array.from({ length: 8 }, () => create({}, reserved)));
       handled.push(await create({}, reserved));
-      expect(new Set(handled.map(({ position, state }) => `${position} ${state.facts.transfer_id}`)).size).toBe(1);
-      const events = await installation.store.read(streamOf(reserved.transferId));
+      expect(
+        new Set(handled.map(({ position, state }) => `${position} ${state.facts.transfer_id}`))
+          .size,
+      ).toBe(1);
+      const events = await installation.store.read(streamName('transfer', reserved.transferId));
       expect(events).toMatchObject([{ id: reserved.eventId, type: 'transfer.created' }]);
     });
 
-    it('is not made again from its reservation after it has gone on', async () => {
+    it('is not created again from its reservation after it has advanced', async () => {
       const reserved = reserveTransfer();
       await create({}, reserved);
       await cancelTransfer(installation.commands, reserved.transferId, CAUSE);
       await create({}, reserved);
-      expect(await typesOf(reserved.transferId)).toEqual(['transfer.created', 'transfer.cancelled']);
+      expect(await typesOf(reserved.transferId)).toEqual([
+        'transfer.created',
+        'transfer.cancelled',
+      ]);
     });
   });
 
   const start = { claimId: 'clm_1', source: null, destination: null };
-  const failure = { code: 'auth_failed', message: 'Authentication failed', phase: 'destination_sign_in' } as const;
+  const failure = {
+    code: 'auth_failed',
+    message: 'Authentication failed',
+    phase: 'destination_sign_in',
+  } as const;
   const completed = {
     type: 'completed',
     sizeBytes: 1,
@@ -123,8 +165,16 @@ describeWithPostgres('transfers', () => {
     admit: (id: string) => admitTransfer(installation, id, CAUSE),
     start: (id: string) => startTransfer(installation, id, start, CAUSE),
     complete: (id: string) => endAttempt(installation, id, 'clm_1', completed, CAUSE),
-    fail: (id: string) => endAttempt(installation, id, 'clm_1', { type: 'failed', failure, figures: FIGURES, retryDelays: [1] }, CAUSE),
-    release: (id: string) => endAttempt(installation, id, 'clm_1', { type: 'released', figures: FIGURES }, CAUSE),
+    fail: (id: string) =>
+      endAttempt(
+        installation,
+        id,
+        'clm_1',
+        { type: 'failed', failure, figures: FIGURES, retryDelays: [1] },
+        CAUSE,
+      ),
+    release: (id: string) =>
+      endAttempt(installation, id, 'clm_1', { type: 'released', figures: FIGURES }, CAUSE),
     cancel: (id: string) => cancelTransfer(installation.commands, id, CAUSE),
   };
   type Step = keyof typeof steps;
@@ -133,7 +183,7 @@ describeWithPostgres('transfers', () => {
     ['pending', []],
     ['queued', ['admit']],
     ['queued', ['admit', 'start', 'release']],
-  ])('%s after %j: it can be cancelled, and not aborted', async (status, path) => {
+  ])('that is %s after %j can be cancelled, but not aborted', async (status, path) => {
     const id = await createOne();
     for (const step of path) await steps[step](id);
     await expect(abortTransfer(installation.commands, id, CAUSE)).rejects.toMatchObject({
@@ -149,7 +199,7 @@ describeWithPostgres('transfers', () => {
     ['completed', ['admit', 'start', 'complete']],
     ['failed', ['admit', 'start', 'fail']],
     ['cancelled', ['cancel']],
-  ])('%s: it can not be cancelled', async (status, path) => {
+  ])('that is %s cannot be cancelled', async (status, path) => {
     const id = await createOne();
     for (const step of path) await steps[step](id);
     const before = await typesOf(id);
@@ -160,7 +210,7 @@ describeWithPostgres('transfers', () => {
     expect(await typesOf(id)).toEqual(before);
   });
 
-  it('is aborted in progress, and its claim then holds no more', async () => {
+  it('is aborted in progress, and its claim is then void', async () => {
     const id = await createOne();
     await steps.admit(id);
     await steps.start(id);
@@ -181,11 +231,13 @@ describeWithPostgres('transfers', () => {
           () => false,
         ),
       ]);
-      expect((await typesOf(id)).slice(2)).toEqual([cancelled ? 'transfer.cancelled' : 'transfer.in_progress']);
+      expect((await typesOf(id)).slice(2)).toEqual([
+        cancelled ? 'transfer.cancelled' : 'transfer.in_progress',
+      ]);
     }
   });
 
-  it('is not found under an id that nobody has', async () => {
+  it('is not found under an unknown id', async () => {
     for (const command of [cancelTransfer, abortTransfer, admitTransfer]) {
       const answer = command(installation.commands, newId('txr'), CAUSE);
       await expect(answer).rejects.toMatchObject({ code: 'not_found' });

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { webhookChanges, webhookRequest } from '../../src/commands/webhook-requests.ts';
+import { WEBHOOK_SECRET } from '../../src/adapters/vault.ts';
 import {
   MAX_WEBHOOKS,
   registerWebhook,
   removeWebhook,
   reserveWebhook,
   rotateWebhookSecret,
-  streamOf,
   updateWebhook,
-  WEBHOOK_SECRET,
 } from '../../src/commands/webhooks.ts';
+import { webhookChanges, webhookRequest } from '../../src/contract/webhooks/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import { findWebhook, listWebhooks } from '../../src/projections/catalog-queries.ts';
 import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -26,48 +26,84 @@ describeWithPostgres('webhooks', () => {
 
   const cause = () => ({ actor: 'test', correlationId: newId('req') });
   const request = (changes: Record<string, unknown> = {}) =>
-    webhookRequest.parse({ url: 'https://receiver.example.com/hook', events: ['transfer.completed'], ...changes });
+    webhookRequest.parse({
+      url: 'https://receiver.example.com/hook',
+      events: ['transfer.completed'],
+      ...changes,
+    });
   const register = (changes: Record<string, unknown> = {}, account = 'acc_default') =>
     registerWebhook(installation.commands, account, request(changes), cause());
   const rotate = (id: string, changes: Record<string, unknown> = {}, why = cause()) =>
-    rotateWebhookSecret(installation.commands, id, { secret: undefined, grace: '24h', ...changes }, why);
-  const secretIn = async (record: string) => (await installation.vault.open<{ secret: string }>(record, WEBHOOK_SECRET)).secret;
-  const typesOf = async (id: string) => (await installation.store.read(streamOf(id))).map(({ type }) => type);
+    rotateWebhookSecret(
+      installation.commands,
+      id,
+      { secret: undefined, grace: '24h', ...changes },
+      why,
+    );
+  const secretIn = async (record: string) =>
+    (await installation.vault.open<{ secret: string }>(record, WEBHOOK_SECRET)).secret;
+  const typesOf = async (id: string) =>
+    (await installation.store.read(streamName('webhook', id))).map(({ type }) => type);
 
-  it('is registered, and found at once, its secret in the vault alone', async () => {
+  it('are registered and found at once, with their secret only in the vault', async () => {
     const { webhook, secret } = await register();
-    expect(webhook).toMatchObject({ status: 'active', enabled: true, account_id: 'acc_default', events: ['transfer.completed'] });
+    expect(webhook).toMatchObject({
+      status: 'active',
+      enabled: true,
+      account_id: 'acc_default',
+      events: ['transfer.completed'],
+    });
     expect(secret).toMatch(GENERATED);
     expect(await secretIn(webhook.secret_record)).toBe(secret);
     expect(await findWebhook(installation.sql, 'acc_default', webhook.webhook_id)).toEqual(webhook);
     expect(await findWebhook(installation.sql, 'acc_other', webhook.webhook_id)).toBeNull();
-    const events = await installation.store.read(streamOf(webhook.webhook_id));
-    expect(JSON.stringify(events.map(({ data, metadata }) => [data, metadata]))).not.toContain(secret);
+    const events = await installation.store.read(streamName('webhook', webhook.webhook_id));
+    expect(JSON.stringify(events.map(({ data, metadata }) => [data, metadata]))).not.toContain(
+      secret,
+    );
   });
 
-  it('keeps a secret that was given, and does not show it', async () => {
+  it('keep a given secret, and do not show it', async () => {
     const { webhook, secret } = await register({ secret: 'a secret of my own' });
     expect(secret).toBeNull();
     expect(await secretIn(webhook.secret_record)).toBe('a secret of my own');
   });
 
-  it('is one webhook however often its registration is repeated, and its secret is still told', async () => {
+  it('stay one webhook, with the same secret, when a request is repeated', async () => {
     const reserved = reserveWebhook();
-    const first = await registerWebhook(installation.commands, 'acc_default', request(), cause(), reserved);
-    expect(await registerWebhook(installation.commands, 'acc_default', request(), cause(), reserved)).toEqual(first);
+    const first = await registerWebhook(
+      installation.commands,
+      'acc_default',
+      request(),
+      cause(),
+      reserved,
+    );
+    expect(
+      await registerWebhook(installation.commands, 'acc_default', request(), cause(), reserved),
+    ).toEqual(first);
     expect(await typesOf(reserved.webhookId)).toEqual(['webhook.registered']);
   });
 
-  it('is changed, and says so at once', async () => {
+  it('are changed, and show it at once', async () => {
     const { webhook } = await register();
-    const changed = await updateWebhook(installation.commands, webhook.webhook_id, webhookChanges.parse({ enabled: false }), cause());
+    const changed = await updateWebhook(
+      installation.commands,
+      webhook.webhook_id,
+      webhookChanges.parse({ enabled: false }),
+      cause(),
+    );
     expect(changed).toMatchObject({ enabled: false, url: webhook.url });
     expect(await findWebhook(installation.sql, 'acc_default', webhook.webhook_id)).toEqual(changed);
-    await updateWebhook(installation.commands, webhook.webhook_id, webhookChanges.parse({ enabled: false }), cause());
+    await updateWebhook(
+      installation.commands,
+      webhook.webhook_id,
+      webhookChanges.parse({ enabled: false }),
+      cause(),
+    );
     expect(await typesOf(webhook.webhook_id)).toEqual(['webhook.registered', 'webhook.updated']);
   });
 
-  it('gets another secret, with a grace time for the one before', async () => {
+  it('get a new secret, with a grace time for the old one', async () => {
     const { webhook, secret: first } = await register();
     const rotated = await rotate(webhook.webhook_id);
     expect(rotated.secret).toMatch(GENERATED);
@@ -80,41 +116,52 @@ describeWithPostgres('webhooks', () => {
     const leaked = await rotate(webhook.webhook_id, { grace: '0s', secret: 'another of my own' });
     expect(leaked).toMatchObject({ secret: null, webhook: { previous: null } });
     expect(await secretIn(leaked.webhook.secret_record)).toBe('another of my own');
-    await expect(rotate(webhook.webhook_id, { grace: '8d' })).rejects.toMatchObject({ code: 'validation_failed' });
+    await expect(rotate(webhook.webhook_id, { grace: '8d' })).rejects.toMatchObject({
+      code: 'validation_failed',
+    });
   });
 
-  it('gets one secret from one request, however often that is repeated', async () => {
+  it('get one secret from one request, also when it is repeated', async () => {
     const { webhook } = await register();
     const why = cause();
     const first = await rotate(webhook.webhook_id, {}, why);
     expect(await rotate(webhook.webhook_id, {}, why)).toEqual(first);
-    expect(await typesOf(webhook.webhook_id)).toEqual(['webhook.registered', 'webhook.secret_rotated']);
+    expect(await typesOf(webhook.webhook_id)).toEqual([
+      'webhook.registered',
+      'webhook.secret_rotated',
+    ]);
   });
 
-  it('is removed, for good', async () => {
+  it('are removed permanently', async () => {
     const { webhook } = await register({}, 'acc_removing');
     await removeWebhook(installation.commands, webhook.webhook_id, cause());
     await removeWebhook(installation.commands, webhook.webhook_id, cause());
     expect(await listWebhooks(installation.sql, 'acc_removing')).toEqual([]);
     await expect(rotate(webhook.webhook_id)).rejects.toMatchObject({ code: 'not_found' });
-    await expect(updateWebhook(installation.commands, webhook.webhook_id, { enabled: true }, cause())).rejects.toMatchObject({
+    await expect(
+      updateWebhook(installation.commands, webhook.webhook_id, { enabled: true }, cause()),
+    ).rejects.toMatchObject({
       code: 'not_found',
     });
   });
 
-  it('goes nowhere that it must not', async () => {
+  it('lead to no forbidden address', async () => {
     await expect(register({ url: 'https://169.254.169.254/' })).rejects.toMatchObject({
       code: 'validation_failed',
       details: { errors: [{ field: 'url' }] },
     });
     const { webhook } = await register();
-    await expect(updateWebhook(installation.commands, webhook.webhook_id, { url: 'https://[::1]/' }, cause())).rejects.toMatchObject({
+    await expect(
+      updateWebhook(installation.commands, webhook.webhook_id, { url: 'https://[::1]/' }, cause()),
+    ).rejects.toMatchObject({
       code: 'validation_failed',
     });
   });
 
-  it('is refused beyond the limit of its account', async () => {
-    const all = await Promise.all(Array.from({ length: MAX_WEBHOOKS }, () => register({}, 'acc_many')));
+  it("are rejected beyond the account's limit", async () => {
+    const all = await Promise.all(
+      Array.from({ length: MAX_WEBHOOKS }, () => register({}, 'acc_many')),
+    );
     await expect(register({}, 'acc_many')).rejects.toMatchObject({ code: 'limit_reached' });
     await register({}, 'acc_few');
     await removeWebhook(installation.commands, all[0]!.webhook.webhook_id, cause());
@@ -122,9 +169,11 @@ describeWithPostgres('webhooks', () => {
     expect(await listWebhooks(installation.sql, 'acc_many')).toHaveLength(MAX_WEBHOOKS);
   });
 
-  it('is not found under an id that nobody has', async () => {
+  it('are not found under an unknown id', async () => {
     const id = newId('whk');
     await expect(rotate(id)).rejects.toMatchObject({ code: 'not_found' });
-    await expect(removeWebhook(installation.commands, id, cause())).rejects.toMatchObject({ code: 'not_found' });
+    await expect(removeWebhook(installation.commands, id, cause())).rejects.toMatchObject({
+      code: 'not_found',
+    });
   });
 });

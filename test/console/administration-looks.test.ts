@@ -10,7 +10,10 @@ import { addWebhook } from '../support/webhooks.ts';
 vi.setConfig({ testTimeout: 180_000 });
 
 await describeConsole('the pages of administration', () => {
-  const console = useConsole({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms' });
+  const console = useConsole({
+    WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms',
+  });
   let paths: string[];
 
   beforeAll(async () => {
@@ -18,15 +21,19 @@ await describeConsole('the pages of administration', () => {
     const endpoint = await configureEndpoint(installation, {
       name: 'a-name-as-long-as-they-are-allowed'.padEnd(63, '-x'),
       protocol: 's3',
-      bucket: 'bucket'.padEnd(63, '-x'),
+      bucket: 'buckets'.padEnd(63, '-x'),
       access_key_id: 'id',
       secret_access_key: 'secret',
     });
     const url = `http://127.0.0.1:${await freePort()}/`;
-    const webhookId = await addWebhook(installation, url.padEnd(300, 'x'), ['transfer.completed', 'endpoint.connectivity_lost']);
+    const webhookId = await addWebhook(installation, url.padEnd(300, 'x'), [
+      'transfer.completed',
+      'endpoint.connectivity_lost',
+    ]);
     const delivery = await ping(installation.sql, { webhookId, accountId: 'acc_default' });
-    const failed = () => installation.sql`select from work.deliveries where id = ${delivery} and status = 'failed'`;
-    await vi.waitUntil(async () => (await failed()).length > 0, { timeout: 30_000 });
+    const failed = () =>
+      installation.sql`select from work.deliveries where id = ${delivery} and status = 'failed'`;
+    await vi.waitUntil(async () => (await failed()).length > 0, 30_000);
     paths = [
       '/console/settings/endpoints',
       '/console/settings/endpoints/new',
@@ -46,15 +53,21 @@ await describeConsole('the pages of administration', () => {
     ['dark', 1280],
     ['light', 320],
     ['dark', 320],
-  ] as const)('are accessible in %s at %i pixels, and fit', async (colorScheme, width) => {
-    const page = await console.visitSignedIn('/console/settings/endpoints', { colorScheme, viewport: { width, height: 800 } });
-    for (const path of paths) {
-      await page.goto(path);
-      await page.locator('h1').waitFor();
-      await page.locator('main :is(table, form, .card)').first().waitFor();
-      expect(await page.getByRole('alert').count()).toBe(0);
-      await expectAccessible(page);
-      await expectNoSidewaysScroll(page);
-    }
-  });
+  ] as const)(
+    'are accessible in %s at %i pixels, and fit the screen',
+    async (colorScheme, width) => {
+      const page = await console.visitSignedIn('/console/settings/endpoints', {
+        colorScheme,
+        viewport: { width, height: 800 },
+      });
+      for (const path of paths) {
+        await page.goto(path);
+        await page.locator('h1').waitFor();
+        await page.locator('main :is(table, form, .card)').first().waitFor();
+        expect(await page.getByRole('alert').count()).toBe(0);
+        await expectAccessible(page);
+        await expectNoSidewaysScroll(page);
+      }
+    },
+  );
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { printOperations } from '../../scripts/console-api.ts';
+import { printOperations, printProtocols } from '../../scripts/console-api.ts';
+import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -10,9 +11,13 @@ describeWithPostgres("the console's types", () => {
   });
   afterAll(() => api?.close());
 
-  test('are those of the OpenAPI document: where this fails, `npm run console-api` makes them anew', async () => {
+  test('match the OpenAPI document (if not, run `npm run console-api`)', async () => {
     const { status, body } = await api.ask('GET', '/v1/openapi.json', { key: null });
     expect({ status, body }).toMatchObject({ status: 200 });
     await expect(printOperations(body)).toMatchFileSnapshot('../../src/console/api/operations.ts');
   });
+});
+
+test("match the service's protocols (if not, run `npm run console-api`)", async () => {
+  await expect(printProtocols(PROTOCOLS)).toMatchFileSnapshot('../../src/console/api/protocols.ts');
 });

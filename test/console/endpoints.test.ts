@@ -16,9 +16,10 @@ const noServer = await whyNoSftpServer();
 await describeConsole('endpoints in the console', () => {
   const console = useConsole();
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
-  const saved = async (name: string) => (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
+  const saved = async (name: string) =>
+    (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
 
-  test('say what to do where there is none', async () => {
+  test('show what to do if there are none', async () => {
     const page = await console.visitSignedIn(LIST);
     await page.getByRole('heading', { name: 'No server is known yet' }).waitFor();
     await expectAccessible(page);
@@ -26,7 +27,13 @@ await describeConsole('endpoints in the console', () => {
     await eventually(() => heading(page)).toBe('New endpoint');
   });
 
-  const COMMON = ['Name', 'Protocol', 'Connections at once', 'Accounts', 'Replace a destination file that is there'];
+  const COMMON = [
+    'Name',
+    'Protocol',
+    'Connections at once',
+    'Accounts',
+    'Replace an existing destination file',
+  ];
   test.each<[protocol: string, fields: string[], values: Record<string, string>]>([
     [
       'SFTP',
@@ -47,7 +54,7 @@ await describeConsole('endpoints in the console', () => {
         'Service URL',
         'Access key id',
         'Secret access key',
-        'The bucket stands in the path, not in the host name',
+        'The bucket is in the path, not in the host name',
         'Storage class',
         'Encryption at rest',
         'KMS key id',
@@ -57,33 +64,48 @@ await describeConsole('endpoints in the console', () => {
     ],
     [
       'Azure Blob',
-      ['Storage account', 'Container', 'Prefix', 'Service URL', 'Sign in with', 'Account key', 'CA certificate'],
+      [
+        'Storage account',
+        'Container',
+        'Prefix',
+        'Service URL',
+        'Sign in with',
+        'Account key',
+        'CA certificate',
+      ],
       { 'Storage account': 'a', Container: 'c', 'Account key': 'a2V5' },
     ],
-  ])('of %s are asked for what they need, and nothing else', async (protocol, fields, values) => {
+  ])('of %s have the necessary fields, and no others', async (protocol, fields, values) => {
     const name = `some-${protocol.toLowerCase().replace(' ', '-')}`;
     const page = await console.visitSignedIn(`${LIST}/new`);
     await page.getByLabel('Protocol').selectOption(protocol);
     await page.getByText('More options').click();
     const labels = await page.locator('main label').allInnerTexts();
-    expect(labels.map((label) => label.trim()).toSorted()).toEqual([...COMMON, ...fields].toSorted());
+    expect(labels.map((label) => label.trim()).toSorted()).toEqual(
+      [...COMMON, ...fields].toSorted(),
+    );
     await expectAccessible(page);
 
     await page.getByRole('button', { name: 'Save' }).click();
-    await eventually(() => page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid')).toBe('true');
-    await eventually(() => page.locator('[aria-invalid]').count()).toBeGreaterThan(Object.keys(values).length - 1);
+    await eventually(() =>
+      page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'),
+    ).toBe('true');
+    await eventually(() => page.locator('[aria-invalid]').count()).toBeGreaterThan(
+      Object.keys(values).length - 1,
+    );
     await expectAccessible(page);
     console.pardon(400);
 
     await page.getByLabel('Name', { exact: true }).fill(name);
-    for (const [label, value] of Object.entries(values)) await page.getByLabel(label, { exact: true }).fill(value);
+    for (const [label, value] of Object.entries(values))
+      await page.getByLabel(label, { exact: true }).fill(value);
     await page.getByRole('button', { name: 'Save' }).click();
     await eventually(() => heading(page)).toBe(name);
     await page.goto(LIST);
     expect(await page.getByRole('row').filter({ hasText: name }).innerText()).toContain(protocol);
   });
 
-  test('keep their credentials, unless those would go to another server', async () => {
+  test('keep their credentials, unless these would go to another server', async () => {
     const id = await configureEndpoint(console.installation, {
       name: 'kept',
       protocol: 'sftp',
@@ -93,18 +115,21 @@ await describeConsole('endpoints in the console', () => {
     });
     const before = await saved('kept');
     const page = await console.visitSignedIn(`${LIST}/${id}/edit`);
-    await page.getByText('Password: what was saved is never shown').waitFor();
+    await page.getByText('Password: the saved value is never shown').waitFor();
     await page.getByLabel('User name').fill('another');
     await page.getByRole('button', { name: 'Save' }).click();
     await eventually(() => heading(page)).toBe('kept');
-    expect(await saved('kept')).toMatchObject({ settings: { username: 'another' }, credentials_record: before?.credentials_record });
+    expect(await saved('kept')).toMatchObject({
+      settings: { username: 'another' },
+      credentials_record: before?.credentials_record,
+    });
 
     await page.getByRole('link', { name: 'Edit' }).click();
     await page.getByLabel('Host', { exact: true }).fill('new.invalid');
     await page.getByRole('button', { name: 'Save' }).click();
     const password = page.getByRole('textbox', { name: 'Password' });
     await eventually(() => password.getAttribute('aria-invalid')).toBe('true');
-    await page.getByText('the credentials that are kept were given for another server').waitFor();
+    await page.getByText('the stored credentials are for another server').waitFor();
     console.pardon(400);
     await password.fill('a new password');
     await page.getByRole('button', { name: 'Save' }).click();
@@ -115,108 +140,124 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.content()).not.toContain('a new password');
   });
 
-  describe.skipIf(noServer !== null)(`with SFTP servers${noServer ? ` (skipped: ${noServer})` : ''}`, () => {
-    let alpha: SftpServer;
-    let beta: SftpServer;
-    beforeAll(async () => {
-      [alpha, beta] = await Promise.all([startSftpServer(), startSftpServer()]);
-    });
-    afterAll(async () => {
-      await Promise.all([alpha?.stop(), beta?.stop()]);
-    });
+  describe.skipIf(noServer !== null)(
+    `with SFTP servers${noServer ? ` (skipped: ${noServer})` : ''}`,
+    () => {
+      let alpha: SftpServer;
+      let beta: SftpServer;
+      beforeAll(async () => {
+        [alpha, beta] = await Promise.all([startSftpServer(), startSftpServer()]);
+      });
+      afterAll(async () => {
+        await Promise.all([alpha?.stop(), beta?.stop()]);
+      });
 
-    test('wrong credentials are put right after the test explains them', async () => {
-      const page = await console.visitSignedIn(`${LIST}/new`);
-      const endpointTest = page.getByRole('region', { name: 'Test' });
-      for (const [label, value] of Object.entries({
-        Name: 'bank',
-        Host: alpha.host,
-        Port: String(alpha.port),
-        'Base path': alpha.root,
-        'User name': alpha.username,
-      })) {
-        await page.getByLabel(label, { exact: true }).fill(value);
-      }
-      await page.getByLabel('Sign in with').selectOption('Private key');
-      await page.getByRole('textbox', { name: 'Private key' }).fill(beta.privateKey);
+      test('wrong credentials are corrected after the test explains them', async () => {
+        const page = await console.visitSignedIn(`${LIST}/new`);
+        const endpointTest = page.getByRole('region', { name: 'Test' });
+        for (const [label, value] of Object.entries({
+          Name: 'bank',
+          Host: alpha.host,
+          Port: String(alpha.port),
+          'Base path': alpha.root,
+          'User name': alpha.username,
+        })) {
+          await page.getByLabel(label, { exact: true }).fill(value);
+        }
+        await page.getByLabel('Sign in with').selectOption('Private key');
+        await page.getByRole('textbox', { name: 'Private key' }).fill(beta.privateKey);
 
-      await page.getByRole('button', { name: 'Test' }).click();
-      await endpointTest.getByText('No host key is accepted yet.').waitFor();
-      expect(await endpointTest.locator('code').first().innerText()).toBe(alpha.hostKeySha256);
-      await expectAccessible(page);
-      await endpointTest.getByRole('button', { name: 'Accept host key' }).click();
-      const dialog = page.getByRole('dialog');
-      expect(await dialog.innerText()).toContain(alpha.hostKeySha256);
-      await expectAccessible(page);
-      await dialog.getByRole('button', { name: 'Accept host key' }).click();
+        await page.getByRole('button', { name: 'Test' }).click();
+        await endpointTest.getByText('No host key is accepted yet.').waitFor();
+        expect(await endpointTest.locator('code').first().innerText()).toBe(alpha.hostKeySha256);
+        await expectAccessible(page);
+        await endpointTest.getByRole('button', { name: 'Accept host key' }).click();
+        const dialog = page.getByRole('dialog');
+        expect(await dialog.innerText()).toContain(alpha.hostKeySha256);
+        await expectAccessible(page);
+        await dialog.getByRole('button', { name: 'Accept host key' }).click();
 
-      await endpointTest.getByText('Authentication failed').waitFor();
-      expect(await endpointTest.innerText()).toContain("that the key stands in the server's authorized_keys");
-      expect(await endpointTest.getByRole('listitem').allInnerTexts()).toEqual([
-        expect.stringMatching(/Done\s+Look up the address\s+\d+ ms/),
-        expect.stringMatching(/Done\s+Connect\s+\d+ ms/),
-        expect.stringMatching(/Failed\s+Sign in\s+\d+ ms/),
-      ]);
-      await expectAccessible(page);
+        await endpointTest.getByText('Authentication failed').waitFor();
+        expect(await endpointTest.innerText()).toContain(
+          "that the key stands in the server's authorized_keys",
+        );
+        expect(await endpointTest.getByRole('listitem').allInnerTexts()).toEqual([
+          expect.stringMatching(/Done\s+Look up the address\s+\d+ ms/),
+          expect.stringMatching(/Done\s+Connect\s+\d+ ms/),
+          expect.stringMatching(/Failed\s+Sign in\s+\d+ ms/),
+        ]);
+        await expectAccessible(page);
 
-      await page.getByRole('textbox', { name: 'Private key' }).fill(alpha.privateKey);
-      await page.getByRole('button', { name: 'Test' }).click();
-      await endpointTest.getByText('The endpoint works').waitFor();
-      expect(await endpointTest.getByText('Done').count()).toBe(8);
-      expect(await saved('bank')).toBeUndefined();
+        await page.getByRole('textbox', { name: 'Private key' }).fill(alpha.privateKey);
+        await page.getByRole('button', { name: 'Test' }).click();
+        await endpointTest.getByText('The endpoint works').waitFor();
+        expect(await endpointTest.getByText('Done').count()).toBe(8);
+        expect(await saved('bank')).toBeUndefined();
 
-      await page.getByRole('button', { name: 'Save' }).click();
-      await eventually(() => heading(page)).toBe('bank');
-      expect(await saved('bank')).toMatchObject({ settings: { host_key_sha256: alpha.hostKeySha256 }, sign_in: 'private_key' });
-      await page.getByRole('button', { name: 'Test' }).click();
-      await page.getByText('The endpoint works').waitFor();
-      await expectAccessible(page);
-      await page.goto(`${LIST}/${(await saved('bank'))?.endpoint_id}/edit`);
-      await page.getByRole('button', { name: 'Replace credentials' }).click();
-      expect(await page.getByRole('textbox', { name: 'Private key' }).inputValue()).toBe('');
-    });
+        await page.getByRole('button', { name: 'Save' }).click();
+        await eventually(() => heading(page)).toBe('bank');
+        expect(await saved('bank')).toMatchObject({
+          settings: { host_key_sha256: alpha.hostKeySha256 },
+          sign_in: 'private_key',
+        });
+        await page.getByRole('button', { name: 'Test' }).click();
+        await page.getByText('The endpoint works').waitFor();
+        await expectAccessible(page);
+        await page.goto(`${LIST}/${(await saved('bank'))?.endpoint_id}/edit`);
+        await page.getByRole('button', { name: 'Replace credentials' }).click();
+        expect(await page.getByRole('textbox', { name: 'Private key' }).inputValue()).toBe('');
+      });
 
-    test('a host key that has changed is shown beside the accepted one', async () => {
-      const id = await configureSftp(console.installation, 'moved', alpha, { host_key_sha256: beta.hostKeySha256 });
-      const page = await console.visitSignedIn(`${LIST}/${id}`);
-      await page.getByRole('button', { name: 'Test' }).click();
-      await page.getByText('The server shows another host key than the accepted one.').waitFor();
-      await page.getByRole('button', { name: 'Accept host key' }).click();
-      expect(await page.getByRole('dialog').innerText()).toContain(beta.hostKeySha256);
-      await page.getByRole('dialog').getByRole('button', { name: 'Accept host key' }).click();
-      await page.getByText('The endpoint works').waitFor();
-      expect(await saved('moved')).toMatchObject({ settings: { host_key_sha256: alpha.hostKeySha256 } });
-    });
+      test('a changed host key is shown beside the accepted one', async () => {
+        const id = await configureSftp(console.installation, 'moved', alpha, {
+          host_key_sha256: beta.hostKeySha256,
+        });
+        const page = await console.visitSignedIn(`${LIST}/${id}`);
+        await page.getByRole('button', { name: 'Test' }).click();
+        await page.getByText('The server shows another host key than the accepted one.').waitFor();
+        await page.getByRole('button', { name: 'Accept host key' }).click();
+        expect(await page.getByRole('dialog').innerText()).toContain(beta.hostKeySha256);
+        await page.getByRole('dialog').getByRole('button', { name: 'Accept host key' }).click();
+        await page.getByText('The endpoint works').waitFor();
+        expect(await saved('moved')).toMatchObject({
+          settings: { host_key_sha256: alpha.hostKeySha256 },
+        });
+      });
 
-    test('one that is in use is paused and resumed, and removed when its transfers have ended', async () => {
-      const id = await configureSftp(console.installation, 'busy', alpha);
-      const page = await console.visitSignedIn(`${LIST}/${id}`);
-      await page.getByRole('button', { name: 'Pause' }).click();
-      await page.getByText('nothing new is started on it').waitFor();
-      const transferId = await submit(console.installation, 'sftp://busy/file', 'sftp://busy/copy');
-      await page.getByRole('button', { name: 'Resume' }).waitFor();
-      await expectAccessible(page);
+      test('an endpoint in use is paused, resumed and finally removed', async () => {
+        const id = await configureSftp(console.installation, 'busy', alpha);
+        const page = await console.visitSignedIn(`${LIST}/${id}`);
+        await page.getByRole('button', { name: 'Pause' }).click();
+        await page.getByText('nothing new is started on it').waitFor();
+        const transferId = await submit(
+          console.installation,
+          'sftp://busy/file',
+          'sftp://busy/copy',
+        );
+        await page.getByRole('button', { name: 'Resume' }).waitFor();
+        await expectAccessible(page);
 
-      const dialog = page.getByRole('dialog');
-      const remove = async () => {
-        await page.getByRole('button', { name: 'Remove' }).click();
-        await dialog.getByRole('button', { name: 'Remove' }).click();
-      };
-      await remove();
-      await dialog.getByRole('link', { name: transferId }).waitFor();
-      await expectAccessible(page);
-      console.pardon(409);
-      await dialog.getByRole('link', { name: transferId }).click();
-      await eventually(() => heading(page)).toBe('file');
-      await cancelTransfer(console.installation.commands, transferId, CAUSE);
+        const dialog = page.getByRole('dialog');
+        const remove = async () => {
+          await page.getByRole('button', { name: 'Remove' }).click();
+          await dialog.getByRole('button', { name: 'Remove' }).click();
+        };
+        await remove();
+        await dialog.getByRole('link', { name: transferId }).waitFor();
+        await expectAccessible(page);
+        console.pardon(409);
+        await dialog.getByRole('link', { name: transferId }).click();
+        await eventually(() => heading(page)).toBe('file');
+        await cancelTransfer(console.installation.commands, transferId, CAUSE);
 
-      await page.goto(`${LIST}/${id}`);
-      await page.getByRole('button', { name: 'Resume' }).click();
-      await page.getByRole('button', { name: 'Pause' }).waitFor();
-      await remove();
-      await eventually(() => heading(page)).toBe('Endpoints');
-      await eventually(() => page.getByRole('link', { name: 'busy' }).count()).toBe(0);
-      expect(await saved('busy')).toBeUndefined();
-    });
-  });
+        await page.goto(`${LIST}/${id}`);
+        await page.getByRole('button', { name: 'Resume' }).click();
+        await page.getByRole('button', { name: 'Pause' }).waitFor();
+        await remove();
+        await eventually(() => heading(page)).toBe('Endpoints');
+        await eventually(() => page.getByRole('link', { name: 'busy' }).count()).toBe(0);
+        expect(await saved('busy')).toBeUndefined();
+      });
+    },
+  );
 });

@@ -13,14 +13,17 @@ await describeConsole('API keys in the console', () => {
   const dialogOf = (page: Page) => page.getByRole('dialog');
   const rowOf = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
   const statusWith = async (key: string) =>
-    (await fetch(`${console.url}/v1/transfers`, { headers: { authorization: `Bearer ${key}` } })).status;
+    (await fetch(`${console.url}/v1/transfers`, { headers: { authorization: `Bearer ${key}` } }))
+      .status;
   const openForm = async (page: Page) => {
     await page.getByRole('button', { name: 'Create key' }).click();
     return dialogOf(page);
   };
 
   test('are created, shown once, copied, used, and revoked', async () => {
-    const page = await console.visitSignedIn(LIST, { permissions: ['clipboard-read', 'clipboard-write'] });
+    const page = await console.visitSignedIn(LIST, {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
     await rowOf(page, 'Test administrator').waitFor();
     await expectAccessible(page);
     const dialog = await openForm(page);
@@ -29,7 +32,7 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Create key' }).click();
 
-    await dialog.getByText('it is shown this once').waitFor();
+    await dialog.getByText('It is shown only once').waitFor();
     const key = await dialog.getByLabel('API key', { exact: true }).inputValue();
     expect(key).toMatch(/^wb_[A-Za-z0-9]{38}$/);
     await expectAccessible(page);
@@ -42,12 +45,19 @@ await describeConsole('API keys in the console', () => {
     const row = rowOf(page, 'nightly job');
     await row.waitFor();
     const text = await row.innerText();
-    for (const part of ['transfers:write', 'audit:read', 'acc_default', 'Active', `wb_…${key.slice(-4)}`]) expect(text).toContain(part);
+    for (const part of [
+      'transfers:write',
+      'audit:read',
+      'acc_default',
+      'Active',
+      `wb_…${key.slice(-4)}`,
+    ])
+      expect(text).toContain(part);
     expect(await page.content()).not.toContain(key);
 
     await row.getByRole('button', { name: 'Revoke nightly job' }).click();
     await expectAccessible(page);
-    await dialog.getByRole('button', { name: 'Keep' }).click();
+    await dialog.getByRole('button', { name: 'Close' }).click();
     expect(await statusWith(key)).toBe(200);
     await row.getByRole('button', { name: 'Revoke nightly job' }).click();
     await dialog.getByRole('button', { name: 'Revoke' }).click();
@@ -58,14 +68,14 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
   });
 
-  test('stay in sight until one is done with them, also where they cannot be copied', async () => {
+  test('stay visible until the user closes them, even if they cannot be copied', async () => {
     const page = await console.visitSignedIn(LIST);
     const making = Promise.withResolvers<void>();
     await page.route('**/v1/keys', async (route) => {
       if (route.request().method() === 'POST') await making.promise;
       await route.continue();
     });
-    // Chromium lets a page prevent the first ones.
+    // Chromium lets a page prevent the first attempts.
     const pressEscape = async () => {
       for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Escape');
     };
@@ -75,23 +85,23 @@ await describeConsole('API keys in the console', () => {
     await eventually(() => dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
     await pressEscape();
     making.resolve();
-    await dialog.getByText('it is shown this once').waitFor();
+    await dialog.getByText('It is shown only once').waitFor();
     await pressEscape();
-    // As where the console is not served over TLS.
+    // The clipboard is missing if the console is not served over TLS.
     await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`);
     await dialog.getByRole('button', { name: 'Copy API key' }).click();
-    await dialog.getByRole('status').filter({ hasText: 'copy it yourself' }).waitFor();
+    await dialog.getByRole('status').filter({ hasText: 'Select the text and copy it' }).waitFor();
     await expectAccessible(page);
     expect(await dialog.getByLabel('API key', { exact: true }).inputValue()).toMatch(/^wb_/);
     await dialog.getByRole('button', { name: 'Done' }).click();
     await eventually(() => dialog.count()).toBe(0);
   });
 
-  test('that are refused say why at the field, and that expire soon are marked, whatever their name', async () => {
+  test('show an error at its field, and a mark if they expire soon', async () => {
     const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);
     await dialog.getByRole('checkbox', { name: 'transfers:write' }).uncheck();
-    await dialog.getByLabel('Expires after').selectOption('Never, where the installation allows it');
+    await dialog.getByLabel('Expires after').selectOption('Never (if the installation allows it)');
     await dialog.getByRole('button', { name: 'Create key' }).click();
     await eventually(() => dialog.getByText('must not be empty').count()).toBe(2);
     await expectAccessible(page);
@@ -109,7 +119,7 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
   });
 
-  test('are created with the keyboard alone, which returns to where it was', async () => {
+  test('can be created with the keyboard alone, and the focus returns', async () => {
     const page = await console.visitSignedIn(LIST);
     const { keyboard } = page;
     const dialog = dialogOf(page);

@@ -16,16 +16,18 @@ await describeConsole('operations in the console', () => {
     for (let count = 0; count < 20; count++) await appendTransfer(store, ['cancelled']);
     const page = await console.visitSignedIn('/console/operations');
     const row = page.getByRole('row').filter({ has: page.getByText('transfers', { exact: true }) });
-    await eventually(() => row.innerText()).toContain('Nothing');
+    await eventually(() => row.innerText()).toContain('None');
     await expectAccessible(page);
 
-    // Whoever reads the live tables keeps the new ones from taking over.
+    // A reader of the live tables delays the switch to the new ones.
     const reader = await holdRows(sql, (tx) => tx`select from read.transfers limit 1`);
     await row.getByRole('button', { name: 'Rebuild transfers' }).click();
     await expectAccessible(page);
     await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
-    await row.getByText('Rebuild runs').waitFor();
-    await eventually(() => row.getByRole('progressbar').getAttribute('value').then(Number)).toBe(100);
+    await row.getByText('Rebuild running').waitFor();
+    await eventually(() => row.getByRole('progressbar').getAttribute('value').then(Number)).toBe(
+      100,
+    );
     await eventually(() => row.innerText()).toContain('40 events');
     await expectAccessible(page);
     await reader.release();
@@ -33,7 +35,8 @@ await describeConsole('operations in the console', () => {
     expect(await row.innerText()).toContain('no differences');
 
     const [changed] = await sql<{ transfer_id: string }[]>`
-      update read.transfers set destination = 'elsewhere' where transfer_id = (select min(transfer_id) from read.transfers) returning transfer_id`;
+      update read.transfers set destination = 'elsewhere'
+       where transfer_id = (select min(transfer_id) from read.transfers) returning transfer_id`;
     await row.getByRole('button', { name: 'Verify transfers' }).click();
     await row.getByText('Verification done').waitFor();
     expect(await row.innerText()).toMatch(/1 difference\s/);
@@ -41,27 +44,33 @@ await describeConsole('operations in the console', () => {
     await expectAccessible(page);
   });
 
-  test('movers, queue and graphs are shown, with the figures as a table', async () => {
+  test('movers, queue and graphs are shown, and a table of the figures', async () => {
     const page = await console.visitSignedIn('/console/operations?hours=1');
-    await page.getByRole('heading', { name: 'The last hour' }).waitFor();
+    await page.getByRole('heading', { name: 'Last hour' }).waitFor();
     await page.getByRole('table', { name: 'Movers, oldest first' }).getByText('0 of').waitFor();
-    expect(await page.getByRole('table', { name: 'Queue by priority' }).getByRole('row').count()).toBe(4);
+    expect(
+      await page.getByRole('table', { name: 'Queue by priority' }).getByRole('row').count(),
+    ).toBe(4);
     expect(await page.getByRole('img').count()).toBe(4);
-    await page.getByText('The figures as a table').click();
+    await page.getByText('Show as table').click();
     await page.getByRole('table', { name: 'Figures of the last hour, newest first' }).waitFor();
     await expectAccessible(page);
-    await page.getByLabel('Show the last').selectOption('7 days');
-    await page.getByRole('heading', { name: 'The last 7 days' }).waitFor();
+    await page.getByLabel('Time range').selectOption('Last 7 days');
+    await page.getByRole('heading', { name: 'Last 7 days' }).waitFor();
     expect(page.url()).toContain('hours=168');
   });
 
-  test('what takes longer than the time between two looks is shown all the same, and so is why it failed', async () => {
+  test('a task longer than one poll stays visible, with the reason of a failure', async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     let answering = true;
     await page.route('**/v1/movers', async (route) => {
       await sleep(3_000);
       if (answering) await route.continue();
-      else await route.fulfill({ status: 503, json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' } });
+      else
+        await route.fulfill({
+          status: 503,
+          json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+        });
     });
     await page.goto('/console/operations');
     await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();

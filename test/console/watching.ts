@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CDPSession } from 'playwright-core';
 import { expect } from 'vitest';
-import { transferRequest } from '../../src/commands/requests.ts';
 import { createTransfer, startTransfer } from '../../src/commands/transfers.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { startChromium } from '../support/chromium.ts';
 import { eventually, startConsole } from '../support/console.ts';
@@ -15,7 +15,7 @@ const MOVING = 50;
 const AT_ONCE = 100;
 const SIZE = 1_000_000_000_000;
 const EVERY_MS = 500;
-/** Of the page's own rows, icons and the like, what comes and goes. */
+/** The page's rows, icons and the like, which come and go. */
 const NODES_MORE = 200;
 const HEAP_MORE = 3 << 20;
 
@@ -25,7 +25,10 @@ interface Footprint {
   heap: number;
 }
 
-/** Keeps the list of 10,000 transfers open while 50 of them move, and scrolls in it; fails where the page grows meanwhile. */
+/**
+ * Keeps the list of 10,000 transfers open while 50 of them move, and scrolls in it. Fails if the
+ * page's memory grows.
+ */
 export async function watchList(seconds: number): Promise<void> {
   await using closers = new AsyncDisposableStack();
   const console = await startConsole({}, ['api']);
@@ -53,7 +56,11 @@ export async function watchList(seconds: number): Promise<void> {
 
   const session = await page.context().newCDPSession(page);
   const scrollFor = async (wanted: number) => {
-    for (const until = performance.now() + wanted * 1_000; performance.now() < until; await sleep(100)) {
+    for (
+      const until = performance.now() + wanted * 1_000;
+      performance.now() < until;
+      await sleep(100)
+    ) {
       await page.mouse.wheel(0, Math.floor(performance.now() / 2_000) % 2 === 0 ? 400 : -400);
     }
   };
@@ -66,11 +73,13 @@ export async function watchList(seconds: number): Promise<void> {
   expect(last.nodes).toBeLessThan(first.nodes + NODES_MORE);
   expect(last.listeners).toBeLessThan(first.listeners + NODES_MORE);
   expect(last.heap).toBeLessThan(first.heap + HEAP_MORE);
-  expect(Number(await page.getByRole('progressbar').first().getAttribute('value'))).toBeGreaterThan(Number(before));
+  expect(Number(await page.getByRole('progressbar').first().getAttribute('value'))).toBeGreaterThan(
+    Number(before),
+  );
   expect(complaints).toEqual([]);
 }
 
-/** Gives the ids of those that move: the newest. */
+/** Returns the ids of the moving transfers: the newest. */
 async function provideTransfers(installation: TestInstallation): Promise<string[]> {
   await configureEndpoint(installation, {
     name: 'bank',
@@ -85,13 +94,17 @@ async function provideTransfers(installation: TestInstallation): Promise<string[
   for (let begun = 0; begun < TRANSFERS; begun += AT_ONCE) {
     const batch = Array.from({ length: AT_ONCE }, (_, index) => {
       const file = `report-${begun + index}.csv`;
-      const body = transferRequest.parse({ source_uri: `sftp://partner/out/${file}`, destination_uri: `sftp://bank/in/${file}` });
+      const body = transferRequest.parse({
+        source_uri: `sftp://partner/out/${file}`,
+        destination_uri: `sftp://bank/in/${file}`,
+      });
       return createTransfer(commands, 'acc_default', body, CAUSE);
     });
     ids.push(...(await Promise.all(batch)).map(({ state }) => state.facts.transfer_id));
   }
   const { sql } = installation;
-  const queued = async () => (await sql`select from work.transfer_jobs where status = 'queued'`).count;
+  const queued = async () =>
+    (await sql`select from work.transfer_jobs where status = 'queued'`).count;
   await eventually(queued).toBe(TRANSFERS);
 
   const moving = ids.toSorted().slice(-MOVING);
@@ -99,18 +112,21 @@ async function provideTransfers(installation: TestInstallation): Promise<string[
     const claimId = newId('clm');
     await sql`
       update work.transfer_jobs
-         set claim_id = ${claimId}, claimed_by = 'test', lease_until = now() + interval '1 hour', size_bytes = ${SIZE}, speed_bps = 80000000
+         set claim_id = ${claimId}, claimed_by = 'test', lease_until = now() + interval '1 hour',
+             size_bytes = ${SIZE}, speed_bps = 80000000
        where transfer_id = ${id}`;
     await startTransfer(commands, id, { claimId, source: null, destination: null }, CAUSE);
   }
   return moving;
 }
 
-/** As movers do, and faster. */
+/** Does what movers do, only faster. */
 async function move({ sql }: TestInstallation, ids: string[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await sql`
-      update work.transfer_jobs set transferred_bytes = least(size_bytes, transferred_bytes + 1000000000 * random()::numeric)
+      update work.transfer_jobs
+         set transferred_bytes =
+             least(size_bytes, transferred_bytes + 1000000000 * random()::numeric)
        where transfer_id = any(${ids}::text[])`;
     await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
@@ -121,5 +137,9 @@ async function footprint(session: CDPSession): Promise<Footprint> {
   await session.send('Performance.enable');
   const { metrics } = await session.send('Performance.getMetrics');
   const metric = (name: string) => metrics.find((found) => found.name === name)?.value ?? 0;
-  return { nodes: metric('Nodes'), listeners: metric('JSEventListeners'), heap: metric('JSHeapUsedSize') };
+  return {
+    nodes: metric('Nodes'),
+    listeners: metric('JSEventListeners'),
+    heap: metric('JSHeapUsedSize'),
+  };
 }

@@ -11,7 +11,10 @@ import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks.t
 vi.setConfig({ testTimeout: 120_000 });
 
 await describeConsole('webhooks in the console', () => {
-  const console = useConsole({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms,1ms' });
+  const console = useConsole({
+    WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms,1ms',
+  });
   let receiver: WebhookReceiver;
   beforeAll(async () => {
     receiver = await startWebhookReceiver();
@@ -22,10 +25,10 @@ await describeConsole('webhooks in the console', () => {
   const state = (page: Page) => page.locator('.subtitle .status').innerText();
   const idsReceived = () => receiver.received.map(({ eventId }) => eventId);
 
-  test('a dead receiver is told after it recovers: what had failed is retried', async () => {
+  test('failed deliveries are retried after a dead receiver recovers', async () => {
     receiver.behave(503);
     const page = await console.visitSignedIn('/console/webhooks');
-    await page.getByRole('heading', { name: 'Nobody is told yet' }).waitFor();
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: 'New webhook' }).click();
     const dialog = page.getByRole('dialog');
@@ -36,8 +39,10 @@ await describeConsole('webhooks in the console', () => {
     console.pardon(400);
     await dialog.getByLabel('URL').fill(receiver.url);
     await dialog.getByRole('button', { name: 'Register' }).click();
-    await dialog.getByText('it is shown this once').waitFor();
-    expect(await dialog.getByLabel('Signing secret', { exact: true }).inputValue()).toMatch(/^whsec_/);
+    await dialog.getByText('It is shown only once').waitFor();
+    expect(await dialog.getByLabel('Signing secret', { exact: true }).inputValue()).toMatch(
+      /^whsec_/,
+    );
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('link', { name: receiver.url }).click();
@@ -57,26 +62,32 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('row').filter({ hasText: body.id }).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: `Retry ping ${body.id}` }).click();
-    await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
+    await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
     await expectAccessible(page);
     await eventually(idsReceived).toEqual(Array(4).fill(body.id));
     await page.goBack();
     await eventually(() => state(page)).toContain('Delivered');
-    await page.getByText('Answered 200').waitFor();
+    await page.getByText('HTTP 200').waitFor();
   });
 
-  test('many are retried at once: those that are selected, then all', async () => {
+  test('several deliveries are retried at once: the selected ones, then all', async () => {
     receiver.behave(500);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     const other = await addWebhook(console.installation, receiver.url, ['transfer.cancelled']);
-    for (let count = 0; count < 3; count++) await appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
+    for (let count = 0; count < 3; count++)
+      await appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
     await appendTransfer(console.installation.store, ['cancelled']);
-    const page = await console.visitSignedIn(`/console/webhooks/failed-deliveries?webhook_id=${id}`);
+    const page = await console.visitSignedIn(
+      `/console/webhooks/failed-deliveries?webhook_id=${id}`,
+    );
     const rows = page.locator('tbody tr');
     await eventually(() => rows.count()).toBe(3);
     expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
     receiver.behave(200);
-    for (const box of (await page.getByRole('checkbox', { name: 'Select transfer.completed' }).all()).slice(0, 2)) await box.check();
+    for (const box of (
+      await page.getByRole('checkbox', { name: 'Select transfer.completed' }).all()
+    ).slice(0, 2))
+      await box.check();
     await page.getByRole('button', { name: 'Retry selected (2)' }).click();
     await eventually(() => rows.count()).toBe(1);
 
@@ -87,17 +98,21 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('button', { name: `Retry selected (${await rows.count()})` }).waitFor();
     await page.getByRole('button', { name: 'Retry all' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click();
-    await page.getByRole('heading', { name: 'Nothing has failed' }).waitFor();
+    await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
   });
 
-  test('of those that are selected each that is refused is told of, and stays selected', async () => {
+  test('a rejected retry is shown for each selected delivery, which stays selected', async () => {
     receiver.behave(500);
     const { installation } = console;
     const accountId = 'acc_partly';
-    const gone = await addWebhook(installation, receiver.url, ['transfer.completed'], { accountId });
+    const gone = await addWebhook(installation, receiver.url, ['transfer.completed'], {
+      accountId,
+    });
     await addWebhook(installation, receiver.url, ['transfer.failed'], { accountId });
     for (const end of ['completed', 'failed', 'failed'] as const) {
-      await appendTransfer(installation.store, ['admitted', 'started', end], { account_id: accountId });
+      await appendTransfer(installation.store, ['admitted', 'started', end], {
+        account_id: accountId,
+      });
     }
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
     const rows = page.locator('tbody tr');
@@ -108,7 +123,9 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('button', { name: 'Retry selected (3)' }).click();
     await page
       .getByRole('alert')
-      .filter({ hasText: '2 are tried again, 1 was refused: The webhook of this delivery was removed' })
+      .filter({
+        hasText: 'Retrying 2 deliveries. 1 rejected: The webhook of this delivery was removed',
+      })
       .waitFor();
     console.pardon(404);
     await eventually(() => rows.count()).toBe(1);
@@ -116,62 +133,72 @@ await describeConsole('webhooks in the console', () => {
     expect(await rows.innerText()).toContain(gone);
     await expectAccessible(page);
     await page.getByRole('button', { name: 'Retry selected (1)' }).click();
-    await page.getByRole('dialog').getByRole('heading', { name: 'It was not done' }).waitFor();
+    await page.getByRole('dialog').getByRole('heading', { name: 'Action failed' }).waitFor();
     console.pardon(404);
   });
 
-  test('what is typed into the search field stays until it is looked for', async () => {
+  test('the text in the search field stays while the list reloads', async () => {
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
     const field = page.getByRole('searchbox', { name: 'Webhook id' });
     await field.pressSequentially('whk_none');
-    // The second one is asked for when the first one has been drawn.
-    for (let looks = 0; looks < 2; looks++) await page.waitForResponse((answer) => answer.url().includes('/v1/deliveries?'));
+    // The second request starts after the first answer is shown.
+    for (let looks = 0; looks < 2; looks++)
+      await page.waitForResponse((answer) => answer.url().includes('/v1/deliveries?'));
     expect(await field.inputValue()).toBe('whk_none');
     await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'Nothing of this webhook has failed' }).waitFor();
+    await page.getByRole('heading', { name: 'No failed deliveries of this webhook' }).waitFor();
     expect(page.url()).toContain('webhook_id=whk_none');
-    await page.getByRole('link', { name: 'Show those of all webhooks' }).click();
+    await page.getByRole('link', { name: 'Show all webhooks' }).click();
     await eventually(() => field.inputValue()).toBe('');
   });
 
-  test('a delivery leads to its webhook and its transfer, but to none of another account', async () => {
+  test('a delivery links to its webhook and transfer of the same account', async () => {
     receiver.behave(200);
     const { installation } = console;
     for (const [accountId, links] of [
       ['acc_default', 2],
       ['acc_other', 0],
     ] as const) {
-      const webhookId = await addWebhook(installation, receiver.url, ['transfer.cancelled'], { accountId });
-      const { transferId } = await appendTransfer(installation.store, ['cancelled'], { account_id: accountId });
-      const find = () => installation.sql<{ id: string }[]>`select id from work.deliveries where webhook_id = ${webhookId}`;
+      const webhookId = await addWebhook(installation, receiver.url, ['transfer.cancelled'], {
+        accountId,
+      });
+      const { transferId } = await appendTransfer(installation.store, ['cancelled'], {
+        account_id: accountId,
+      });
+      const find = () =>
+        installation.sql<
+          { id: string }[]
+        >`select id from work.deliveries where webhook_id = ${webhookId}`;
       await eventually(async () => (await find()).length).toBe(1);
-      const page = await console.visitSignedIn(`/console/webhooks/${webhookId}/deliveries/${(await find())[0]?.id}`);
+      const page = await console.visitSignedIn(
+        `/console/webhooks/${webhookId}/deliveries/${(await find())[0]?.id}`,
+      );
       const facts = page.locator('.facts');
       await facts.getByText(transferId).waitFor();
       expect(await facts.getByRole('link').count()).toBe(links);
     }
   });
 
-  test('one is changed, told again from a time, given another secret, and removed', async () => {
+  test('a webhook is changed, replayed, given a new secret, and removed', async () => {
     receiver.behave(200);
     await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     const page = await console.visitSignedIn(`/console/webhooks/${id}`);
     const dialog = page.getByRole('dialog');
-    await page.getByRole('heading', { name: 'Nothing was delivered yet' }).waitFor();
+    await page.getByRole('heading', { name: 'No deliveries yet' }).waitFor();
     await page.getByRole('button', { name: 'Edit' }).click();
     await dialog.getByRole('checkbox', { name: 'transfer.completed' }).uncheck();
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByRole('button', { name: 'Save changes' }).click();
     await dialog.getByText('must').waitFor();
     console.pardon(400);
     await dialog.getByRole('checkbox', { name: 'transfer.failed' }).check();
     await dialog.getByRole('checkbox', { name: 'Enabled' }).uncheck();
     await expectAccessible(page);
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByRole('button', { name: 'Save changes' }).click();
     await eventually(() => state(page)).toContain('Disabled');
     await page.getByRole('button', { name: 'Edit' }).click();
     await dialog.getByRole('checkbox', { name: 'Enabled' }).check();
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByRole('button', { name: 'Save changes' }).click();
     await eventually(() => state(page)).toContain('Enabled');
 
     await page.getByRole('button', { name: 'Replay' }).click();
@@ -181,29 +208,36 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('link', { name: 'transfer.failed' }).first().waitFor();
     await eventually(() => page.locator('tbody').innerText()).toContain('Delivered');
     await page.getByLabel('State').selectOption('Failed');
-    await page.getByRole('heading', { name: 'No delivery is in this state' }).waitFor();
+    await page.getByRole('heading', { name: 'No deliveries in this state' }).waitFor();
     expect(page.url()).toContain('status=failed');
 
     await page.getByRole('button', { name: 'Rotate secret' }).click();
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Rotate' }).click();
-    await dialog.getByText('it is shown this once').waitFor();
+    await dialog.getByText('It is shown only once').waitFor();
     for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Escape');
     await dialog.getByRole('button', { name: 'Done' }).click();
-    await page.getByText('The old secret signs as well').waitFor();
+    await page.getByText('Old secret expires').waitFor();
 
     await page.getByRole('button', { name: 'Remove' }).click();
     await dialog.getByRole('button', { name: 'Remove' }).click();
     await eventually(() => heading(page)).toBe('Webhooks');
     await eventually(
-      async () => (await fetch(`${console.url}/v1/webhooks/${id}`, { headers: { authorization: `Bearer ${console.key}` } })).status,
+      async () =>
+        (
+          await fetch(`${console.url}/v1/webhooks/${id}`, {
+            headers: { authorization: `Bearer ${console.key}` },
+          })
+        ).status,
     ).toBe(404);
   });
 
-  test('more than can be counted in no time are shown as such', async () => {
+  test('a count beyond the limit is shown as a lower bound', async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     await addDeliveries(console.installation.sql, 10_001, { webhookId });
-    const page = await console.visitSignedIn(`/console/webhooks/failed-deliveries?webhook_id=${webhookId}`);
+    const page = await console.visitSignedIn(
+      `/console/webhooks/failed-deliveries?webhook_id=${webhookId}`,
+    );
     const pager = page.getByRole('navigation', { name: 'Pages' });
     await eventually(() => pager.innerText()).toContain('1–50 of 10,000+');
     await page.goto(`/console/webhooks/${webhookId}?offset=10000`);

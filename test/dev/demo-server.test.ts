@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import SftpClient from 'ssh2-sftp-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../src/dev/sftp-server.ts';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
 
 const hostKey = newHostKey();
 let home: string;
@@ -33,7 +38,7 @@ afterAll(async () => {
 });
 
 describe('the demo SFTP server', () => {
-  it('moves bytes both ways', async () => {
+  it('moves bytes in both directions', async () => {
     const client = await signIn();
     const bytes = randomBytes(3 * 1024 * 1024 + 17);
     await writeFile(join(root, 'out.bin'), bytes);
@@ -42,13 +47,13 @@ describe('the demo SFTP server', () => {
     expect(bytes.equals(await readFile(join(root, 'in.bin')))).toBe(true);
   });
 
-  it('moves a file of no bytes', async () => {
+  it('moves an empty file', async () => {
     const client = await signIn();
     await client.put(Buffer.alloc(0), '/empty.bin');
     expect(((await client.get('/empty.bin')) as Buffer).length).toBe(0);
   });
 
-  it('lists, makes, renames and removes', async () => {
+  it('lists, creates, renames and removes', async () => {
     const client = await signIn();
     await client.mkdir('/a/b', true);
     await client.put(Buffer.from('1'), '/a/b/Zoë & co.txt');
@@ -63,11 +68,13 @@ describe('the demo SFTP server', () => {
   it('lists more names than fit into one answer', async () => {
     const client = await signIn();
     await mkdir(join(root, 'many'));
-    await Promise.all(Array.from({ length: 300 }, (_, i) => writeFile(join(root, 'many', `${i}`), '')));
+    await Promise.all(
+      Array.from({ length: 300 }, (_, i) => writeFile(join(root, 'many', `${i}`), '')),
+    );
     expect(await client.list('/many')).toHaveLength(300);
   });
 
-  it('does not replace a file by a rename', async () => {
+  it('rejects a rename over an existing file', async () => {
     const client = await signIn();
     await client.put(Buffer.from('old'), '/old.txt');
     await client.put(Buffer.from('new'), '/new.txt');
@@ -75,12 +82,12 @@ describe('the demo SFTP server', () => {
     expect(await readFile(join(root, 'old.txt'), 'utf8')).toBe('old');
   });
 
-  it('tells a missing file from others', async () => {
+  it('distinguishes a missing file from other errors', async () => {
     const client = await signIn();
     await expect(client.get('/nothing.here')).rejects.toThrow(/no such file/i);
   });
 
-  it('shows nothing outside of its root', async () => {
+  it('shows nothing outside its root', async () => {
     const client = await signIn();
     await writeFile(join(home, 'secret'), 'secret');
     await symlink(home, join(root, 'link'));
@@ -90,17 +97,23 @@ describe('the demo SFTP server', () => {
     expect(await client.realPath('/../..')).toBe('/');
   });
 
-  it('refuses a wrong password', async () => {
+  it('rejects a wrong password', async () => {
     await expect(signIn('wrong')).rejects.toThrow(/authentication/i);
   });
 
-  it('shows the host key that its fingerprint tells', async () => {
+  it('shows the host key of its fingerprint', async () => {
     const client = new SftpClient();
     clients.push(client);
     client.on('error', () => undefined);
     let seen = '';
     await client.connect({
-      ...{ host: '127.0.0.1', port: server.port, username: 'demo', password: 'right', hostHash: 'sha256' },
+      ...{
+        host: '127.0.0.1',
+        port: server.port,
+        username: 'demo',
+        password: 'right',
+        hostHash: 'sha256',
+      },
       hostVerifier: (hash: string) => {
         seen = hash;
         return true;

@@ -24,14 +24,14 @@ describeWithPostgres('waybill dev', () => {
   let running: ChildProcess | null = null;
 
   beforeAll(async () => {
-    // The name asks for quotes in a shell.
+    // The name needs quotes in a shell.
     dataDir = await mkdtemp(join(tmpdir(), "waybill dev'"));
     await chmod(dataDir, 0o711);
     cli = createCli({ WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: '0' });
   });
   afterEach(() => end('SIGKILL'));
   afterAll(async () => {
-    // The last user of the embedded Postgres stops it, also one that a killed process has left.
+    // The last user of the embedded Postgres stops it, even one left by a killed process.
     await cli.run(['migrate']);
     await rm(dataDir, { recursive: true });
   });
@@ -61,11 +61,13 @@ describeWithPostgres('waybill dev', () => {
     return ended;
   }
 
-  it('shows the service at work, and goes on after kill -9 with the same keys', { timeout: CLI_TIMEOUT_MS }, async (context) => {
+  it('shows the service at work, and continues after kill -9 with the same keys', {
+    timeout: CLI_TIMEOUT_MS,
+  }, async (context) => {
     try {
       execFileSync('curl', ['--version'], { stdio: 'ignore' });
     } catch {
-      context.skip('there is no curl here to run what is printed');
+      context.skip('curl is missing');
     }
     const first = await start();
     expect(first.text).toMatch(/SSH crypto: /);
@@ -80,19 +82,27 @@ describeWithPostgres('waybill dev', () => {
     const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`]);
     expect(watched.stdout).toMatch(/completed: 128\.0 MiB/);
     const [sent, arrived] = await Promise.all(
-      ['hospital/outbox/invoices.zip', 'bank/inbox/invoices-2.zip'].map((file) => readFile(join(dataDir, 'demo', file))),
+      ['hospital/outbox/invoices.zip', 'bank/inbox/invoices-2.zip'].map((file) =>
+        readFile(join(dataDir, 'demo', file)),
+      ),
     );
     expect(sent!.equals(arrived!)).toBe(true);
     expect((await stat(join(dataDir, 'demo', 'demo.json'))).mode & 0o777).toBe(0o600);
 
-    expect(await cli.run(['dev'])).toMatchObject({ code: 4, stderr: expect.stringMatching(/runs in .* already/) });
+    expect(await cli.run(['dev'])).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/runs in .* already/),
+    });
 
     expect(await end('SIGKILL')).toEqual([null, 'SIGKILL']);
     const second = await start();
     expect([second.apiKey, second.consoleKey]).toEqual([first.apiKey, first.consoleKey]);
     const headers = { authorization: `Bearer ${second.apiKey}` };
     const answer = await fetch(`${second.baseUrl}/transfers`, { headers });
-    expect(await answer.json()).toMatchObject({ data: [{ id, status: 'completed' }, { status: 'completed' }], pagination: { total: 2 } });
+    expect(await answer.json()).toMatchObject({
+      data: [{ id, status: 'completed' }, { status: 'completed' }],
+      pagination: { total: 2 },
+    });
 
     const [key] = (await cli.run(['keys', 'list', '--json']))
       .json<{ id: string; name: string }>()
@@ -110,11 +120,15 @@ describeWithPostgres('waybill dev', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const { code, stderr } = await createCli({ WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: String(port) }).run(['dev']);
+    const { code, stderr } = await createCli({
+      WAYBILL_DATA_DIR: dataDir,
+      WAYBILL_PORT: String(port),
+    }).run(['dev']);
     other.close();
     expect(code).toBe(1);
     expect(stderr).toBe(
-      `waybill: Port ${port} of 127.0.0.1 is taken by another program. Set WAYBILL_PORT to another one, or to 0 for any free one.\n`,
+      `waybill: Port ${port} of 127.0.0.1 is in use by another program. Set WAYBILL_PORT to ` +
+        `another port, or to 0 for any free port.\n`,
     );
   });
 });

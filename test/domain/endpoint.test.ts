@@ -5,15 +5,16 @@ import type {
   EndpointCommand,
   EndpointDefinition,
   EndpointEvent,
-  EndpointSettings,
   SealedCredentials,
 } from '../../src/domain/endpoint.ts';
 import * as endpoint from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint.ts';
 import type { DomainErrorCode } from '../../src/domain/errors.ts';
+import type { EndpointSettings } from '../../src/domain/protocols/index.ts';
 import { outcomeOf, specify, stateAfter } from '../support/decider.ts';
 import { endpointConfigured, sftpSettings, T1, T2 } from '../support/samples.ts';
 
-const given = specify(endpoint);
+const given = specify(endpointDecider);
 const HOST_KEY = `SHA256:${'a'.repeat(43)}`;
 const LOST: ConnectivityLost = {
   endpoint_id: endpointConfigured().endpoint_id,
@@ -29,20 +30,47 @@ const configured: EndpointEvent = { type: 'endpoint.configured', data: endpointC
 const paused: EndpointEvent = { type: 'endpoint.paused', data: {} };
 const removed: EndpointEvent = { type: 'endpoint.removed', data: {} };
 const lost = { type: 'endpoint.connectivity_lost', data: LOST } satisfies EndpointEvent;
-const pinned: EndpointEvent = { type: 'endpoint.updated', data: definition({ host_key_sha256: HOST_KEY }) };
+const pinned: EndpointEvent = {
+  type: 'endpoint.updated',
+  data: definition({ host_key_sha256: HOST_KEY }),
+};
 const credentials: SealedCredentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
 
-function definition(settings: Parameters<typeof sftpSettings>[0] = {}, changes: Partial<EndpointDefinition> = {}): EndpointDefinition {
-  return { max_connections: 8, accounts: null, overwrite: true, settings: sftpSettings(settings), ...changes };
+function definition(
+  settings: Parameters<typeof sftpSettings>[0] = {},
+  changes: Partial<EndpointDefinition> = {},
+): EndpointDefinition {
+  return {
+    max_connections: 8,
+    accounts: null,
+    overwrite: true,
+    settings: sftpSettings(settings),
+    ...changes,
+  };
 }
 
 function s3({ endpoint_url }: { endpoint_url: string | null }): EndpointSettings {
   const none = { ca_pem: null, storage_class: null, sse: null, sse_kms_key_id: null };
-  return { protocol: 's3', bucket: 'archive', prefix: '', region: 'eu-central-1', endpoint_url, force_path_style: false, ...none };
+  return {
+    protocol: 's3',
+    bucket: 'archive',
+    prefix: '',
+    region: 'eu-central-1',
+    endpoint_url,
+    force_path_style: false,
+    ...none,
+  };
 }
 
 function azure({ endpoint_url }: { endpoint_url: string | null }): EndpointSettings {
-  return { protocol: 'azure', account: 'acme', container: 'c', prefix: '', endpoint_url, ca_pem: null };
+  return {
+    protocol: 'azure',
+    account: 'acme',
+    container: 'c',
+    prefix: '',
+    endpoint_url,
+    ca_pem: null,
+  };
 }
 
 const HISTORIES = {
@@ -56,12 +84,22 @@ type Status = keyof typeof HISTORIES;
 const STATUSES = Object.keys(HISTORIES) as Status[];
 
 describe('every command in every state', () => {
-  const gone: Partial<Record<Status, DomainErrorCode>> = { none: 'not_found', removed: 'not_found' };
-  const always = (type: EndpointEvent['type']) => ({ configured: type, paused: type, unreachable: type });
-  const table: [EndpointCommand, Partial<Record<Status, EndpointEvent['type'] | DomainErrorCode>>][] = [
+  const gone: Partial<Record<Status, DomainErrorCode>> = {
+    none: 'not_found',
+    removed: 'not_found',
+  };
+  const always = (type: EndpointEvent['type']) => ({
+    configured: type,
+    paused: type,
+    unreachable: type,
+  });
+  const table: [
+    EndpointCommand,
+    Partial<Record<Status, EndpointEvent['type'] | DomainErrorCode>>,
+  ][] = [
     [{ type: 'configure', data: endpointConfigured() }, { none: 'endpoint.configured' }],
     [
-      { type: 'update', definition: definition({ port: 2222 }), credentials: null },
+      { type: 'update', definition: definition({ username: 'other' }), credentials: null },
       { ...gone, ...always('endpoint.updated') },
     ],
     [
@@ -83,7 +121,7 @@ describe('every command in every state', () => {
 
   for (const [command, outcomes] of table) {
     it.each(STATUSES)(`${command.type}: %s`, (status) => {
-      const outcome = outcomeOf(endpoint, HISTORIES[status], command);
+      const outcome = outcomeOf(endpointDecider, HISTORIES[status], command);
       expect(typeof outcome === 'string' ? outcome : outcome.map(({ type }) => type)).toEqual(
         outcomes[status]?.startsWith('endpoint.') ? [outcomes[status]] : (outcomes[status] ?? []),
       );
@@ -92,11 +130,13 @@ describe('every command in every state', () => {
 });
 
 describe('an update', () => {
-  it('says nothing where nothing changed', () => {
-    given([configured]).when({ type: 'update', definition: definition(), credentials: null }).yields([]);
+  it('yields no event without a change', () => {
+    given([configured])
+      .when({ type: 'update', definition: definition(), credentials: null })
+      .yields([]);
   });
 
-  it('changes settings and credentials each in an event of its own', () => {
+  it('changes settings and credentials in separate events', () => {
     const changed = definition({ port: 2222 }, { accounts: ['acc_a'] });
     given([configured])
       .when({ type: 'update', definition: changed, credentials })
@@ -106,17 +146,39 @@ describe('an update', () => {
       ]);
   });
 
-  it('keeps the accepted host key of the same server, and forgets it with the server', () => {
-    given([configured, pinned]).when({ type: 'update', definition: definition(), credentials: null }).yields([]);
+  it('keeps the accepted host key of the same server, and drops it with the server', () => {
+    given([configured, pinned])
+      .when({ type: 'update', definition: definition(), credentials: null })
+      .yields([]);
     for (const moved of [{ port: 2222 }, { host: 'other.example.com' }]) {
-      const update: EndpointEvent = { type: 'endpoint.updated', data: definition({ ...moved, host_key_sha256: null }) };
+      const update: EndpointEvent = {
+        type: 'endpoint.updated',
+        data: definition({ ...moved, host_key_sha256: null }),
+      };
       given([configured, pinned])
-        .when({ type: 'update', definition: definition(moved), credentials: null })
-        .yields([update]);
+        .when({ type: 'update', definition: definition(moved), credentials })
+        .yields([update, { type: 'endpoint.credentials_replaced', data: credentials }]);
     }
   });
 
-  it('takes the host key that it names', () => {
+  it('does not send kept credentials to another server', () => {
+    for (const moved of [{ port: 2222 }, { host: 'other.example.com' }]) {
+      given([configured])
+        .when({ type: 'update', definition: definition(moved), credentials: null })
+        .yields('validation_failed');
+    }
+    // Another writer changed this between the update's read of the endpoint and its append.
+    const elsewhere = definition({ host: 'other.example.com' });
+    given([
+      configured,
+      { type: 'endpoint.updated', data: elsewhere },
+      { type: 'endpoint.credentials_replaced', data: credentials },
+    ])
+      .when({ type: 'update', definition: definition(), credentials: null })
+      .yields('validation_failed');
+  });
+
+  it('accepts the host key that it names', () => {
     const other = definition({ host_key_sha256: `SHA256:${'b'.repeat(43)}` });
     given([configured, pinned])
       .when({ type: 'update', definition: other, credentials: null })
@@ -126,53 +188,87 @@ describe('an update', () => {
 
 describe('a host key', () => {
   it('is accepted once', () => {
-    given([configured]).when({ type: 'accept_host_key', host_key_sha256: HOST_KEY }).yields([pinned]);
-    given([configured, pinned]).when({ type: 'accept_host_key', host_key_sha256: HOST_KEY }).yields([]);
+    given([configured])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields([pinned]);
+    given([configured, pinned])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields([]);
   });
 
-  it('belongs to SFTP', () => {
-    given([{ type: 'endpoint.configured', data: endpointConfigured({ settings: azure({ endpoint_url: null }) }) }])
+  it('exists only for SFTP', () => {
+    given([
+      {
+        type: 'endpoint.configured',
+        data: endpointConfigured({ settings: azure({ endpoint_url: null }) }),
+      },
+    ])
       .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
       .yields('validation_failed');
   });
 });
 
 describe('connectivity', () => {
-  const restored: EndpointEvent = { type: 'endpoint.connectivity_restored', data: { restored_at: T2 } };
-  const again = { type: 'endpoint.connectivity_lost', data: { ...LOST, last_success_at: T2 } } satisfies EndpointEvent;
+  const restored: EndpointEvent = {
+    type: 'endpoint.connectivity_restored',
+    data: { restored_at: T2 },
+  };
+  const again = {
+    type: 'endpoint.connectivity_lost',
+    data: { ...LOST, last_success_at: T2 },
+  } satisfies EndpointEvent;
 
   it('is lost and restored once in an outage', () => {
     given([configured, lost]).when({ type: 'lose_connectivity', data: again.data }).yields([]);
     given([configured, lost]).when({ type: 'restore_connectivity', now: T2 }).yields([restored]);
     given([configured, lost, restored]).when({ type: 'restore_connectivity', now: T2 }).yields([]);
-    given([configured, lost, restored]).when({ type: 'lose_connectivity', data: again.data }).yields([again]);
+    given([configured, lost, restored])
+      .when({ type: 'lose_connectivity', data: again.data })
+      .yields([again]);
   });
 
   it.each([
     ['sftp://files', sftpSettings({ host: 'files' }), 'files'],
     ['a bucket of AWS', s3({ endpoint_url: null }), 'archive.s3.eu-central-1.amazonaws.com'],
-    ['a bucket elsewhere', s3({ endpoint_url: 'https://minio.example.com:9000' }), 'minio.example.com'],
+    [
+      'a bucket elsewhere',
+      s3({ endpoint_url: 'https://minio.example.com:9000' }),
+      'minio.example.com',
+    ],
     ['a container of Azure', azure({ endpoint_url: null }), 'acme.blob.core.windows.net'],
     ['an emulator', azure({ endpoint_url: 'http://127.0.0.1:10000/acme' }), '127.0.0.1'],
-  ])('tells the host: %s', (_, settings, host) => {
+  ])('uses the host of %s', (_, settings, host) => {
     expect(endpoint.hostOf(settings)).toBe(host);
   });
 });
 
 describe('evolve', () => {
-  it('keeps what the events said', () => {
-    const events: EndpointEvent[] = [configured, pinned, paused, lost, { type: 'endpoint.credentials_replaced', data: credentials }];
-    expect(stateAfter(endpoint, events)).toEqual({
-      ...endpointConfigured({ settings: sftpSettings({ host_key_sha256: HOST_KEY }), ...credentials }),
+  it('keeps the facts of the events', () => {
+    const events: EndpointEvent[] = [
+      configured,
+      pinned,
+      paused,
+      lost,
+      { type: 'endpoint.credentials_replaced', data: credentials },
+    ];
+    expect(stateAfter(endpointDecider, events)).toEqual({
+      ...endpointConfigured({
+        settings: sftpSettings({ host_key_sha256: HOST_KEY }),
+        ...credentials,
+      }),
       status: 'configured',
       paused: true,
       unreachable_since: T1,
     });
   });
 
-  it('leaves nothing of a removed one but its id and name', () => {
+  it('keeps only id and name of a removed endpoint', () => {
     const { endpoint_id, name } = endpointConfigured();
-    expect(stateAfter(endpoint, [configured, removed, paused, pinned])).toEqual({ status: 'removed', endpoint_id, name });
+    expect(stateAfter(endpointDecider, [configured, removed, paused, pinned])).toEqual({
+      status: 'removed',
+      endpoint_id,
+      name,
+    });
   });
 
   it('never throws, whatever was stored', () => {
@@ -187,9 +283,17 @@ describe('evolve', () => {
       'connectivity_restored',
     ];
     fc.assert(
-      fc.property(fc.constantFrom(...STATUSES), fc.constantFrom(...types, 'else'), fc.anything(), (status, type, data) => {
-        endpoint.evolve(stateAfter(endpoint, HISTORIES[status]), { type: `endpoint.${type}`, data });
-      }),
+      fc.property(
+        fc.constantFrom(...STATUSES),
+        fc.constantFrom(...types, 'else'),
+        fc.anything(),
+        (status, type, data) => {
+          endpointDecider.evolve(stateAfter(endpointDecider, HISTORIES[status]), {
+            type: `endpoint.${type}`,
+            data,
+          });
+        },
+      ),
     );
   });
 });

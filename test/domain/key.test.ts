@@ -1,17 +1,29 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import * as key from '../../src/domain/key.ts';
-import { grants, type KeyCommand, type KeyEvent, SCOPES, type Scope } from '../../src/domain/key.ts';
+import {
+  grants,
+  type KeyCommand,
+  type KeyEvent,
+  keyDecider,
+  SCOPES,
+  type Scope,
+} from '../../src/domain/key.ts';
 import { specify, stateAfter } from '../support/decider.ts';
 import { keyCreated, T1, T2 } from '../support/samples.ts';
 
-const given = specify(key);
-const created: KeyEvent = { type: 'key.created', data: keyCreated({ expires_at: '2026-03-11T10:00:00.000Z' }) };
+const given = specify(keyDecider);
+const created: KeyEvent = {
+  type: 'key.created',
+  data: keyCreated({ expires_at: '2026-03-11T10:00:00.000Z' }),
+};
 const revoked: KeyEvent = { type: 'key.revoked', data: { revoked_at: T1 } };
 const announce = (now: string): KeyCommand => ({ type: 'announce_expiry', now });
 const expiring = (days_remaining: number): KeyEvent => {
   const { key_id, name } = keyCreated();
-  return { type: 'key.expiring_soon', data: { key_id, name, expires_at: '2026-03-11T10:00:00.000Z', days_remaining } };
+  return {
+    type: 'key.expiring_soon',
+    data: { key_id, name, expires_at: '2026-03-11T10:00:00.000Z', days_remaining },
+  };
 };
 
 describe('a key', () => {
@@ -29,7 +41,7 @@ describe('a key', () => {
     given([created, revoked]).when({ type: 'revoke', now: T2 }).yields([]);
   });
 
-  it('is announced as expiring once, when seven days or less are left', () => {
+  it('is announced once when seven days or less are left', () => {
     given([]).when(announce(T1)).yields('not_found');
     given([created]).when(announce('2026-03-04T09:59:59.999Z')).yields([]);
     given([created])
@@ -44,17 +56,17 @@ describe('a key', () => {
       .yields([]);
   });
 
-  it('is not announced where it was revoked or never expires', () => {
+  it('is not announced if it was revoked or never expires', () => {
     given([created, revoked]).when(announce('2026-03-05T10:00:00.000Z')).yields([]);
     given([{ type: 'key.created', data: keyCreated({ expires_at: null }) }])
       .when(announce('2026-03-05T10:00:00.000Z'))
       .yields([]);
   });
 
-  it('stays as it was revoked', () => {
-    const state = stateAfter(key, [created, revoked]);
+  it('stays revoked', () => {
+    const state = stateAfter(keyDecider, [created, revoked]);
     for (const event of [created, expiring(1), { type: 'key.revoked', data: { revoked_at: T2 } }])
-      expect(key.evolve(state, event)).toBe(state);
+      expect(keyDecider.evolve(state, event)).toBe(state);
     expect(state).toMatchObject({ status: 'revoked', revoked_at: T1 });
   });
 
@@ -62,9 +74,14 @@ describe('a key', () => {
     const histories = [[], [created], [created, expiring(7)], [created, revoked]];
     const types = ['key.created', 'key.revoked', 'key.expiring_soon', 'key.else'];
     fc.assert(
-      fc.property(fc.constantFrom(...histories), fc.constantFrom(...types), fc.anything(), (history, type, data) => {
-        key.evolve(stateAfter(key, history), { type, data });
-      }),
+      fc.property(
+        fc.constantFrom(...histories),
+        fc.constantFrom(...types),
+        fc.anything(),
+        (history, type, data) => {
+          keyDecider.evolve(stateAfter(keyDecider, history), { type, data });
+        },
+      ),
     );
   });
 });
@@ -80,12 +97,12 @@ describe('grants', () => {
     ['audit:read', ['audit:read']],
     ['metrics:read', ['metrics:read']],
     ['admin', [...SCOPES]],
-  ])('%s gives exactly %j', (held, given) => {
+  ])('%s grants exactly %j', (held, given) => {
     for (const scope of given) expect(grants([held], scope)).toBe(true);
     for (const scope of others(...given)) expect(grants([held], scope)).toBe(false);
   });
 
-  it('gives nothing for nothing, and all that several give', () => {
+  it('grant nothing for no scope, and the union for several scopes', () => {
     expect(SCOPES.filter((scope) => grants([], scope))).toEqual([]);
     expect(SCOPES.filter((scope) => grants(['audit:read', 'webhooks:write'], scope))).toEqual([
       'webhooks:read',

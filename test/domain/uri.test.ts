@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EndpointSettings } from '../../src/domain/endpoint.ts';
 import { DomainError } from '../../src/domain/errors.ts';
+import type { EndpointSettings } from '../../src/domain/protocols/index.ts';
 import { fileName, type Matchable, matchEndpoint, parseTransferUri } from '../../src/domain/uri.ts';
 import { sftpSettings } from '../support/samples.ts';
 
@@ -19,7 +19,10 @@ function refusal(text: string): DomainError {
 
 describe('a transfer URI', () => {
   it.each([
-    ['sftp://host/a/b.csv', { protocol: 'sftp', authority: 'host', username: null, port: null, path: '/a/b.csv' }],
+    [
+      'sftp://host/a/b.csv',
+      { protocol: 'sftp', authority: 'host', username: null, port: null, path: '/a/b.csv' },
+    ],
     ['SFTP://Files.Example.COM./a', { authority: 'files.example.com', path: '/a' }],
     ['sftp://me@host:2222/a', { username: 'me', port: 2222 }],
     ['sftp://me%40corp@host/a', { username: 'me@corp' }],
@@ -28,7 +31,10 @@ describe('a transfer URI', () => {
     ['sftp://host', { path: '/' }],
     ['sftp://host/dir/', { path: '/dir/' }],
     ['s3://bucket/a/key', { protocol: 's3', authority: 'bucket', path: '/a/key' }],
-    ['azure://account/container/blob', { protocol: 'azure', authority: 'account', path: '/container/blob' }],
+    [
+      'azure://account/container/blob',
+      { protocol: 'azure', authority: 'account', path: '/container/blob' },
+    ],
     ['sftp://host/a+b%2Bc', { path: '/a+b+c' }],
     ['sftp://host/a%20b c', { path: '/a b c' }],
     ['sftp://host/100%25', { path: '/100%' }],
@@ -82,7 +88,7 @@ describe('a transfer URI', () => {
     ['sftp://host/%FF', 'percent-encoded UTF-8'],
     ['sftp://me%@host/a', 'percent-encoded UTF-8'],
     [`sftp://host/${'ä'.repeat(2_043)}`, 'at most 4096 bytes'],
-  ])('%j is refused', (text, reason) => {
+  ])('%j is rejected', (text, reason) => {
     const { code, message, details } = refusal(text);
     expect(code).toBe('validation_failed');
     expect(message).toContain(reason);
@@ -95,13 +101,13 @@ describe('a transfer URI', () => {
     'sftp://me:@host/a',
     's3://me:hunter2@bucket/a',
     'ftps://me:hun@ter2@host:21/a',
-  ])('%s: the password is refused and not repeated', (text) => {
+  ])('%s: the password is rejected and not repeated', (text) => {
     const error = refusal(text);
     expect(error.code).toBe('credentials_in_uri');
     expect(JSON.stringify([error.message, error.details, error.stack])).not.toContain('ter2');
   });
 
-  it('throws nothing but a DomainError, and never repeats what it was given', () => {
+  it('throws only DomainErrors, and never repeats its input', () => {
     const part = fc.oneof(
       fc.constantFrom(
         'sftp',
@@ -130,22 +136,27 @@ describe('a transfer URI', () => {
     );
     const secret = 'kN4v9wQe';
     fc.assert(
-      fc.property(fc.array(part, { maxLength: 15 }), fc.nat(15), fc.boolean(), (parts, at, known) => {
-        const text = (known ? 'sftp://' : '') + parts.toSpliced(at, 0, secret).join('');
-        try {
-          const { path } = parse(text);
-          expect(path.startsWith('/')).toBe(true);
-          expect(path.split('/')).not.toContain('..');
-        } catch (error) {
-          if (!(error instanceof DomainError)) throw error;
-          expect(JSON.stringify([error.message, error.details])).not.toContain(secret);
-        }
-      }),
+      fc.property(
+        fc.array(part, { maxLength: 15 }),
+        fc.nat(15),
+        fc.boolean(),
+        (parts, at, known) => {
+          const text = (known ? 'sftp://' : '') + parts.toSpliced(at, 0, secret).join('');
+          try {
+            const { path } = parse(text);
+            expect(path.startsWith('/')).toBe(true);
+            expect(path.split('/')).not.toContain('..');
+          } catch (error) {
+            if (!(error instanceof DomainError)) throw error;
+            expect(JSON.stringify([error.message, error.details])).not.toContain(secret);
+          }
+        },
+      ),
       { numRuns: 1_000 },
     );
   });
 
-  it('gives back every path that was percent-encoded into it', () => {
+  it('returns every path that was percent-encoded into it', () => {
     const segment = fc
       .string({ unit: 'grapheme', minLength: 1, maxLength: 6 })
       .filter((text) => text.isWellFormed() && !/[/\\]|^\.\.?$|[\p{C}\u2028\u2029]/u.test(text));
@@ -165,7 +176,7 @@ describe('a transfer URI', () => {
   });
 });
 
-describe('the endpoint that a URI means', () => {
+describe('the endpoint of a URI', () => {
   const s3 = (bucket: string, prefix = ''): EndpointSettings => ({
     protocol: 's3',
     bucket,
@@ -195,62 +206,125 @@ describe('the endpoint that a URI means', () => {
     tls,
     ca_pem: null,
   });
-  const named = (name: string, settings: EndpointSettings, accounts: string[] | null = null): Matchable => ({ name, settings, accounts });
-  const sftp = (name: string, changes: Parameters<typeof sftpSettings>[0]) => named(name, sftpSettings({ host: 'host', ...changes }));
+  const named = (
+    name: string,
+    settings: EndpointSettings,
+    accounts: string[] | null = null,
+  ): Matchable => ({ name, settings, accounts });
+  const sftp = (name: string, changes: Parameters<typeof sftpSettings>[0]) =>
+    named(name, sftpSettings({ host: 'host', ...changes }));
 
-  /** `NAME:PATH` of the match; null for none. */
+  /** Returns `NAME:PATH` of the match; null for none. */
   function match(uri: string, endpoints: Matchable[], account = 'acc_default'): string | null {
     const found = matchEndpoint(parse(uri), endpoints, account);
     return found && `${found.endpoint.name}:${found.path}`;
   }
 
   it.each([
-    ['a name wins over a host', 'sftp://host/a', [sftp('x', {}), sftp('host', { base_path: '/base' })], 'host:/base/a'],
-    ['a name is taken in any case', 'sftp://FILES/a', [sftp('files', {})], 'files:/a'],
-    ['a name with a port is a host', 'sftp://host:22/a', [sftp('host', { base_path: '/base' }), sftp('x', {})], 'x:/a'],
-    ['a name of another protocol is none', 'ftps://files/a', [sftp('files', {})], null],
-    ['a path below a name lies below its base path', 'sftp://files/a/b', [sftp('files', { base_path: '/base/' })], 'files:/base/a/b'],
+    [
+      'a name takes precedence over a host',
+      'sftp://host/a',
+      [sftp('x', {}), sftp('host', { base_path: '/base' })],
+      'host:/base/a',
+    ],
+    [
+      'the letter case of a name does not matter',
+      'sftp://FILES/a',
+      [sftp('files', {})],
+      'files:/a',
+    ],
+    [
+      'a name with a port is a host',
+      'sftp://host:22/a',
+      [sftp('host', { base_path: '/base' }), sftp('x', {})],
+      'x:/a',
+    ],
+    ['a name of another protocol does not match', 'ftps://files/a', [sftp('files', {})], null],
+    [
+      'a path below a name lies below its base path',
+      'sftp://files/a/b',
+      [sftp('files', { base_path: '/base/' })],
+      'files:/base/a/b',
+    ],
     [
       'the longest base path wins',
       'sftp://host/a/b/c',
       [sftp('x', {}), sftp('z', { base_path: '/a/b' }), sftp('y', { base_path: '/a' })],
       'z:/a/b/c',
     ],
-    ['a base path ends at a segment', 'sftp://host/data2/a', [sftp('x', { base_path: '/data' })], null],
-    ['a base path is no file of its own', 'sftp://host/data', [sftp('x', { base_path: '/data' })], null],
-    ['a base path may end in a slash', 'sftp://host/data/a', [sftp('x', { base_path: '/data/' })], 'x:/data/a'],
-    ['a base path has its letter case', 'sftp://host/Data/a', [sftp('x', { base_path: '/data' })], null],
-    ['a host has no letter case', 'sftp://HOST/a', [sftp('x', { host: 'Host' })], 'x:/a'],
+    [
+      'a base path ends at a segment',
+      'sftp://host/data2/a',
+      [sftp('x', { base_path: '/data' })],
+      null,
+    ],
+    ['a base path is not a file', 'sftp://host/data', [sftp('x', { base_path: '/data' })], null],
+    [
+      'a base path may end in a slash',
+      'sftp://host/data/a',
+      [sftp('x', { base_path: '/data/' })],
+      'x:/data/a',
+    ],
+    [
+      'the letter case of a base path matters',
+      'sftp://host/Data/a',
+      [sftp('x', { base_path: '/data' })],
+      null,
+    ],
+    [
+      'the letter case of a host does not matter',
+      'sftp://HOST/a',
+      [sftp('x', { host: 'Host' })],
+      'x:/a',
+    ],
     ['a host may end in a dot', 'sftp://host./a', [sftp('x', { host: 'host.' })], 'x:/a'],
     ['another host', 'sftp://host.evil/a', [sftp('x', {})], null],
     ['the default port', 'sftp://host:22/a', [sftp('x', {})], 'x:/a'],
     ['another port', 'sftp://host/a', [sftp('x', { port: 2222 })], null],
-    ['a port of its own', 'sftp://host:2222/a', [sftp('x', { port: 2222 })], 'x:/a'],
+    ['another port', 'sftp://host:2222/a', [sftp('x', { port: 2222 })], 'x:/a'],
     ['the user', 'sftp://waybill@host/a', [sftp('x', {})], 'x:/a'],
     ['another user', 'sftp://root@host/a', [sftp('x', {})], null],
-    ['another user than the named endpoint has', 'sftp://root@files/a', [sftp('files', {})], null],
+    [
+      'another user than that of the named endpoint',
+      'sftp://root@files/a',
+      [sftp('files', {})],
+      null,
+    ],
     ['IPv6 in brackets', 'sftp://[2001:DB8::1]/a', [sftp('x', { host: '2001:db8::1' })], 'x:/a'],
     ['IPv6 with a port', 'sftp://[::1]:2222/a', [sftp('x', { host: '[::1]', port: 2222 })], 'x:/a'],
     ['FTPS, explicit', 'ftps://host/a', [named('e', ftps('explicit', 21))], 'e:/a'],
-    ['FTPS, implicit by its port', 'ftps://host:990/a', [named('e', ftps('explicit', 21)), named('i', ftps('implicit', 990))], 'i:/a'],
+    [
+      'FTPS, implicit by its port',
+      'ftps://host:990/a',
+      [named('e', ftps('explicit', 21)), named('i', ftps('implicit', 990))],
+      'i:/a',
+    ],
     ['FTPS, implicit without a port', 'ftps://host/a', [named('i', ftps('implicit', 990))], 'i:/a'],
     ['a bucket', 's3://bucket/a/b', [named('x', s3('bucket'))], 'x:a/b'],
-    ['a bucket in capitals', 's3://Bucket/a', [named('x', s3('Bucket'))], 'x:a'],
+    ['an uppercase bucket', 's3://Bucket/a', [named('x', s3('Bucket'))], 'x:a'],
     ['another bucket', 's3://bucket2/a', [named('x', s3('bucket'))], null],
     ['a prefix by bucket', 's3://bucket/in/a', [named('x', s3('bucket', 'in/'))], 'x:in/a'],
-    ['a key outside of the prefix', 's3://bucket/inbox/a', [named('x', s3('bucket', 'in'))], null],
+    ['a key outside the prefix', 's3://bucket/inbox/a', [named('x', s3('bucket', 'in'))], null],
     ['a prefix by name', 's3://x/a', [named('x', s3('bucket', 'in/'))], 'x:in/a'],
     ['a container', 'azure://account/container/a', [named('x', azure())], 'x:a'],
     ['another container', 'azure://account/container2/a', [named('x', azure())], null],
     ['a container without a blob', 'azure://account/container', [named('x', azure())], null],
-    ['a prefix in a container', 'azure://account/container/in/a', [named('x', azure('/in'))], 'x:in/a'],
+    [
+      'a prefix in a container',
+      'azure://account/container/in/a',
+      [named('x', azure('/in'))],
+      'x:in/a',
+    ],
     ['a container by name', 'azure://x/a', [named('x', azure('in'))], 'x:in/a'],
   ])('%s: %s', (_, uri, endpoints, expected) => {
     expect(match(uri, endpoints)).toBe(expected);
   });
 
   it('is one that the account may use', () => {
-    const endpoints = [named('files', sftpSettings({ host: 'host', base_path: '/base' }), ['acc_a']), sftp('open', {})];
+    const endpoints = [
+      named('files', sftpSettings({ host: 'host', base_path: '/base' }), ['acc_a']),
+      sftp('open', {}),
+    ];
     expect(match('sftp://files/a', endpoints, 'acc_a')).toBe('files:/base/a');
     expect(match('sftp://files/a', endpoints, 'acc_b')).toBeNull();
     expect(match('sftp://host/base/a', endpoints, 'acc_a')).toBe('files:/base/a');

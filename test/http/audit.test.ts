@@ -4,7 +4,10 @@ import type { NewEvent } from '../../src/domain/event.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
-const BODY = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+const BODY = {
+  source_uri: 'sftp://files.example.com/out/report.csv',
+  destination_uri: 's3://archive/in/',
+};
 
 describeWithPostgres('GET /v1/events', () => {
   let api: TestApi;
@@ -31,7 +34,7 @@ describeWithPostgres('GET /v1/events', () => {
       .map((line: string) => JSON.parse(line));
   }
 
-  test('gives an account its own events and an administrator all, in the order of the log', async () => {
+  test("returns an account's events, and all events to an administrator", async () => {
     const all = await read(admin);
     expect(all[0]).toMatchObject({ type: 'log.opened' });
     const positions = all.map(({ position }) => BigInt(position));
@@ -46,19 +49,29 @@ describeWithPostgres('GET /v1/events', () => {
     }
   });
 
-  test('gives what an administrator did to an account whose it is, and what is of the installation to administrators alone', async () => {
-    const made = await api.ask('POST', '/v1/keys', { key: admin, json: { name: 'theirs', account: 'acc_other', scopes: ['audit:read'] } });
+  test("returns an administrator's change to the account that it affects", async () => {
+    const made = await api.ask('POST', '/v1/keys', {
+      key: admin,
+      json: { name: 'theirs', account: 'acc_other', scopes: ['audit:read'] },
+    });
     await api.ask('POST', `/v1/keys/${made.body.id}/revoke`, { key: admin });
-    const json = { name: 'shared', protocol: 'sftp', host: 'sftp.example.com', username: 'ann', password: 'secret' };
+    const json = {
+      name: 'shared',
+      protocol: 'sftp',
+      host: 'sftp.example.com',
+      username: 'ann',
+      password: 'secret',
+    };
     const { body: endpoint } = await api.ask('POST', '/v1/endpoints', { key: admin, json });
-    const typesOf = (lines: Line[], id: string) => lines.filter(({ stream }) => stream.endsWith(id)).map(({ type }) => type);
+    const typesOf = (lines: Line[], id: string) =>
+      lines.filter(({ stream }) => stream.endsWith(id)).map(({ type }) => type);
     expect(typesOf(await read(other), made.body.id)).toEqual(['key.created', 'key.revoked']);
     expect(typesOf(await read(api.key), made.body.id)).toEqual([]);
     expect(typesOf(await read(api.key), endpoint.id)).toEqual([]);
     expect(typesOf(await read(admin), endpoint.id)).toEqual(['endpoint.configured']);
   });
 
-  test('goes on behind a position', async () => {
+  test('continues after a position', async () => {
     const all = await read(admin);
     expect(await read(admin, `?from=${all[2]?.position}`)).toEqual(all.slice(3));
     expect(await read(admin, '?from=0')).toEqual(all);
@@ -66,16 +79,21 @@ describeWithPostgres('GET /v1/events', () => {
     expect(await read(admin, '?from=9223372036854775807')).toEqual([]);
   });
 
-  test('gives what is needed to prove the chain of a stream', async () => {
-    const stream = (await read(api.key)).filter(({ type }) => type === 'transfer.created').at(-1)?.stream;
+  test('returns everything that proves the chain of a stream', async () => {
+    const stream = (await read(api.key))
+      .filter(({ type }) => type === 'transfer.created')
+      .at(-1)?.stream;
     const [created, cancelled] = (await read(api.key)).filter((event) => event.stream === stream);
     expect(cancelled?.metadata.prev_hash).toBe(eventHash(created as NewEvent));
   });
 
-  test.each(['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'])('refuses %s', async (query) => {
-    expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
-      status: 400,
-      body: { code: 'invalid_parameter', errors: [{ field: 'from' }] },
-    });
-  });
+  test.each(['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'])(
+    'rejects %s',
+    async (query) => {
+      expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_parameter', errors: [{ field: 'from' }] },
+      });
+    },
+  );
 });

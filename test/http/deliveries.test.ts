@@ -1,8 +1,8 @@
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import * as schemas from '../../src/contract/webhooks/deliveries.ts';
+import { payloadSchema } from '../../src/contract/webhooks/payloads.ts';
 import { newId } from '../../src/domain/ids.ts';
-import * as schemas from '../../src/http/webhooks/delivery-schemas.ts';
-import { payloadSchema } from '../../src/processes/webhooks/payloads.ts';
 import { type Answer, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
@@ -21,7 +21,10 @@ describeWithPostgres('deliveries over HTTP', () => {
   let webhook: { id: string; secret: string };
 
   beforeAll(async () => {
-    api = await startApi({}, { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms' });
+    api = await startApi(
+      {},
+      { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms' },
+    );
     roles = await startRoles(api.installation, ['webhooks']);
     ({ key } = await api.createKey(['webhooks:write']));
     ({ key: adminKey } = await api.createKey(['admin'], { account: 'acc_admin' }));
@@ -41,51 +44,80 @@ describeWithPostgres('deliveries over HTTP', () => {
 
   const ask = (method: string, path: string, json?: unknown, whose = key): Promise<Answer> =>
     api.ask(method, `/v1${path}`, { key: whose, ...(json === undefined ? {} : { json }) });
-  const register = async (events: string[]) => (await ask('POST', '/webhooks', { url: receiver.url, events })).body;
+  const register = async (events: string[]) =>
+    (await ask('POST', '/webhooks', { url: receiver.url, events })).body;
   const ping = async () => (await ask('POST', `/webhooks/${webhook.id}/ping`)).body.id as string;
   const pathOf = (id: string) => `/webhooks/${webhook.id}/deliveries/${id}`;
-  const list = async (query = '') => (await ask('GET', `/webhooks/${webhook.id}/deliveries${query}`)).body as schemas.DeliveryList;
+  const list = async (query = '') =>
+    (await ask('GET', `/webhooks/${webhook.id}/deliveries${query}`)).body as schemas.DeliveryList;
   const untilStatus = async (id: string, status: string): Promise<schemas.DeliveryDetail> => {
-    await expect.poll(async () => (await ask('GET', pathOf(id))).body.status, { timeout: 10_000 }).toBe(status);
+    await expect
+      .poll(async () => (await ask('GET', pathOf(id))).body.status, { timeout: 30_000 })
+      .toBe(status);
     return (await ask('GET', pathOf(id))).body;
   };
 
-  test('a ping is delivered, signed, and told of in full', async () => {
+  test('a ping is delivered, signed, and shown in full', async () => {
     const answer = await ask('POST', `/webhooks/${webhook.id}/ping`);
     expect(answer.status).toBe(202);
     const { id, event_id } = schemas.delivery.parse(answer.body);
-    expect(answer.body).toMatchObject({ webhook_id: webhook.id, account_id: 'acc_default', event_type: 'ping', transfer_id: null });
+    expect(answer.body).toMatchObject({
+      webhook_id: webhook.id,
+      account_id: 'acc_default',
+      event_type: 'ping',
+      transfer_id: null,
+    });
     expect(answer.headers.get('location')).toBe(`/v1${pathOf(id)}`);
 
     const delivered = schemas.deliveryDetail.parse(await untilStatus(id, 'delivered'));
-    expect(delivered).toMatchObject({ attempts: 1, last_status_code: 200, last_error: null, next_attempt_at: null });
-    expect(delivered.attempt_list).toMatchObject([{ number: 1, status_code: 200, error: null, response_body: 'said 200' }]);
+    expect(delivered).toMatchObject({
+      attempts: 1,
+      last_status_code: 200,
+      last_error: null,
+      next_attempt_at: null,
+    });
+    expect(delivered.attempt_list).toMatchObject([
+      { number: 1, status_code: 200, error: null, response_body: 'said 200' },
+    ]);
     const request = receiver.received.find(({ eventId }) => eventId === event_id)!;
     expect(request.body).toBe(delivered.body);
-    const verified = new Webhook(webhook.secret).verify(request.body, request.headers as Record<string, string>);
-    expect(payloadSchema('ping').parse(verified)).toMatchObject({ id: event_id, data: { webhook_id: webhook.id } });
+    const verified = new Webhook(webhook.secret).verify(
+      request.body,
+      request.headers as Record<string, string>,
+    );
+    expect(payloadSchema('ping').parse(verified)).toMatchObject({
+      id: event_id,
+      data: { webhook_id: webhook.id },
+    });
   });
 
-  test('a ping to a webhook that is disabled is refused', async () => {
+  test('a ping to a disabled webhook is rejected', async () => {
     await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: false });
     const answer = await ask('POST', `/webhooks/${webhook.id}/ping`);
-    expect(answer).toMatchObject({ status: 409, body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') } });
+    expect(answer).toMatchObject({
+      status: 409,
+      body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') },
+    });
     expect((await list()).data).toEqual([]);
     await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: true });
     await untilStatus(await ping(), 'delivered');
   });
 
-  test('a ping that was cut off before its answer was kept is sent once', async () => {
+  test('a ping that was cut off before its answer was stored is sent once', async () => {
     const request = { key, headers: { 'idempotency-key': newId('req') } };
     const send = () => api.ask('POST', `/v1/webhooks/${webhook.id}/ping`, request);
     const first = await send();
     await api.installation.sql`
-      update work.idempotency_keys set status = null, answer = null where key = ${request.headers['idempotency-key']}`;
-    expect(await send()).toMatchObject({ status: 202, body: { id: first.body.id, event_id: first.body.event_id } });
+      update work.idempotency_keys set status = null, answer = null
+       where key = ${request.headers['idempotency-key']}`;
+    expect(await send()).toMatchObject({
+      status: 202,
+      body: { id: first.body.id, event_id: first.body.event_id },
+    });
     expect((await list()).data).toHaveLength(1);
   });
 
-  test('what is subscribed to is delivered, as the document describes it', async () => {
+  test('a subscribed event is delivered as the document describes it', async () => {
     const { id } = await register([
       'transfer.created',
       'transfer.in_progress',
@@ -99,7 +131,9 @@ describeWithPostgres('deliveries over HTTP', () => {
       await appendTransfer(api.installation.store, ['admitted', 'started', 'failed']),
       await appendTransfer(api.installation.store, ['admitted', 'cancelled']),
     ];
-    await expect.poll(async () => (await list('?status=delivered')).pagination.total, { timeout: 10_000 }).toBe(8);
+    await expect
+      .poll(async () => (await list('?status=delivered')).pagination.total, { timeout: 30_000 })
+      .toBe(8);
     for (const { event_type, event_id, transfer_id, id } of (await list()).data) {
       const { body } = (await ask('GET', pathOf(id))).body as schemas.DeliveryDetail;
       const payload = payloadSchema(event_type as 'transfer.created').parse(JSON.parse(body));
@@ -107,10 +141,12 @@ describeWithPostgres('deliveries over HTTP', () => {
     }
     const types = (await list()).data.map(({ event_type }) => event_type);
     expect(new Set(types).size).toBe(5);
-    expect(ended.map(({ transferId }) => transferId)).toContain((await list()).data[0]!.transfer_id);
+    expect(ended.map(({ transferId }) => transferId)).toContain(
+      (await list()).data[0]!.transfer_id,
+    );
   });
 
-  test('are listed newest first, page by page and by status', async () => {
+  test('deliveries are listed newest first, page by page and by status', async () => {
     receiver.behave(500);
     const failed = await ping();
     await untilStatus(failed, 'failed');
@@ -129,41 +165,57 @@ describeWithPostgres('deliveries over HTTP', () => {
     });
   });
 
-  test.each(['status=sent', 'limit=0', 'limit=101', 'offset=-1', 'limit=1&limit=2', 'status=', 'page=1'])(
-    'refuse the query %s',
-    async (query) => {
-      const { status, body } = await ask('GET', `/webhooks/${webhook.id}/deliveries?${query}`);
-      expect(status).toBe(400);
-      expect(body.code).toBe(query === 'page=1' ? 'unknown_field' : 'invalid_parameter');
-    },
-  );
+  test.each([
+    'status=sent',
+    'limit=0',
+    'limit=101',
+    'offset=-1',
+    'limit=1&limit=2',
+    'status=',
+    'page=1',
+  ])('the query %s is rejected', async (query) => {
+    const { status, body } = await ask('GET', `/webhooks/${webhook.id}/deliveries?${query}`);
+    expect(status).toBe(400);
+    expect(body.code).toBe(query === 'page=1' ? 'unknown_field' : 'invalid_parameter');
+  });
 
-  test('one that has failed is delivered once more, with the same id and the same bytes', async () => {
+  test('a failed delivery is retried with the same id and the same bytes', async () => {
     receiver.behave(404);
     const id = await ping();
     const failed = await untilStatus(id, 'failed');
-    expect(failed).toMatchObject({ attempts: 2, last_status_code: 404, delivered_at: null, next_attempt_at: null });
+    expect(failed).toMatchObject({
+      attempts: 2,
+      last_status_code: 404,
+      delivered_at: null,
+      next_attempt_at: null,
+    });
     receiver.behave(204);
-    expect(await ask('POST', `${pathOf(id)}/redeliver`)).toMatchObject({ status: 202, body: { id, event_id: failed.event_id } });
+    expect(await ask('POST', `${pathOf(id)}/redeliver`)).toMatchObject({
+      status: 202,
+      body: { id, event_id: failed.event_id },
+    });
     const delivered = await untilStatus(id, 'delivered');
     expect(delivered.attempt_list.map(({ status_code }) => status_code)).toEqual([404, 404, 204]);
     expect(new Set(receiver.received.map(({ body }) => body))).toEqual(new Set([delivered.body]));
   });
 
-  test('all that have failed are delivered once more', async () => {
+  test('all failed deliveries are retried', async () => {
     receiver.behave(500);
     const ids = [await ping(), await ping()];
     for (const id of ids) await untilStatus(id, 'failed');
     receiver.behave(200);
     const headers = { 'idempotency-key': newId('req') };
-    const retry = () => api.ask('POST', `/v1/webhooks/${webhook.id}/retry-failed`, { key, headers });
+    const retry = () =>
+      api.ask('POST', `/v1/webhooks/${webhook.id}/retry-failed`, { key, headers });
     expect(await retry()).toMatchObject({ status: 202, body: { retried: 2 } });
     for (const id of ids) await untilStatus(id, 'delivered');
     expect(await retry()).toMatchObject({ status: 202, body: { retried: 2 } });
-    expect((await ask('POST', `/webhooks/${webhook.id}/retry-failed`)).body).toEqual({ retried: 0 });
+    expect((await ask('POST', `/webhooks/${webhook.id}/retry-failed`)).body).toEqual({
+      retried: 0,
+    });
   });
 
-  test('what has failed is refused, not retried in vain, while the webhook is disabled', async () => {
+  test('a retry is rejected while the webhook is disabled', async () => {
     receiver.behave(500);
     const id = await ping();
     await untilStatus(id, 'failed');
@@ -174,9 +226,14 @@ describeWithPostgres('deliveries over HTTP', () => {
       [`/deliveries/${id}/retry`, adminKey],
     ] as const) {
       const answer = await ask('POST', path, undefined, whose);
-      expect(answer).toMatchObject({ status: 409, body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') } });
+      expect(answer).toMatchObject({
+        status: 409,
+        body: { code: 'webhook_disabled', detail: expect.stringContaining('enable it') },
+      });
     }
-    expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({ status: 202 });
+    expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({
+      status: 202,
+    });
     expect((await ask('GET', pathOf(id))).body.status).toBe('failed');
     receiver.behave(200);
     await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: true });
@@ -184,19 +241,26 @@ describeWithPostgres('deliveries over HTTP', () => {
     await untilStatus(id, 'delivered');
   });
 
-  test('a webhook is told again from a time or an event on', async () => {
+  test('a webhook replays from a time or an event', async () => {
     const { eventIds: early } = await appendTransfer(api.installation.store, []);
     const { eventIds: late } = await appendTransfer(api.installation.store, []);
-    await expect.poll(async () => (await list('?status=delivered')).pagination.total, { timeout: 10_000 }).toBe(2);
+    await expect
+      .poll(async () => (await list('?status=delivered')).pagination.total, { timeout: 30_000 })
+      .toBe(2);
     const added = await register(['transfer.created']);
     const toldTo = async () => {
       const { body } = await ask('GET', `/webhooks/${added.id}/deliveries?status=delivered`);
       return body.data.map(({ event_id }: schemas.Delivery) => event_id);
     };
-    expect(await ask('POST', `/webhooks/${added.id}/replay`, { from: late[0] })).toMatchObject({ status: 202, body: { accepted: true } });
-    await expect.poll(toldTo, { timeout: 10_000 }).toEqual(late);
+    expect(await ask('POST', `/webhooks/${added.id}/replay`, { from: late[0] })).toMatchObject({
+      status: 202,
+      body: { accepted: true },
+    });
+    await expect.poll(toldTo, { timeout: 30_000 }).toEqual(late);
     await ask('POST', `/webhooks/${added.id}/replay`, { from: '2026-01-01T00:00:00+01:00' });
-    await expect.poll(toldTo, { timeout: 10_000 }).toEqual(expect.arrayContaining([...early, ...late]));
+    await expect
+      .poll(toldTo, { timeout: 30_000 })
+      .toEqual(expect.arrayContaining([...early, ...late]));
   });
 
   test.each<[unknown, number]>([
@@ -208,12 +272,12 @@ describeWithPostgres('deliveries over HTTP', () => {
     [{ from: 5 }, 400],
     [{ from: '2026-01-01T00:00:00Z', to: '2026-01-02T00:00:00Z' }, 400],
     [{ from: 'evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H' }, 404],
-  ])('is not told again from %j', async (json, status) => {
+  ])('a replay from %j is rejected', async (json, status) => {
     expect((await ask('POST', `/webhooks/${webhook.id}/replay`, json)).status).toBe(status);
   });
 
-  describe('of others', () => {
-    test('are not there', async () => {
+  describe('deliveries of other accounts', () => {
+    test('are not found', async () => {
       const id = await ping();
       const mine = await register(['transfer.created']);
       for (const [method, path] of [
@@ -227,49 +291,79 @@ describeWithPostgres('deliveries over HTTP', () => {
           [pathOf('x'), key],
           [pathOf('%00'), key],
         ] as const) {
-          expect(await ask(method, base + path, undefined, whose)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+          expect(await ask(method, base + path, undefined, whose)).toMatchObject({
+            status: 404,
+            body: { code: 'not_found' },
+          });
         }
         const headers = { 'idempotency-key': 'of a path with NUL' };
-        expect(await api.ask('POST', `/v1${pathOf('%00')}/redeliver`, { key, headers })).toMatchObject({ status: 404 });
+        expect(
+          await api.ask('POST', `/v1${pathOf('%00')}/redeliver`, { key, headers }),
+        ).toMatchObject({ status: 404 });
       }
     });
 
-    test('are seen and sent again by an administrator', async () => {
+    test('are shown to an administrator, who can retry them', async () => {
       receiver.behave(503);
       const id = await ping();
       await untilStatus(id, 'failed');
-      const failed = await ask('GET', `/deliveries?status=failed&webhook_id=${webhook.id}`, undefined, adminKey);
-      expect(schemas.deliveryList.parse(failed.body).data).toMatchObject([{ id, account_id: 'acc_default' }]);
-      expect((await ask('GET', '/deliveries', undefined, adminKey)).body.pagination.total).toBeGreaterThan(1);
+      const failed = await ask(
+        'GET',
+        `/deliveries?status=failed&webhook_id=${webhook.id}`,
+        undefined,
+        adminKey,
+      );
+      expect(schemas.deliveryList.parse(failed.body).data).toMatchObject([
+        { id, account_id: 'acc_default' },
+      ]);
+      expect(
+        (await ask('GET', '/deliveries', undefined, adminKey)).body.pagination.total,
+      ).toBeGreaterThan(1);
       const detail = await ask('GET', `/deliveries/${id}`, undefined, adminKey);
-      expect(schemas.deliveryDetail.parse(detail.body)).toMatchObject({ id, last_status_code: 503 });
+      expect(schemas.deliveryDetail.parse(detail.body)).toMatchObject({
+        id,
+        last_status_code: 503,
+      });
       receiver.behave(200);
-      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({ status: 202, body: { id } });
+      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({
+        status: 202,
+        body: { id },
+      });
       await untilStatus(id, 'delivered');
     });
 
-    test('are sent again all at once by an administrator', async () => {
+    test('are retried all at once by an administrator', async () => {
       receiver.behave(500);
       const first = await ping();
       await untilStatus(first, 'failed');
       const { id: other } = await register(['transfer.created']);
       const second = (await ask('POST', `/webhooks/${other}/ping`)).body.id as string;
-      const statusOf = async (id: string) => (await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status;
-      await expect.poll(() => statusOf(second), { timeout: 10_000 }).toBe('failed');
+      const statusOf = async (id: string) =>
+        (await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status;
+      await expect.poll(() => statusOf(second), { timeout: 30_000 }).toBe('failed');
       receiver.behave(200);
       const { status, body } = await ask('POST', '/deliveries/retry-failed', undefined, adminKey);
       expect({ status, enough: body.retried >= 2 }).toEqual({ status: 202, enough: true });
-      for (const id of [first, second]) await expect.poll(() => statusOf(id), { timeout: 10_000 }).toBe('delivered');
+      for (const id of [first, second])
+        await expect.poll(() => statusOf(id), { timeout: 30_000 }).toBe('delivered');
     });
 
-    test('are not sent again where the webhook was removed', async () => {
+    test('are not retried if the webhook was removed', async () => {
       receiver.behave(500);
       const id = await ping();
       await untilStatus(id, 'failed');
       await ask('DELETE', `/webhooks/${webhook.id}`);
-      expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({ status: 202, body: { retried: 0 } });
-      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({ status: 404, body: { code: 'not_found' } });
-      expect((await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status).toBe('failed');
+      expect(await ask('POST', '/deliveries/retry-failed', undefined, adminKey)).toMatchObject({
+        status: 202,
+        body: { retried: 0 },
+      });
+      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({
+        status: 404,
+        body: { code: 'not_found' },
+      });
+      expect((await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status).toBe(
+        'failed',
+      );
     });
 
     test('are for administrators alone', async () => {
@@ -279,7 +373,10 @@ describeWithPostgres('deliveries over HTTP', () => {
         ['POST', `/deliveries/${UNKNOWN}/retry`],
         ['POST', '/deliveries/retry-failed'],
       ] as const) {
-        expect(await ask(method, path)).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
+        expect(await ask(method, path)).toMatchObject({
+          status: 403,
+          body: { required_scope: 'admin' },
+        });
       }
       for (const path of [`/deliveries/${UNKNOWN}`, '/deliveries/x']) {
         expect((await ask('GET', path, undefined, adminKey)).status).toBe(404);

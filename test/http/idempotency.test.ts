@@ -6,7 +6,10 @@ import { type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { sendRaw } from '../support/raw-http.ts';
 
-const BODY = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+const BODY = {
+  source_uri: 'sftp://files.example.com/out/report.csv',
+  destination_uri: 's3://archive/in/',
+};
 let keys = 0;
 
 describeWithPostgres('Idempotency-Key', () => {
@@ -20,9 +23,14 @@ describeWithPostgres('Idempotency-Key', () => {
   const post = (key: string, json: unknown = BODY, server: Server = api) =>
     server.ask('POST', '/v1/transfers', { json, headers: { 'idempotency-key': key } });
   const transfers = async () => (await api.ask('GET', '/v1/transfers')).body.pagination.total;
-  const rows = (key: string) => api.installation.sql`select status, answer, reserved from work.idempotency_keys where key = ${key}`;
+  const rows = (key: string) =>
+    api.installation
+      .sql`select status, answer, reserved from work.idempotency_keys where key = ${key}`;
 
-  /** A server whose process dies (or loses the store) at its first append: before it, or after it and before the answer. */
+  /**
+   * Starts a server whose process dies (or loses the store) at its first append: before it, or
+   * between it and the answer.
+   */
   function startDyingServer(when: 'before' | 'after'): Promise<Server> {
     const { installation } = api;
     const store: EventStore = {
@@ -32,11 +40,14 @@ describeWithPostgres('Idempotency-Key', () => {
         throw new EventStoreUnavailable('gone');
       },
     };
-    const changes: Partial<HttpServerDeps> = { store, commands: { ...installation.commands, store } };
+    const changes: Partial<HttpServerDeps> = {
+      store,
+      commands: { ...installation.commands, store },
+    };
     return api.startServer(changes);
   }
 
-  test('gives the first answer again, byte for byte, on any process, and does nothing', async () => {
+  test('returns the first answer again, byte for byte, on any process', async () => {
     const key = newKey();
     const before = await transfers();
     const first = await post(key);
@@ -56,18 +67,21 @@ describeWithPostgres('Idempotency-Key', () => {
     expect(await transfers()).toBe(before + 1);
   });
 
-  test('gives the first answer again when the transfer has moved on since', async () => {
+  test('returns the first answer again after the transfer has advanced', async () => {
     const key = newKey();
     const first = await post(key);
     await api.ask('DELETE', `/v1/transfers/${first.body.id}`);
     expect(await post(key)).toMatchObject({ status: 201, body: first.body });
   });
 
-  test('refuses another body under the same key', async () => {
+  test('rejects another body under the same key', async () => {
     const key = newKey();
     await post(key);
     const before = await transfers();
-    expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({
+      status: 422,
+      body: { code: 'idempotency_key_reused' },
+    });
     expect(await transfers()).toBe(before);
   });
 
@@ -75,22 +89,36 @@ describeWithPostgres('Idempotency-Key', () => {
     const { key: other } = await api.createKey(['transfers:write'], { account: 'acc_other' });
     const key = newKey();
     const mine = await post(key);
-    const theirs = await api.ask('POST', '/v1/transfers', { json: BODY, key: other, headers: { 'idempotency-key': key } });
+    const theirs = await api.ask('POST', '/v1/transfers', {
+      json: BODY,
+      key: other,
+      headers: { 'idempotency-key': key },
+    });
     expect(theirs.status).toBe(201);
     expect(theirs.body.id).not.toBe(mine.body.id);
   });
 
-  test('makes one of many at once, and tells the others to wait or what came of it', async () => {
+  test('creates one resource for concurrent requests', async () => {
     const key = newKey();
-    const other = await api.startServer({ locks: createLocks(api.installation.environment.DATABASE_URL as string) });
+    const other = await api.startServer({
+      locks: createLocks(api.installation.environment.DATABASE_URL as string),
+    });
     const before = await transfers();
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => post(key, BODY, i % 2 ? api : other)));
-    expect(answers.every(({ status, body }) => status === 201 || body.code === 'idempotency_in_progress')).toBe(true);
-    expect(new Set(answers.filter(({ status }) => status === 201).map(({ body }) => body.id)).size).toBe(1);
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, i) => post(key, BODY, i % 2 ? api : other)),
+    );
+    expect(
+      answers.every(
+        ({ status, body }) => status === 201 || body.code === 'idempotency_in_progress',
+      ),
+    ).toBe(true);
+    expect(
+      new Set(answers.filter(({ status }) => status === 201).map(({ body }) => body.id)).size,
+    ).toBe(1);
     expect(await transfers()).toBe(before + 1);
   });
 
-  test('is in progress only while somebody is really at it', async () => {
+  test('is in progress only while a process works on it', async () => {
     const key = newKey();
     const { commands } = api.installation;
     const appended = Promise.withResolvers<void>();
@@ -103,14 +131,20 @@ describeWithPostgres('Idempotency-Key', () => {
     const slow = await api.startServer({ commands: { ...commands, waitFor } });
     const first = post(key, BODY, slow);
     await appended.promise;
-    expect(await post(key)).toMatchObject({ status: 409, body: { code: 'idempotency_in_progress' } });
-    expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    expect(await post(key)).toMatchObject({
+      status: 409,
+      body: { code: 'idempotency_in_progress' },
+    });
+    expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({
+      status: 422,
+      body: { code: 'idempotency_key_reused' },
+    });
     goOn.resolve();
     const { body } = await first;
     expect(await post(key)).toMatchObject({ status: 201, body });
   });
 
-  test('gives an answer that another request gets while this one looks for the lock', async () => {
+  test('returns the answer of another request that gets the lock first', async () => {
     const key = newKey();
     const { locks } = api.installation;
     const slow = await api.startServer({
@@ -128,12 +162,15 @@ describeWithPostgres('Idempotency-Key', () => {
     expect((await post(key)).body).toEqual(answer.body);
   });
 
-  test('repeats what a process had begun and not appended when it died', async () => {
+  test('repeats an operation whose process died before the append', async () => {
     const key = newKey();
     const before = await transfers();
     expect(await post(key, BODY, await startDyingServer('before'))).toMatchObject({ status: 503 });
     const [row] = await rows(key);
-    expect(row).toMatchObject({ status: null, reserved: { transferId: expect.stringMatching(/^txr_/) } });
+    expect(row).toMatchObject({
+      status: null,
+      reserved: { transferId: expect.stringMatching(/^txr_/) },
+    });
     expect(await transfers()).toBe(before);
     const answer = await post(key);
     expect(answer).toMatchObject({ status: 201, body: { id: row?.reserved.transferId } });
@@ -141,35 +178,43 @@ describeWithPostgres('Idempotency-Key', () => {
     expect(await transfers()).toBe(before + 1);
   });
 
-  test('gives the answer that a process had not given any more when it died, whatever has changed since', async () => {
+  test('returns the answer of a process that died before it sent it', async () => {
     const key = newKey();
     const before = await transfers();
     expect(await post(key, BODY, await startDyingServer('after'))).toMatchObject({ status: 503 });
     const [row] = await rows(key);
     const [created] = await api.installation.store.read(`transfer-${row?.reserved.transferId}`);
-    // The endpoint is gone and the estimate is another one: what was appended stands.
+    // The endpoint is gone and the estimate differs: the appended event counts.
     const { commands } = api.installation;
     const later = await api.startServer({
-      commands: { ...commands, outlook: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }) },
+      commands: {
+        ...commands,
+        queueEstimate: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }),
+      },
     });
     const answer = await post(key, BODY, later);
     expect(answer).toMatchObject({
       status: 201,
-      body: { id: row?.reserved.transferId, estimated_start: (created!.data as { estimated_start: string }).estimated_start },
+      body: {
+        id: row?.reserved.transferId,
+        estimated_start: (created!.data as { estimated_start: string }).estimated_start,
+      },
     });
     expect(
-      (await api.installation.store.read(`transfer-${answer.body.id}`)).filter(({ type }) => type === 'transfer.created'),
+      (await api.installation.store.read(`transfer-${answer.body.id}`)).filter(
+        ({ type }) => type === 'transfer.created',
+      ),
     ).toHaveLength(1);
     expect(await transfers()).toBe(before + 1);
   });
 
-  test('refuses another body although the first request has died', async () => {
+  test('rejects another body although the first request has died', async () => {
     const key = newKey();
     await post(key, BODY, await startDyingServer('before'));
     expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({ status: 422 });
   });
 
-  test('forgets a request that was refused for its body, so that it can be mended', async () => {
+  test('is released by a request with a wrong body, so the client can fix it', async () => {
     const key = newKey();
     expect(await post(key, { ...BODY, destination_uri: 's3://elsewhere/' })).toMatchObject({
       status: 400,
@@ -183,9 +228,13 @@ describeWithPostgres('Idempotency-Key', () => {
     const key = newKey();
     const { sql } = api.installation;
     const first = await post(key);
-    await sql`update work.idempotency_keys set created_at = created_at - interval '23 hours 59 minutes' where key = ${key}`;
+    await sql`
+      update work.idempotency_keys set created_at = created_at - interval '23 hours 59 minutes'
+       where key = ${key}`;
     expect(await post(key)).toMatchObject({ body: { id: first.body.id } });
-    await sql`update work.idempotency_keys set created_at = created_at - interval '1 minute' where key = ${key}`;
+    await sql`
+      update work.idempotency_keys set created_at = created_at - interval '1 minute'
+       where key = ${key}`;
     const second = await post(key, { ...BODY, priority: 'high' });
     expect(second).toMatchObject({ status: 201, body: { priority: 'high' } });
     expect(second.body.id).not.toBe(first.body.id);
@@ -196,15 +245,20 @@ describeWithPostgres('Idempotency-Key', () => {
     ['empty', ''],
     ['too long', 'x'.repeat(256)],
     ['not ASCII', 'schlüssel'],
-  ])('refuses a key that is %s', async (_what, key) => {
+  ])('rejects a key that is %s', async (_what, key) => {
     const answer = await post(key);
-    expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_parameter', errors: [{ field: 'Idempotency-Key' }] } });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_parameter', errors: [{ field: 'Idempotency-Key' }] },
+    });
   });
 
-  test('takes 255 characters, and one key at a time', async () => {
+  test('accepts 255 characters, and one key at a time', async () => {
     expect(await post('x'.repeat(255))).toMatchObject({ status: 201 });
     const json = JSON.stringify(BODY);
-    const head = `POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${api.key}\r\nContent-Type: application/json\r\n`;
+    const head =
+      'POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n' +
+      `Authorization: Bearer ${api.key}\r\nContent-Type: application/json\r\n`;
     const answer = await sendRaw(
       api.port,
       `${head}Content-Length: ${json.length}\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n${json}`,

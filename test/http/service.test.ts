@@ -14,42 +14,55 @@ describeWithPostgres('health, metrics and documentation', () => {
   });
   afterAll(() => api?.close());
 
-  test('is live', async () => {
-    expect(await api.ask('GET', '/health/live', { key: null })).toMatchObject({ status: 200, body: { status: 'live' } });
+  test('the service is live', async () => {
+    expect(await api.ask('GET', '/health/live', { key: null })).toMatchObject({
+      status: 200,
+      body: { status: 'live' },
+    });
   });
 
-  test('is ready or tells why it is not', async () => {
-    expect(await api.ask('GET', '/health/ready', { key: null })).toMatchObject({ status: 200, body: { status: 'ready' } });
+  test('the service is ready or reports why it is not', async () => {
+    expect(await api.ask('GET', '/health/ready', { key: null })).toMatchObject({
+      status: 200,
+      body: { status: 'ready' },
+    });
     const checks = { projections: { ok: false, detail: 'transfers does not keep up' } };
-    const server = await api.startServer({ health: { ready: async () => ({ ready: false, checks }) } });
+    const server = await api.startServer({
+      health: { ready: async () => ({ ready: false, checks }) },
+    });
     const answer = await server.ask('GET', '/health/ready', { key: null });
     expect(answer).toMatchObject({ status: 503, body: { status: 'not_ready', checks } });
     expect(answer.headers.get('content-type')).toContain('application/json');
   });
 
-  test('gives metrics to who may read them', async () => {
+  test('metrics are shown to authorized clients', async () => {
     await api.ask('GET', '/v1/transfers');
     expect(await api.ask('GET', '/metrics', { key: null })).toMatchObject({ status: 401 });
     const answer = await api.ask('GET', '/metrics');
     expect(answer.headers.get('content-type')).toContain('text/plain');
-    expect(answer.body).toMatch(/waybill_http_request_duration_seconds_count\{method="GET",route="\/v1\/transfers",status="200"\} \d/);
+    expect(answer.body).toMatch(
+      /waybill_http_request_duration_seconds_count\{method="GET",route="\/v1\/transfers",status="200"\} \d/,
+    );
   });
 
-  test('shows the documentation with nothing from elsewhere', async () => {
+  test('the documentation loads nothing from elsewhere', async () => {
     const page = await api.ask('GET', '/docs', { key: null });
     expect(page.status).toBe(200);
-    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+    expect(page.headers.get('content-security-policy')).toContain(
+      "default-src 'none'; script-src 'self'",
+    );
     expect(page.body).not.toMatch(/https?:\/\//);
     expect(page.body).not.toMatch(/<script(?![^>]*\bsrc=)/);
     const assets = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(
       ([, path]) => new URL(path as string, `${api.url}/docs`).pathname,
     );
     expect(assets.length).toBeGreaterThan(4);
-    for (const path of assets) expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 200 });
+    for (const path of assets)
+      expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 200 });
     expect((await api.ask('GET', '/docs/json', { key: null })).body.openapi).toBe('3.1.0');
   });
 
-  test('answers what it has begun when it is told to close', async () => {
+  test('requests in progress are answered during a shutdown', async () => {
     const { commands } = api.installation;
     const appended = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
@@ -59,7 +72,10 @@ describeWithPostgres('health, metrics and documentation', () => {
       return commands.waitFor(...args);
     };
     const server = await api.startServer({ commands: { ...commands, waitFor } });
-    const json = { source_uri: 'sftp://files.example.com/out/report.csv', destination_uri: 's3://archive/in/' };
+    const json = {
+      source_uri: 'sftp://files.example.com/out/report.csv',
+      destination_uri: 's3://archive/in/',
+    };
     const answer = server.ask('POST', '/v1/transfers', { json });
     await appended.promise;
     const closed = server.app.close();
@@ -69,20 +85,28 @@ describeWithPostgres('health, metrics and documentation', () => {
     await expect(server.ask('GET', '/v1/transfers')).rejects.toThrow();
   });
 
-  test.for(['http', 'https'])('is not held up by a %s connection that asks nothing when it is told to close', async (scheme, context) => {
-    const certificates = scheme === 'https' ? await createCertificates().catch((error: Error) => context.skip(error.message)) : null;
-    const server = await api.startServer(certificates ? { tls: certificates.valid } : {});
-    const spare = certificates
-      ? tls.connect({ port: server.port, host: '127.0.0.1', ca: certificates.caPem })
-      : net.connect(server.port, '127.0.0.1');
-    spare.on('error', () => undefined);
-    await once(spare, certificates ? 'secureConnect' : 'connect');
-    await server.app.close();
-    spare.destroy();
-  });
+  test.for(['http', 'https'])(
+    'an idle %s connection does not delay a shutdown',
+    async (scheme, context) => {
+      const certificates =
+        scheme === 'https'
+          ? await createCertificates().catch((error: Error) => context.skip(error.message))
+          : null;
+      const server = await api.startServer(certificates ? { tls: certificates.valid } : {});
+      const spare = certificates
+        ? tls.connect({ port: server.port, host: '127.0.0.1', ca: certificates.caPem })
+        : net.connect(server.port, '127.0.0.1');
+      spare.on('error', () => undefined);
+      await once(spare, certificates ? 'secureConnect' : 'connect');
+      await server.app.close();
+      spare.destroy();
+    },
+  );
 
-  test('speaks https where it has a certificate', async (context) => {
-    const certificates = await createCertificates().catch((error: Error) => context.skip(error.message));
+  test('the service speaks https if it has a certificate', async (context) => {
+    const certificates = await createCertificates().catch((error: Error) =>
+      context.skip(error.message),
+    );
     const server = await api.startServer({ tls: certificates.valid });
     expect(server.url).toMatch(/^https:/);
     const dispatcher = new Agent({ connect: { ca: certificates.caPem } });

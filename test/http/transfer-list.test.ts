@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { transferRequest } from '../../src/commands/requests.ts';
 import { admitTransfer, createTransfer, reserveTransfer } from '../../src/commands/transfers.ts';
-import * as schemas from '../../src/http/transfers/schemas.ts';
+import * as schemas from '../../src/contract/transfers/answers.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
-/** When the transfers of this test were created, oldest first; two in one millisecond. */
+/** Creation times of the transfers of this test, oldest first. Two are in the same millisecond. */
 const CREATED = [
   '2026-01-30T23:59:59.999Z',
   '2026-01-31T00:00:00.000Z',
@@ -18,7 +18,7 @@ const CREATED = [
 
 describeWithPostgres('GET /v1/transfers', () => {
   let api: TestApi;
-  /** Oldest first, as CREATED. */
+  /** Oldest first, as in CREATED. */
   const ids: string[] = [];
 
   beforeAll(async () => {
@@ -34,8 +34,9 @@ describeWithPostgres('GET /v1/transfers', () => {
       ({ position } = await createTransfer(commands, 'acc_default', request, CAUSE, reserved));
       ids.push(reserved.transferId);
     }
-    // Ids made within one millisecond are not in order: the later one of the two has the greater id.
-    if ((ids[2] as string) > (ids[3] as string)) [ids[2], ids[3]] = [ids[3] as string, ids[2] as string];
+    // Ids of one millisecond have a random order: the later one of the two has the greater id.
+    if ((ids[2] as string) > (ids[3] as string))
+      [ids[2], ids[3]] = [ids[3] as string, ids[2] as string];
     ({ position } = await admitTransfer(commands, ids[0] as string, CAUSE));
     await commands.waitFor('transfers', position);
   });
@@ -45,10 +46,14 @@ describeWithPostgres('GET /v1/transfers', () => {
   const list = async (query: string) => {
     const answer = await api.ask('GET', `/v1/transfers${query}`);
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-    return { ids: answer.body.data.map(({ id }: { id: string }) => id), pagination: answer.body.pagination, body: answer.body };
+    return {
+      ids: answer.body.data.map(({ id }: { id: string }) => id),
+      pagination: answer.body.pagination,
+      body: answer.body,
+    };
   };
 
-  test('lists newest first, with exactly the fields of a list item', async () => {
+  test('lists the newest first, with exactly the fields of a list item', async () => {
     const { ids: listed, pagination, body } = await list('');
     expect(listed).toEqual(newestFirst(5, 4, 3, 2, 1, 0));
     expect(pagination).toEqual({ total: 6, limit: 25, offset: 0, has_more: false });
@@ -62,6 +67,14 @@ describeWithPostgres('GET /v1/transfers', () => {
       destination: 's3://archive/in_1/%25/report.csv',
       created_at: CREATED[5],
       completed_at: null,
+      waiting_for: {
+        reason: 'no_mover',
+        message: 'No mover is running.',
+        until: null,
+        endpoint_id: null,
+        in_use: null,
+        limit: null,
+      },
     });
   });
 
@@ -70,7 +83,11 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['?limit=2&offset=4', [1, 0], { total: 6, limit: 2, offset: 4, has_more: false }],
     ['?limit=100&offset=5', [0], { total: 6, limit: 100, offset: 5, has_more: false }],
     ['?offset=6', [], { total: 6, limit: 25, offset: 6, has_more: false }],
-    ['?offset=9007199254740991', [], { total: 6, limit: 25, offset: 9007199254740991, has_more: false }],
+    [
+      '?offset=9007199254740991',
+      [],
+      { total: 6, limit: 25, offset: 9007199254740991, has_more: false },
+    ],
   ])('pages: %s', async (query, places, pagination) => {
     const page = await list(query);
     expect(page.ids).toEqual(newestFirst(...places));
@@ -104,7 +121,8 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['?destination=s3://archive/in_0/&status=queued&from_date=2026-01-30', [0]],
   ])('filters: %s', async (query, places) => {
     const found = await list(query);
-    // The destinations of the two of one millisecond differ, and which is which hangs on their ids.
+    // The two transfers of one millisecond differ in their destinations. Their order depends on
+    // their ids.
     if (query.includes('destination')) expect(found.ids).toHaveLength(places.length);
     else expect(found.ids).toEqual(newestFirst(...places));
     expect(found.pagination.total).toBe(places.length);
@@ -141,22 +159,34 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['destination=', 'destination'],
     ['destination=%00', 'destination'],
     ['destination=a&destination=b', 'destination'],
-  ])('refuses %s', async (query, field) => {
+  ])('rejects %s', async (query, field) => {
     const { status, body } = await api.ask('GET', `/v1/transfers?${query}`);
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_parameter' });
     expect(body.errors.map((error: { field: string }) => error.field)).toEqual([field]);
   });
 
-  test.each(['page', 'sort', 'Status', '__proto__', 'constructor', 'destination%5B%5D'])('does not know the parameter %s', async (name) => {
-    const { status, body } = await api.ask('GET', `/v1/transfers?${name}=1`);
-    expect({ status, code: body.code }).toEqual({ status: 400, code: 'unknown_field' });
-    expect(body.errors).toEqual([{ field: decodeURIComponent(name), code: 'unknown_field', message: expect.any(String) }]);
-  });
+  test.each(['page', 'sort', 'Status', '__proto__', 'constructor', 'destination%5B%5D'])(
+    'rejects the unknown parameter %s',
+    async (name) => {
+      const { status, body } = await api.ask('GET', `/v1/transfers?${name}=1`);
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'unknown_field' });
+      expect(body.errors).toEqual([
+        { field: decodeURIComponent(name), code: 'unknown_field', message: expect.any(String) },
+      ]);
+    },
+  );
 
-  test('says everything that is wrong at once', async () => {
-    const { body } = await api.ask('GET', '/v1/transfers?limit=0&offset=x&status=done&from_date=x&page=2');
+  test('reports all errors at once', async () => {
+    const { body } = await api.ask(
+      'GET',
+      '/v1/transfers?limit=0&offset=x&status=done&from_date=x&page=2',
+    );
     expect(body.code).toBe('invalid_parameter');
-    expect(body.errors.map(({ field, code }: { field: string; code: string }) => `${field} ${code}`).sort()).toEqual([
+    expect(
+      body.errors
+        .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
+        .sort(),
+    ).toEqual([
       'from_date invalid_parameter',
       'limit invalid_parameter',
       'offset invalid_parameter',

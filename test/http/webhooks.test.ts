@@ -2,14 +2,19 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
-import { MAX_WEBHOOKS, streamOf, WEBHOOK_SECRET } from '../../src/commands/webhooks.ts';
+import { WEBHOOK_SECRET } from '../../src/adapters/vault.ts';
+import { MAX_WEBHOOKS } from '../../src/commands/webhooks.ts';
+import * as schemas from '../../src/contract/webhooks/answers.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
-import * as schemas from '../../src/http/webhooks/schemas.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
-const BODY = { url: 'https://receiver.example.com/waybill', events: ['transfer.completed', 'transfer.failed'] };
+const BODY = {
+  url: 'https://receiver.example.com/waybill',
+  events: ['transfer.completed', 'transfer.failed'],
+};
 const UNKNOWN = '/v1/webhooks/whk_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
 const GENERATED = /^whsec_[A-Za-z0-9+/]{43}=$/;
 
@@ -26,17 +31,32 @@ describeWithPostgres('webhooks over HTTP', () => {
   });
   afterAll(() => api?.close());
 
-  const ask = (method: string, path: string, json?: unknown, headers: Record<string, string> = {}, server: Server = api): Promise<Answer> =>
-    server.ask(method, `/v1/webhooks${path}`, { key, headers, ...(json === undefined ? {} : { json }) });
+  const ask = (
+    method: string,
+    path: string,
+    json?: unknown,
+    headers: Record<string, string> = {},
+    server: Server = api,
+  ): Promise<Answer> =>
+    server.ask(method, `/v1/webhooks${path}`, {
+      key,
+      headers,
+      ...(json === undefined ? {} : { json }),
+    });
   const register = async (changes: Record<string, unknown> = {}) => {
     const answer = await ask('POST', '', { ...BODY, ...changes });
     expect(answer.status, JSON.stringify(answer.body)).toBe(201);
     return answer.body as schemas.WebhookWithSecret;
   };
-  const fieldsOf = ({ body }: Answer) => body.errors?.map(({ field, code }: { field: string; code: string }) => `${field} ${code}`);
+  const fieldsOf = ({ body }: Answer) =>
+    body.errors?.map(({ field, code }: { field: string; code: string }) => `${field} ${code}`);
   const recordsOf = async (id: string) => {
-    const events = await api.installation.store.read(streamOf(id));
-    return events.flatMap(({ data }) => ('secret_record' in (data as object) ? [(data as { secret_record: string }).secret_record] : []));
+    const events = await api.installation.store.read(streamName('webhook', id));
+    return events.flatMap(({ data }) =>
+      'secret_record' in (data as object)
+        ? [(data as { secret_record: string }).secret_record]
+        : [],
+    );
   };
   const secretOf = async (id: string) => {
     const record = (await recordsOf(id)).at(-1) as string;
@@ -44,7 +64,7 @@ describeWithPostgres('webhooks over HTTP', () => {
   };
 
   describe('POST /v1/webhooks', () => {
-    test('answers with what was registered, and shows a generated secret this once', async () => {
+    test('answers with the webhook, and shows a generated secret once', async () => {
       const { status, headers, body } = await ask('POST', '', BODY);
       expect(status).toBe(201);
       expect(schemas.webhookWithSecret.parse(body)).toEqual({
@@ -62,20 +82,22 @@ describeWithPostgres('webhooks over HTTP', () => {
       expect((await ask('GET', `/${body.id}`)).body).toEqual(shown);
     });
 
-    test('takes a secret, and does not repeat it', async () => {
+    test('accepts a secret, and does not repeat it', async () => {
       const secret = 'pässwörd "quoted" \\';
       const body = await register({ secret });
       expect(body).not.toHaveProperty('secret');
       expect(await secretOf(body.id)).toBe(secret);
     });
 
-    test('keeps no hash of a secret that can be guessed quickly', async () => {
+    test('keeps no fast hash of a secret', async () => {
       const once = { 'idempotency-key': 'guessed' };
       const registration = { ...BODY, secret: 'hunter2hunter2' };
       const rotation = { secret: 'hunter3hunter3', grace: '0s' };
       const { body } = await ask('POST', '', registration, once);
       expect((await ask('POST', '', registration, once)).body).toEqual(body);
-      expect(await ask('POST', `/${body.id}/rotate-secret`, rotation, once)).toMatchObject({ status: 200 });
+      expect(await ask('POST', `/${body.id}/rotate-secret`, rotation, once)).toMatchObject({
+        status: 200,
+      });
       const rows = await api.installation.sql<{ fingerprint: string }[]>`
         select fingerprint from work.idempotency_keys where key = 'guessed'`;
       expect(rows).toHaveLength(2);
@@ -85,30 +107,54 @@ describeWithPostgres('webhooks over HTTP', () => {
       }
     });
 
-    test('takes every event type', async () => {
+    test('accepts every event type', async () => {
       expect((await register({ events: WEBHOOK_EVENT_TYPES })).events).toEqual(WEBHOOK_EVENT_TYPES);
     });
 
     test.each<[string, unknown, string[]]>([
       ['nothing', {}, ['url validation_failed', 'events validation_failed']],
       ['no events', { ...BODY, events: [] }, ['events validation_failed']],
-      ['a type that is none', { ...BODY, events: ['transfer.queued'] }, ['events.0 validation_failed']],
-      ['a type twice', { ...BODY, events: ['transfer.failed', 'transfer.failed'] }, ['events validation_failed']],
+      [
+        'a type that is none',
+        { ...BODY, events: ['transfer.queued'] },
+        ['events.0 validation_failed'],
+      ],
+      [
+        'a type twice',
+        { ...BODY, events: ['transfer.failed', 'transfer.failed'] },
+        ['events validation_failed'],
+      ],
       ['events as text', { ...BODY, events: 'transfer.failed' }, ['events validation_failed']],
       ['an unknown field', { ...BODY, enabled: false }, ['enabled unknown_field']],
       ['a secret of 7 characters', { ...BODY, secret: '1234567' }, ['secret validation_failed']],
-      ['a secret of 257 characters', { ...BODY, secret: 'x'.repeat(257) }, ['secret validation_failed']],
-      ['a secret with a line break', { ...BODY, secret: '12345678\n' }, ['secret validation_failed']],
+      [
+        'a secret of 257 characters',
+        { ...BODY, secret: 'x'.repeat(257) },
+        ['secret validation_failed'],
+      ],
+      [
+        'a secret with a line break',
+        { ...BODY, secret: '12345678\n' },
+        ['secret validation_failed'],
+      ],
       ['a secret with a NUL', { ...BODY, secret: '12345678\0' }, ['secret validation_failed']],
-      ['a secret with half a character', { ...BODY, secret: '12345678\ud800' }, ['secret validation_failed']],
+      [
+        'a secret with half a character',
+        { ...BODY, secret: '12345678\ud800' },
+        ['secret validation_failed'],
+      ],
       ['a secret that is a number', { ...BODY, secret: 12345678 }, ['secret validation_failed']],
-      ['a whsec_ secret that is not base64', { ...BODY, secret: 'whsec_not-base64!' }, ['secret validation_failed']],
+      [
+        'a whsec_ secret that is not base64',
+        { ...BODY, secret: 'whsec_not-base64!' },
+        ['secret validation_failed'],
+      ],
       [
         'all that is wrong at once',
         { url: 'x', events: [], secret: 'x' },
         ['url', 'events', 'secret'].map((f) => `${f} validation_failed`),
       ],
-    ])('refuses %s', async (_, json, fields) => {
+    ])('rejects %s', async (_, json, fields) => {
       const answer = await ask('POST', '', json);
       expect(answer.status).toBe(400);
       expect(fieldsOf(answer)).toEqual(fields);
@@ -119,7 +165,7 @@ describeWithPostgres('webhooks over HTTP', () => {
       ['256 characters', 'x'.repeat(256)],
       ['256 characters outside the basic plane', '𝄞'.repeat(256)],
       ['a key in base64', `whsec_${Buffer.alloc(24, 1).toString('base64')}`],
-    ])('takes a secret of %s', async (_, secret) => {
+    ])('accepts a secret of %s', async (_, secret) => {
       expect(await secretOf((await register({ secret })).id)).toBe(secret);
     });
 
@@ -137,8 +183,9 @@ describeWithPostgres('webhooks over HTTP', () => {
       ['a tab that parsers drop', 'https://127.0.0\t.1/'],
       ['a backslash', 'https:\\\\receiver.example.com\\'],
       ['a NUL', 'https://receiver.example.com/\0'],
-      ['text turned round', 'https://receiver.example.com/\u202egnp.exe'],
-      ['a port that is none', 'https://receiver.example.com:65536/'],
+      ['text in reversed direction', 'https://receiver.example.com/\u202egnp.exe'],
+      ['an invalid port', 'https://receiver.example.com:65536/'],
+      ['the port 0', 'https://receiver.example.com:0/'],
       ['more than 2048 characters', `https://receiver.example.com/${'x'.repeat(2_048)}`],
       ['loopback', 'https://127.0.0.1/'],
       ['loopback as a number', 'https://2130706433/'],
@@ -147,24 +194,34 @@ describeWithPostgres('webhooks over HTTP', () => {
       ['the metadata service', 'https://169.254.169.254/latest/meta-data/'],
       ['a private address', 'https://192.168.1.1/'],
       ['localhost', 'https://localhost:8080/'],
-    ])('refuses a URL with %s', async (_, url) => {
+    ])('rejects a URL with %s', async (_, url) => {
       const answer = await ask('POST', '', { ...BODY, url });
-      expect(answer).toMatchObject({ status: 400, body: { code: 'validation_failed', errors: [{ field: 'url' }] } });
+      expect(answer).toMatchObject({
+        status: 400,
+        body: { code: 'validation_failed', errors: [{ field: 'url' }] },
+      });
     });
 
-    test('refuses a URL with credentials, and does not repeat them', async () => {
-      for (const url of ['https://user:canary@receiver.example.com/', 'https://canary@receiver.example.com/']) {
+    test('rejects a URL with credentials, and does not repeat them', async () => {
+      for (const url of [
+        'https://user:canary@receiver.example.com/',
+        'https://canary@receiver.example.com/',
+      ]) {
         const answer = await ask('POST', '', { ...BODY, url });
-        expect(answer).toMatchObject({ status: 400, body: { code: 'credentials_in_uri', errors: [{ field: 'url' }] } });
+        expect(answer).toMatchObject({
+          status: 400,
+          body: { code: 'credentials_in_uri', errors: [{ field: 'url' }] },
+        });
         expect(JSON.stringify(answer.body)).not.toContain('canary');
       }
       expect(api.logged.join('')).not.toContain('canary');
     });
 
-    test('is refused beyond the limit of the account', async () => {
+    test("is rejected beyond the account's limit", async () => {
       const { key: many } = await api.createKey(['webhooks:write'], { account: 'acc_many' });
       const post = () => api.ask('POST', '/v1/webhooks', { key: many, json: BODY });
-      for (const { status } of await Promise.all(Array.from({ length: MAX_WEBHOOKS }, post))) expect(status).toBe(201);
+      for (const { status } of await Promise.all(Array.from({ length: MAX_WEBHOOKS }, post)))
+        expect(status).toBe(201);
       expect(await post()).toMatchObject({ status: 409, body: { code: 'limit_reached' } });
       const { body } = await api.ask('GET', '/v1/webhooks', { key: many });
       await api.ask('DELETE', `/v1/webhooks/${body.data[0].id}`, { key: many });
@@ -172,7 +229,7 @@ describeWithPostgres('webhooks over HTTP', () => {
     });
   });
 
-  describe('with an Idempotency-Key', () => {
+  describe('a webhook with an Idempotency-Key', () => {
     const newKey = () => ({ 'idempotency-key': newId('req') });
 
     test('is registered once, and the replay leaves the secret out', async () => {
@@ -187,13 +244,15 @@ describeWithPostgres('webhooks over HTTP', () => {
       expect(again.headers.get('location')).toBe(first.headers.get('location'));
     });
 
-    test('refuses another secret under the same key', async () => {
+    test('rejects another secret under the same key', async () => {
       const headers = newKey();
       await ask('POST', '', { ...BODY, secret: 'the first one' }, headers);
-      expect(await ask('POST', '', { ...BODY, secret: 'the other one' }, headers)).toMatchObject({ status: 422 });
+      expect(await ask('POST', '', { ...BODY, secret: 'the other one' }, headers)).toMatchObject({
+        status: 422,
+      });
     });
 
-    /** A server whose process dies right after its first append. */
+    /** Starts a server whose process dies right after its first append. */
     const startDyingServer = () => {
       const { installation } = api;
       const store: EventStore = {
@@ -206,7 +265,7 @@ describeWithPostgres('webhooks over HTTP', () => {
       return api.startServer({ store, commands: { ...installation.commands, store } });
     };
 
-    test('tells a secret that nobody was shown before the process died', async () => {
+    test('returns a secret that was never shown before the process died', async () => {
       const headers = newKey();
       expect((await ask('POST', '', BODY, headers, await startDyingServer())).status).toBe(503);
       const { status, body } = await ask('POST', '', BODY, headers);
@@ -215,10 +274,12 @@ describeWithPostgres('webhooks over HTTP', () => {
       expect(await recordsOf(body.id)).toHaveLength(1);
     });
 
-    test('rotates once, over the death of a process too', async () => {
+    test('rotates once, also when the process dies', async () => {
       const { id } = await register();
       const headers = newKey();
-      expect((await ask('POST', `/${id}/rotate-secret`, {}, headers, await startDyingServer())).status).toBe(503);
+      expect(
+        (await ask('POST', `/${id}/rotate-secret`, {}, headers, await startDyingServer())).status,
+      ).toBe(503);
       const rotated = await ask('POST', `/${id}/rotate-secret`, {}, headers);
       expect(rotated).toMatchObject({ status: 200, body: { secret: await secretOf(id) } });
       const again = await ask('POST', `/${id}/rotate-secret`, {}, headers);
@@ -239,13 +300,18 @@ describeWithPostgres('webhooks over HTTP', () => {
       expect(JSON.stringify(body)).not.toContain('secret"');
     });
 
-    test('change what is given and leave the rest', async () => {
+    test('change the given fields, and keep the others', async () => {
       const { id, created_at } = await register();
       const changed = await ask('PATCH', `/${id}`, { enabled: false });
-      expect(changed).toMatchObject({ status: 200, body: { id, ...BODY, enabled: false, created_at } });
+      expect(changed).toMatchObject({
+        status: 200,
+        body: { id, ...BODY, enabled: false, created_at },
+      });
       expect((await ask('GET', `/${id}`)).body).toEqual(changed.body);
       const url = 'https://other.example.com/';
-      expect((await ask('PATCH', `/${id}`, { url, events: ['key.expiring_soon'] })).body).toMatchObject({
+      expect(
+        (await ask('PATCH', `/${id}`, { url, events: ['key.expiring_soon'] })).body,
+      ).toMatchObject({
         url,
         events: ['key.expiring_soon'],
         enabled: false,
@@ -261,14 +327,14 @@ describeWithPostgres('webhooks over HTTP', () => {
       [{ enabled: 'yes' }, 'enabled validation_failed'],
       [{ secret: 'another secret' }, 'secret unknown_field'],
       [{ id: 'whk_x' }, 'id unknown_field'],
-    ])('refuse to change it to %j', async (json, field) => {
+    ])('reject a change to %j', async (json, field) => {
       const { id } = await register();
       const answer = await ask('PATCH', `/${id}`, json);
       expect(answer.status).toBe(400);
       expect(fieldsOf(answer)).toEqual([field]);
     });
 
-    test('remove it', async () => {
+    test('remove a webhook', async () => {
       const { id } = await register();
       expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204, body: '' });
       for (const [method, path, json] of [
@@ -279,14 +345,19 @@ describeWithPostgres('webhooks over HTTP', () => {
         ['POST', '/ping'],
         ['GET', '/deliveries'],
       ] as const) {
-        expect(await ask(method, `/${id}${path}`, json)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+        expect(await ask(method, `/${id}${path}`, json)).toMatchObject({
+          status: 404,
+          body: { code: 'not_found' },
+        });
       }
-      expect((await ask('GET', '')).body.data.map((webhook: { id: string }) => webhook.id)).not.toContain(id);
+      expect(
+        (await ask('GET', '')).body.data.map((webhook: { id: string }) => webhook.id),
+      ).not.toContain(id);
     });
   });
 
   describe('POST /v1/webhooks/{id}/rotate-secret', () => {
-    test('shows the new secret once, and until when the old one is valid', async () => {
+    test('shows the new secret once, and the end of the old one', async () => {
       const { id, secret } = await register();
       const { status, body } = await ask('POST', `/${id}/rotate-secret`, {});
       expect(status).toBe(200);
@@ -302,12 +373,18 @@ describeWithPostgres('webhooks over HTTP', () => {
     test('ends a leaked secret at once', async () => {
       const { id } = await register();
       await ask('POST', `/${id}/rotate-secret`, {});
-      expect((await ask('POST', `/${id}/rotate-secret`, { grace: '0s' })).body.previous_secret_valid_until).toBeNull();
+      expect(
+        (await ask('POST', `/${id}/rotate-secret`, { grace: '0s' })).body
+          .previous_secret_valid_until,
+      ).toBeNull();
     });
 
-    test('takes a secret, and does not repeat it', async () => {
+    test('accepts a secret, and does not repeat it', async () => {
       const { id } = await register();
-      const { body } = await ask('POST', `/${id}/rotate-secret`, { secret: 'another of my own', grace: '7d' });
+      const { body } = await ask('POST', `/${id}/rotate-secret`, {
+        secret: 'another of my own',
+        grace: '7d',
+      });
       expect(body).not.toHaveProperty('secret');
       expect(await secretOf(id)).toBe('another of my own');
     });
@@ -326,7 +403,7 @@ describeWithPostgres('webhooks over HTTP', () => {
       [{ grace: 3600 }, 'grace validation_failed'],
       [{ secret: 'short' }, 'secret validation_failed'],
       [{ until: '24h' }, 'until unknown_field'],
-    ])('refuses %j', async (json, field) => {
+    ])('rejects %j', async (json, field) => {
       const { id } = await register();
       const answer = await ask('POST', `/${id}/rotate-secret`, json);
       expect(answer.status).toBe(400);
@@ -335,7 +412,7 @@ describeWithPostgres('webhooks over HTTP', () => {
     });
   });
 
-  describe('who may', () => {
+  describe('permissions', () => {
     const reading: [string, string][] = [
       ['GET', ''],
       ['GET', '/:id'],
@@ -351,14 +428,24 @@ describeWithPostgres('webhooks over HTTP', () => {
       ['POST', '/:id/replay', { from: '2026-01-01T00:00:00Z' }],
       ['POST', '/:id/deliveries/dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H/redeliver'],
     ];
-    const as = (whose: string | null, [method, path, json]: [string, string, unknown?], id: string) =>
-      api.ask(method, `/v1/webhooks${path.replace(':id', id)}`, { key: whose, ...(json === undefined ? {} : { json }) });
+    const as = (
+      whose: string | null,
+      [method, path, json]: [string, string, unknown?],
+      id: string,
+    ) =>
+      api.ask(method, `/v1/webhooks${path.replace(':id', id)}`, {
+        key: whose,
+        ...(json === undefined ? {} : { json }),
+      });
 
-    test('reads with webhooks:read, and changes nothing with it', async () => {
+    test('webhooks:read can read, and change nothing', async () => {
       const { id } = await register();
       for (const operation of reading) expect((await as(readKey, operation, id)).status).toBe(200);
       for (const operation of writing) {
-        expect(await as(readKey, operation, id)).toMatchObject({ status: 403, body: { required_scope: 'webhooks:write' } });
+        expect(await as(readKey, operation, id)).toMatchObject({
+          status: 403,
+          body: { required_scope: 'webhooks:write' },
+        });
       }
       const { key: transfersKey } = await api.createKey(['transfers:write']);
       for (const operation of [...reading, ...writing]) {
@@ -367,18 +454,33 @@ describeWithPostgres('webhooks over HTTP', () => {
       }
     });
 
-    test('sees nothing of another account', async () => {
+    test('an account sees nothing of another account', async () => {
       const { id } = await register();
       for (const operation of [...reading, ...writing].filter(([, path]) => path !== '')) {
-        expect(await as(otherKey, operation, id)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+        expect(await as(otherKey, operation, id)).toMatchObject({
+          status: 404,
+          body: { code: 'not_found' },
+        });
       }
       expect((await as(otherKey, ['GET', ''], id)).body.data).toEqual([]);
-      expect((await ask('GET', `/${id}`)).body).toMatchObject({ enabled: true, previous_secret_valid_until: null });
+      expect((await ask('GET', `/${id}`)).body).toMatchObject({
+        enabled: true,
+        previous_secret_valid_until: null,
+      });
     });
 
-    test('finds nothing under an id that is unknown or malformed', async () => {
-      for (const path of [UNKNOWN, '/v1/webhooks/x', '/v1/webhooks/%00', '/v1/webhooks/whk_', `${UNKNOWN}0`]) {
-        expect(await api.ask('GET', path, { key })).toMatchObject({ status: 404, body: { code: 'not_found' } });
+    test('an unknown or malformed id finds nothing', async () => {
+      for (const path of [
+        UNKNOWN,
+        '/v1/webhooks/x',
+        '/v1/webhooks/%00',
+        '/v1/webhooks/whk_',
+        `${UNKNOWN}0`,
+      ]) {
+        expect(await api.ask('GET', path, { key })).toMatchObject({
+          status: 404,
+          body: { code: 'not_found' },
+        });
       }
     });
   });
@@ -397,12 +499,15 @@ describeWithPostgres('webhooks over HTTP', () => {
     const tables = await sql<{ name: string }[]>`
       select table_schema || '.' || table_name as name from information_schema.tables
        where table_schema in ('log', 'read', 'work') and table_type = 'BASE TABLE'`;
-    const rows = await Promise.all(tables.map(({ name }) => sql<{ row: string }[]>`select t::text as row from ${sql(name)} t`));
+    const rows = await Promise.all(
+      tables.map(({ name }) => sql<{ row: string }[]>`select t::text as row from ${sql(name)} t`),
+    );
     const places = [...rows.flat().map(({ row }) => row), ...api.logged].join('\n');
     expect(places).toContain(id);
     for (const hidden of [secret, body.secret, chosen] as string[]) {
       const encoded = Buffer.from(hidden).toString('base64').slice(0, 12);
-      for (const looks of [hidden, encoded, Buffer.from(hidden).toString('hex')]) expect(places).not.toContain(looks);
+      for (const looks of [hidden, encoded, Buffer.from(hidden).toString('hex')])
+        expect(places).not.toContain(looks);
     }
   });
 });

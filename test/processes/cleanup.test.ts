@@ -8,7 +8,7 @@ import { holdRows } from '../support/row-locks.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { describeTransfers, filesBelow, storyOf, until } from '../support/transfers.ts';
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
@@ -23,48 +23,89 @@ await describeTransfers('what a transfer that ends leaves', () => {
   beforeEach(() => pair.destination.throttle(4 * MiB));
 
   const files = (folder: string) =>
-    existsSync(join(pair.beta.root, folder)) ? filesBelow(join(pair.beta.root, folder)) : Promise.resolve([]);
+    existsSync(join(pair.beta.root, folder))
+      ? filesBelow(join(pair.beta.root, folder))
+      : Promise.resolve([]);
   const partOf = (id: string, folder: string) =>
-    until(`the part of ${id}`, async () => (await files(folder)).find((name) => name.includes(id) && name.endsWith('.part')));
+    until(`the part of ${id}`, async () =>
+      (await files(folder)).find((name) => name.includes(id) && name.endsWith('.part')),
+    );
   const idle = () =>
-    until('no mover works', async () => (await pair.installation.sql`select from work.movers where active > 0`).length === 0);
+    until(
+      'no mover works',
+      async () =>
+        (await pair.installation.sql`select from work.movers where active > 0`).length === 0,
+    );
 
-  test('aborted by an operator in the middle: it has failed at once, its mover stops, and its part goes', async () => {
-    const id = await submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/aborted/');
-    await partOf(id, 'aborted');
+  test('an aborted transfer fails at once, its mover stops, and its part is removed', async () => {
+    // Six chunks of 8 MiB are written side by side, and count only when they are complete.
+    pair.create('long', 128 * MiB);
+    pair.destination.throttle(16 * MiB);
+    const before = pair.destination.forwarded.up;
+    const id = await submit(pair.installation, 'sftp://alpha/long', 'sftp://beta/aborted/');
+    await until('half of it', () => pair.destination.forwarded.up - before > 64 * MiB);
+    pair.destination.stall(true);
+    await until(
+      'its progress is noted',
+      async () => ((await pair.installation.commands.progressOf(id))?.transferred_bytes ?? 0) > 0,
+    );
     await abortTransfer(pair.installation.commands, id, CAUSE);
+    pair.destination.stall(false);
     const { facts } = await untilStatus(pair.installation, id, 'failed');
+    expect(facts).toMatchObject({ size_bytes: 128 * MiB });
+    expect(facts.transferred_bytes).toBeGreaterThan(0);
     expect(facts.error).toMatchObject({ code: 'aborted_by_operator', retryable: false });
     await idle();
     await until('its part is gone', async () => (await files('aborted')).length === 0);
-    expect(await storyOf(pair.installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', 'failed']);
-    expect(await abortTransfer(pair.installation.commands, id, CAUSE)).toMatchObject({ state: { status: 'failed' }, events: [] });
+    expect(await storyOf(pair.installation, id)).toEqual([
+      'created',
+      'queued: admitted',
+      'in_progress',
+      'failed',
+    ]);
+    expect(await abortTransfer(pair.installation.commands, id, CAUSE)).toMatchObject({
+      state: { status: 'failed' },
+      events: [],
+    });
   });
 
-  test('aborted, and its mover hears of it only when it has begun to write after the clean-up', async () => {
+  test('a part written after the clean-up is removed by its mover', async () => {
     pair.source.stall(true);
-    // Leases are renewed together, in the order of their transfers: while this one's row is held, the next one's loss is not heard of.
+    // Leases are renewed together, in the order of their transfers. While this transfer's row is
+    // locked, the mover does not learn that it lost the next one.
     const other = await submit(pair.installation, 'sftp://direct/file', 'sftp://beta/other/');
     const id = await submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/late/');
     await Promise.all([untilStatus(pair.installation, id, 'in_progress'), partOf(other, 'other')]);
-    const row = await holdRows(pair.installation.sql, (tx) => tx`select from work.transfer_jobs where transfer_id = ${other} for update`);
+    const row = await holdRows(
+      pair.installation.sql,
+      (tx) => tx`select from work.transfer_jobs where transfer_id = ${other} for update`,
+    );
     await until('its mover waits', async () => (await row.waiting('set lease_until')) > 0);
     await abortTransfer(pair.installation.commands, id, CAUSE);
     await until(
-      'its row is gone',
-      async () => (await pair.installation.sql`select from work.transfer_jobs where transfer_id = ${id}`).length === 0,
+      'its job is gone',
+      async () =>
+        (await pair.installation.sql`select from work.transfer_jobs where transfer_id = ${id}`)
+          .length === 0,
     );
-    await until('the clean-up', async () => (await pair.installation.sql`select from work.cleanups`).length === 0);
+    await until(
+      'the clean-up',
+      async () => (await pair.installation.sql`select from work.cleanups`).length === 0,
+    );
     pair.source.stall(false);
     await partOf(id, 'late');
     await row.release();
     await until('the part is gone', async () => (await files('late')).length === 0);
     pair.destination.throttle(Number.POSITIVE_INFINITY);
-    expect(await untilStatus(pair.installation, other, ['completed', 'failed'])).toMatchObject({ status: 'completed' });
+    expect(await untilStatus(pair.installation, other, ['completed', 'failed'])).toMatchObject({
+      status: 'completed',
+    });
   });
 
-  test('cancelled while it waits for a retry: its part goes, and those of others stay', async () => {
-    const ids = await Promise.all([1, 2].map(() => submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/shared/')));
+  test('a transfer cancelled before its retry loses its part, and no other does', async () => {
+    const ids = await Promise.all(
+      [1, 2].map(() => submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/shared/')),
+    );
     const [first, second] = ids as [string, string];
     await Promise.all(ids.map((id) => partOf(id, 'shared')));
     await pauseEndpoint(pair.installation.commands, pair.betaId, CAUSE);
@@ -74,26 +115,46 @@ await describeTransfers('what a transfer that ends leaves', () => {
     pair.destination.throttle(Number.POSITIVE_INFINITY);
     await pair.destination.refuse(false);
     await cancelTransfer(pair.installation.commands, first, CAUSE);
-    await until('its part is gone', async () => (await files('shared')).every((name) => !name.includes(first)));
+    await until('its part is gone', async () =>
+      (await files('shared')).every((name) => !name.includes(first)),
+    );
     expect(await files('shared')).toEqual([expect.stringContaining(second)]);
 
     await resumeEndpoint(pair.installation.commands, pair.betaId, CAUSE);
-    expect(await untilStatus(pair.installation, second, ['completed', 'failed'])).toMatchObject({ status: 'completed' });
-    await until('the clean-up', async () => (await pair.installation.sql`select from work.cleanups`).length === 0);
+    expect(await untilStatus(pair.installation, second, ['completed', 'failed'])).toMatchObject({
+      status: 'completed',
+    });
+    await until(
+      'the clean-up',
+      async () => (await pair.installation.sql`select from work.cleanups`).length === 0,
+    );
     expect(await files('shared')).toEqual(['file']);
   });
 
-  test('completed, for the same file was there already when its line broke at the commit: its part goes', async () => {
+  test('a transfer that finds its own file after a cut at the commit loses its part', async () => {
     pair.destination.throttle(Number.POSITIVE_INFINITY);
     pair.create('same', MiB);
-    await untilStatus(pair.installation, await submit(pair.installation, 'sftp://alpha/same', 'sftp://beta/twice/'), 'completed');
+    await untilStatus(
+      pair.installation,
+      await submit(pair.installation, 'sftp://alpha/same', 'sftp://beta/twice/'),
+      'completed',
+    );
     const { sql } = pair.installation;
-    const committing = async () => (await sql`select from work.transfer_jobs where resume_record->>'committing' is not null`).length > 0;
+    const committing = async () =>
+      (await sql`select from work.transfer_jobs where resume_record->>'committing' is not null`)
+        .length > 0;
     const broken = pair.destination.cutWhen(committing, 'up');
     const id = await submit(pair.installation, 'sftp://alpha/same', 'sftp://beta/twice/');
     await broken;
-    expect(await untilStatus(pair.installation, id, 'completed')).toMatchObject({ verification: { read_back: true } });
-    expect(await storyOf(pair.installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', 'completed']);
+    expect(await untilStatus(pair.installation, id, 'completed')).toMatchObject({
+      verification: { read_back: true },
+    });
+    expect(await storyOf(pair.installation, id)).toEqual([
+      'created',
+      'queued: admitted',
+      'in_progress',
+      'completed',
+    ]);
     await until('its part is gone', async () => (await files('twice')).length === 1);
     expect(await files('twice')).toEqual(['same']);
   });

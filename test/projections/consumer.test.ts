@@ -3,15 +3,32 @@ import pino from 'pino';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import type { Event } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { createHealth } from '../../src/health.ts';
-import { listCheckpoints, loadCheckpoint, verifyCheckpoint, WrongLog } from '../../src/projections/checkpoint.ts';
-import { type Consumer, type ConsumerDeps, type ConsumerStatus, catchUpIfIdle, runConsumer } from '../../src/projections/consumer.ts';
+import {
+  listCheckpoints,
+  loadCheckpoint,
+  verifyCheckpoint,
+  WrongLog,
+} from '../../src/projections/checkpoint.ts';
+import {
+  type ApplyingConsumer,
+  type ConsumerDeps,
+  type ConsumerStatus,
+  catchUpIfIdle,
+  runConsumer,
+} from '../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { createLog } from '../support/histories.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const LOG_ID = 'log-1';
 
@@ -22,7 +39,9 @@ describeWithPostgres('a consumer of the log', () => {
     database = await createTestDatabase();
     await prepareReadModels(database.sql, 'log-1');
     store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
-    await database.sql`create table public.seen (consumer text, stream text, revision integer, primary key (consumer, stream, revision))`;
+    await database.sql`
+      create table public.seen (consumer text, stream text, revision integer,
+          primary key (consumer, stream, revision))`;
   });
   afterAll(async () => {
     await store?.close();
@@ -34,15 +53,18 @@ describeWithPostgres('a consumer of the log', () => {
     for (const step of undo.splice(0).reverse()) await step();
   });
 
-  /** Another process of the installation: only what it shares is shared. */
+  /** Another process of the installation: it shares only what processes share. */
   function openProcess(): ConsumerDeps {
     const locks = createLocks(database.url, { pollMs: 50 });
     undo.push(() => locks.close());
     return { store, sql: database.sql, locks, logId: LOG_ID, logger: pino({ level: 'silent' }) };
   }
 
-  /** Keeps what it is given; an event given twice fails. */
-  function consumer(name: string, check: (event: Event) => void = () => undefined): Consumer {
+  /** Keeps the events that it gets; a repeated event fails. */
+  function consumer(
+    name: string,
+    check: (event: Event) => void = () => undefined,
+  ): ApplyingConsumer {
     return {
       name,
       table: 'work.checkpoints',
@@ -61,13 +83,20 @@ describeWithPostgres('a consumer of the log', () => {
     let position = 0n;
     for (let i = 0; i < count; i++) {
       const seen = await store.read(stream);
-      const { stream: _, revision: __, position: ___, ...event } = createLog().append(stream, { type: 'test', data: { i } });
-      ({ position } = await store.append(stream, seen.at(-1)?.revision ?? 'no_stream', [{ ...event, id: newId('evt') }]));
+      const {
+        stream: _,
+        revision: __,
+        position: ___,
+        ...event
+      } = createLog().append(stream, { type: 'test', data: { i } });
+      ({ position } = await store.append(stream, seen.at(-1)?.revision ?? 'no_stream', [
+        { ...event, id: newId('evt') },
+      ]));
     }
     return position;
   }
 
-  function start(deps: ConsumerDeps, runs: Consumer) {
+  function start(deps: ConsumerDeps, runs: ApplyingConsumer) {
     const stopping = new AbortController();
     const states: ConsumerStatus['state'][] = [];
     const health = createHealth({ ...deps, waiter: { lateSince: () => null } as never });
@@ -86,13 +115,17 @@ describeWithPostgres('a consumer of the log', () => {
   }
 
   const seen = async (name: string) =>
-    (await database.sql<{ count: bigint }[]>`select count(*) from public.seen where consumer = ${name}`)[0]!.count;
+    (
+      await database.sql<
+        { count: bigint }[]
+      >`select count(*) from public.seen where consumer = ${name}`
+    )[0]!.count;
 
   async function until(what: () => boolean | Promise<boolean>): Promise<void> {
     while (!(await what())) await sleep(20);
   }
 
-  it('reads what is there and what comes, and goes on where it was', async () => {
+  it('reads existing and new events, and resumes where it was', async () => {
     await append('follow-a', 3);
     const first = start(openProcess(), consumer('follow'));
     await until(async () => (await seen('follow')) === 3n);
@@ -109,16 +142,20 @@ describeWithPostgres('a consumer of the log', () => {
     expect((await listCheckpoints(database.sql)).map(({ name }) => name)).toContain('follow');
   });
 
-  it('is one at a time; another takes over when the connection of the active one is cut', async () => {
-    const processes = [start(openProcess(), consumer('single')), start(openProcess(), consumer('single'))];
+  it('runs in one process at a time, and moves to another after a cut', async () => {
+    const processes = [
+      start(openProcess(), consumer('single')),
+      start(openProcess(), consumer('single')),
+    ];
     const active = () => processes.filter(({ states }) => states.at(-1) === 'active');
     await append('single-a', 2);
     await until(async () => (await seen('single')) === 2n);
     await until(() => active().length === 1);
     const [before] = active();
-    // Both lose their connection; whoever gets the lock then is the active one.
+    // Both lose their connection; the one that gets the lock becomes active.
     await database.sql`
-      select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'waybill locks' and datname = current_database()`;
+      select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'waybill locks' and datname = current_database()`;
     await until(() => before!.states.filter((state) => state === 'stand_by').length === 2);
     await append('single-a', 2);
     await until(async () => (await seen('single')) === 4n);
@@ -128,12 +165,75 @@ describeWithPostgres('a consumer of the log', () => {
     await until(async () => (await seen('single')) === 5n);
   });
 
-  it('stops loudly at an event that it can not take, and goes on when that is mended', async () => {
+  it('gives up a transaction without an answer, so another process continues', async () => {
+    const { hostname, port } = new URL(database.url);
+    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+    undo.push(() => proxy.close());
+    const url = new URL(database.url);
+    url.host = `${proxy.host}:${proxy.port}`;
+    const sql = connect(url.href, { answerWithinMs: 500 });
+    undo.push(() => sql.end({ timeout: 1 }));
+    let frozen = false;
+    const freezing: ApplyingConsumer = {
+      ...consumer('silent'),
+      async apply(tx, events) {
+        if (!frozen) proxy.stall(true);
+        frozen = true;
+        await consumer('silent').apply(tx, events);
+      },
+    };
+    const first = start({ ...openProcess(), sql }, freezing);
+    await until(() => first.states.at(-1) === 'active' || first.states.at(-1) === 'stand_by');
+    await append('silent-a', 2);
+    await until(() => first.states.at(-1) === 'failed');
+    const second = start(openProcess(), consumer('silent'));
+    await until(() => second.states.at(-1) === 'active');
+    await until(async () => (await seen('silent')) === 2n);
+    proxy.stall(false);
+    await append('silent-a', 2);
+    await until(async () => (await seen('silent')) === 4n);
+    expect(first.states.at(-1)).not.toBe('active');
+  });
+
+  it('is not shown as active after it lost its lock, while its transaction waits', async () => {
+    let lose: () => void = () => undefined;
+    const applying = new Promise<void>((resolve) => {
+      lose = resolve;
+    });
+    let letGo: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const slow: ApplyingConsumer = {
+      ...consumer('slow'),
+      async apply() {
+        lose();
+        await held;
+      },
+    };
+    const deps = openProcess();
+    const running = start(deps, slow);
+    await append('slow-a');
+    await applying;
+    await database.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'waybill locks' and datname = current_database()`;
+    await until(() => running.states.at(-1) === 'failed');
+    expect(await running.check()).toEqual({
+      ok: false,
+      detail: 'the connection that held the lock was lost',
+    });
+    letGo();
+    await until(() => running.states.at(-1) === 'active');
+  });
+
+  it('stops at an event that it cannot fold, logs it, and continues after a fix', async () => {
     let failures = 0;
     const running = start(
       openProcess(),
       consumer('loud', ({ data }) => {
-        if ((data as { i: number }).i === 1 && failures++ < 2) throw new Error('event evt_1 is no good');
+        if ((data as { i: number }).i === 1 && failures++ < 2)
+          throw new Error('event evt_1 is no good');
       }),
     );
     await append('loud-a', 2);
@@ -141,11 +241,11 @@ describeWithPostgres('a consumer of the log', () => {
     expect(await running.check()).toEqual({ ok: false, detail: 'event evt_1 is no good' });
     await until(async () => (await seen('loud')) === 2n);
     await until(() => running.states.at(-1) === 'active');
-    // Between the attempts it never said that all was well.
+    // Between the attempts it never reported success.
     expect(running.states.slice(running.states.indexOf('failed'))).toEqual(['failed', 'active']);
   });
 
-  it('catches up by itself where no process runs it, and leaves it to one that does', async () => {
+  it('catches up in the caller, unless a process runs it', async () => {
     await append('idle-a', 2);
     const here = openProcess();
     await catchUpIfIdle(here, consumer('idle'));
@@ -162,7 +262,22 @@ describeWithPostgres('a consumer of the log', () => {
     expect(await seen('idle')).toBe(3n);
   });
 
-  it('refuses another log, and an older state of its own, naming the remedy', async () => {
+  it('moves a checkpoint back that is beyond the end of the log, and continues', async () => {
+    await append('lie-a', 2);
+    const deps = openProcess();
+    await catchUpIfIdle(deps, consumer('lie'));
+    // An older version stored this after it trusted a position that an EventStoreDB does not have.
+    const lie = 2n ** 63n - 1n;
+    await database.sql`update work.checkpoints set position = ${lie} where name = 'lie'`;
+    await append('lie-a', 2);
+    await catchUpIfIdle(deps, consumer('lie'));
+    expect(await seen('lie')).toBe(4n);
+    const checkpoint = (await loadCheckpoint(database.sql, 'work.checkpoints', 'lie'))!;
+    expect(checkpoint.position).toBe((await store.read('lie-a')).at(-1)!.position);
+    expect(checkpoint.position).toBeLessThanOrEqual((await store.head())!);
+  });
+
+  it('rejects another log, and an older state of its own log, and names the remedy', async () => {
     await append('foreign-a', 2);
     const deps = openProcess();
     await catchUpIfIdle(deps, consumer('foreign'));
@@ -175,8 +290,15 @@ describeWithPostgres('a consumer of the log', () => {
     const checkpoint = (await loadCheckpoint(database.sql, 'work.checkpoints', 'foreign'))!;
     await verifyCheckpoint(store, 'foreign', checkpoint, LOG_ID);
     for (const lost of [{ revision: 7 }, { id: 'evt_other' }, { stream: 'foreign-gone' }]) {
-      const restored = verifyCheckpoint(store, 'foreign', { ...checkpoint, event: { ...checkpoint.event!, ...lost } }, LOG_ID);
-      await expect(restored).rejects.toThrow(/an older copy of the log was restored.*waybill projections rebuild foreign/);
+      const restored = verifyCheckpoint(
+        store,
+        'foreign',
+        { ...checkpoint, event: { ...checkpoint.event!, ...lost } },
+        LOG_ID,
+      );
+      await expect(restored).rejects.toThrow(
+        /an older copy of the log was restored.*waybill projections rebuild foreign/,
+      );
     }
   });
 });

@@ -1,21 +1,25 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Decider } from '../../src/commands/handle.ts';
+import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
-import * as endpoint from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint.ts';
 import type { Event, StoredEvent } from '../../src/domain/event.ts';
 import type { KeyState } from '../../src/domain/key.ts';
-import * as key from '../../src/domain/key.ts';
+import { keyDecider } from '../../src/domain/key.ts';
 import type { Transfer, TransferEvent } from '../../src/domain/transfer.ts';
-import * as transfer from '../../src/domain/transfer.ts';
+import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import type { WebhookState } from '../../src/domain/webhook.ts';
-import * as webhook from '../../src/domain/webhook.ts';
+import { webhookDecider } from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 
 const created: TransferEvent = { type: 'transfer.created', data: transferCreated() };
@@ -23,25 +27,29 @@ const created: TransferEvent = { type: 'transfer.created', data: transferCreated
 describe('foldBatch', () => {
   const none = new Map();
 
-  it('stops at a gap, naming the event', () => {
+  it('stops at a gap, and names the event', () => {
     const log = createLog();
-    for (const event of [created, TRANSFER_EVENTS.admitted, TRANSFER_EVENTS.started]) log.append('transfer-a', event);
+    for (const event of [created, TRANSFER_EVENTS.admitted, TRANSFER_EVENTS.started])
+      log.append('transfer-a', event);
     const [first, , third] = log.events as [StoredEvent, StoredEvent, StoredEvent];
-    expect(() => foldBatch([first, third], none, transfer)).toThrow(
-      `Event ${third.id} (transfer.in_progress, transfer-a, revision 2, position 3) can't be folded: the last one folded was revision 0`,
+    expect(() => foldBatch([first, third], none, transferDecider)).toThrow(
+      `Cannot fold event ${third.id} (transfer.in_progress, transfer-a, revision 2, position ` +
+        '3): the last folded revision is 0',
     );
   });
 
   it.each([
-    ['a stream that begins with something else', [TRANSFER_EVENTS.admitted]],
-    ['what can not follow', [created, TRANSFER_EVENTS.completed]],
-    ['what follows the end', [created, TRANSFER_EVENTS.cancelled, TRANSFER_EVENTS.admitted]],
-    ['a type that nobody knows', [created, { type: 'transfer.teleported', data: {} }]],
+    ['a stream that starts with another event', [TRANSFER_EVENTS.admitted]],
+    ['an event that cannot follow', [created, TRANSFER_EVENTS.completed]],
+    ['an event after the end', [created, TRANSFER_EVENTS.cancelled, TRANSFER_EVENTS.admitted]],
+    ['an unknown type', [created, { type: 'transfer.teleported', data: {} }]],
   ] as [string, Event[]][])('stops at %s', (_, events) => {
     const log = createLog();
     for (const event of events) log.append('transfer-a', event);
     const last = log.events.at(-1)!;
-    expect(() => foldBatch(log.events, none, transfer)).toThrow(`Event ${last.id} (${last.type}, transfer-a, revision ${last.revision}`);
+    expect(() => foldBatch(log.events, none, transferDecider)).toThrow(
+      `Cannot fold event ${last.id} (${last.type}, transfer-a, revision ${last.revision}`,
+    );
   });
 });
 
@@ -52,8 +60,12 @@ describeWithPostgres('a projection', () => {
   });
   afterAll(() => database?.drop());
 
-  /** Folds batches of so many events, each batch twice, into tables of its own. Gives all rows. */
-  async function tablesAfter(projection: Projection, events: StoredEvent[], batchSize: number): Promise<Record<string, unknown>[][]> {
+  /** Folds batches of this size, each batch twice, into separate tables. Returns all rows. */
+  async function tablesAfter(
+    projection: Projection,
+    events: StoredEvent[],
+    batchSize: number,
+  ): Promise<Record<string, unknown>[][]> {
     const { sql } = database;
     const schema = 'folded';
     await sql.begin(async (tx) => {
@@ -62,20 +74,23 @@ describeWithPostgres('a projection', () => {
     });
     for (let i = 0; i < events.length; i += batchSize) {
       const batch = events.slice(i, i + batchSize);
-      for (let time = 0; time < 2; time++) await sql.begin((tx) => projection.apply(tx, schema, batch));
+      for (let time = 0; time < 2; time++)
+        await sql.begin((tx) => projection.apply(tx, schema, batch));
     }
-    const rows = await Promise.all(projection.tables.map((table) => sql`select * from ${sql(schema)}.${sql(table)} order by 1`));
+    const rows = await Promise.all(
+      projection.tables.map((table) => sql`select * from ${sql(schema)}.${sql(table)} order by 1`),
+    );
     await sql`drop schema ${sql(schema)} cascade`;
     return rows.map((table) => [...table]);
   }
 
   const batchSizes = fc.constantFrom(1, 2, 3, 7, 100);
 
-  it('of transfers is the fold of the log, however the log is cut into batches', async () => {
+  it('of transfers is the fold of the log, however the log is split into batches', async () => {
     await fc.assert(
       fc.asyncProperty(transferLogs, batchSizes, async (events, batchSize) => {
         const [rows, counts, totals] = await tablesAfter(transfersProjection, events, batchSize);
-        const states = statesOf(events, transfer) as Map<string, Folded<Transfer>>;
+        const states = statesOf(events, transferDecider) as Map<string, Folded<Transfer>>;
         expect(rows).toEqual(
           [...states.values()]
             .map(({ state, revision, position }) => ({
@@ -97,7 +112,12 @@ describeWithPostgres('a projection', () => {
         }
         const kept = counts!.filter(({ transfers }) => transfers !== 0n);
         expect(
-          Object.fromEntries(kept.map((row) => [`${row.account_id} ${row.status} ${String(row.hour).slice(0, 13)}`, row.transfers])),
+          Object.fromEntries(
+            kept.map((row) => [
+              `${row.account_id} ${row.status} ${String(row.hour).slice(0, 13)}`,
+              row.transfers,
+            ]),
+          ),
         ).toEqual(expected);
         const inAll = Map.groupBy(states.values(), ({ state }) => state.status);
         expect(totals!.filter(({ transfers }) => transfers !== 0n)).toEqual(
@@ -110,22 +130,28 @@ describeWithPostgres('a projection', () => {
     );
   });
 
-  it('of endpoints, keys and webhooks is the fold of the log, however the log is cut into batches', async () => {
+  it('of the catalog is the fold of the log, for any batches', async () => {
     await fc.assert(
       fc.asyncProperty(catalogLogs, batchSizes, async (events, batchSize) => {
         const [endpoints, keys, webhooks] = await tablesAfter(catalogProjection, events, batchSize);
         const ofKind = (kind: string) => events.filter(({ stream }) => stream.startsWith(kind));
-        const folded = (rows: Record<string, unknown>[]) => rows.map(({ state, revision, position }) => ({ state, revision, position }));
+        const folded = (rows: Record<string, unknown>[]) =>
+          rows.map(({ state, revision, position }) => ({ state, revision, position }));
         const inOrder = <State>(states: Map<string, State>) =>
           [...states].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, state]) => state);
-        const endpointStates = inOrder(statesOf<EndpointState>(ofKind('endpoint-'), endpoint));
-        const keyStates = inOrder(statesOf<KeyState>(ofKind('key-'), key));
-        const webhookStates = inOrder(statesOf<WebhookState>(ofKind('webhook-'), webhook));
+        const endpointStates = inOrder(
+          statesOf<EndpointState>(ofKind('endpoint-'), endpointDecider),
+        );
+        const keyStates = inOrder(statesOf<KeyState>(ofKind('key-'), keyDecider));
+        const webhookStates = inOrder(statesOf<WebhookState>(ofKind('webhook-'), webhookDecider));
         expect(folded(endpoints!)).toEqual(endpointStates);
         expect(folded(keys!)).toEqual(keyStates);
         expect(folded(webhooks!)).toEqual(webhookStates);
         expect(endpoints!.map(({ removed, paused }) => ({ removed, paused }))).toEqual(
-          endpointStates.map(({ state }) => ({ removed: state.status === 'removed', paused: 'paused' in state && state.paused })),
+          endpointStates.map(({ state }) => ({
+            removed: state.status === 'removed',
+            paused: 'paused' in state && state.paused,
+          })),
         );
         expect(keys!.map(({ revoked_at }) => revoked_at)).toEqual(
           keyStates.map(({ state }) => ('revoked_at' in state ? state.revoked_at : null)),
@@ -148,7 +174,7 @@ interface Folded<State> {
   position: bigint;
 }
 
-/** The plain fold, event by event; undefined is nothing, as it is in JSON. */
+/** The plain fold, event by event; undefined becomes absent, as in JSON. */
 function statesOf<State>(
   events: StoredEvent[],
   decider: Pick<Decider<State, unknown, Event>, 'initialState' | 'evolve'>,

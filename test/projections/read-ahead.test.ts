@@ -3,14 +3,18 @@ import { expect, it } from 'vitest';
 import type { Batch } from '../../src/adapters/event-store/port.ts';
 import { readAhead } from '../../src/projections/read-ahead.ts';
 
-/** A subscription to a log in which so many batches lie, and which then fails or waits for more. */
+/** A subscription to a log with this many batches, which then fails or waits for more. */
 function subscription(batches: number, after: 'fails' | 'waits' = 'waits') {
   const seen = { read: 0, closed: false };
   async function* read(): AsyncGenerator<Batch> {
     try {
       while (seen.read < batches) {
         seen.read++;
-        yield { events: [], position: BigInt(seen.read), caughtUp: after === 'waits' && seen.read === batches };
+        yield {
+          events: [],
+          position: BigInt(seen.read),
+          caughtUp: after === 'waits' && seen.read === batches,
+        };
       }
       if (after === 'fails') throw new Error('the log is gone');
       await new Promise(() => undefined);
@@ -21,7 +25,7 @@ function subscription(batches: number, after: 'fails' | 'waits' = 'waits') {
   return { seen, batches: read() };
 }
 
-it('reads the next batch, and no more, while one is worked on', async () => {
+it('a read-ahead reads only the next batch during the work on one', async () => {
   const { seen, batches } = subscription(4);
   const given: [bigint, number][] = [];
   for await (const { position } of readAhead(batches)) {
@@ -37,7 +41,7 @@ it('reads the next batch, and no more, while one is worked on', async () => {
   expect(seen.closed).toBe(true);
 });
 
-it('gives what was read before it throws what the reading failed with', async () => {
+it('a read-ahead yields the batches that were read before it throws the read error', async () => {
   const { batches } = subscription(2, 'fails');
   const given: bigint[] = [];
   const reading = async () => {
@@ -50,7 +54,7 @@ it('gives what was read before it throws what the reading failed with', async ()
   expect(given).toEqual([1n, 2n]);
 });
 
-it('closes the subscription where the work on a batch fails', async () => {
+it('a read-ahead closes the subscription if the work on a batch fails', async () => {
   const { seen, batches } = subscription(9);
   const working = async () => {
     for await (const _ of readAhead(batches)) throw new Error('the disk is full');

@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { findTransfer } from '../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { findTransfer } from '../../src/projections/transfer-queries.ts';
-import { configureSftp, openTestInstallation, submit, type TestInstallation } from '../support/installation.ts';
+import {
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 const SERVER = {
@@ -21,22 +26,26 @@ describeWithPostgres('the schema of the read models', () => {
   });
   afterEach(() => installation.close());
 
-  it.each([['drop schema read cascade'], ['drop table read.transfer_counts'], ['drop table read.transfers, read.keys, read.checkpoints']])(
-    'is made anew from the log after: %s',
-    async (damage) => {
-      const { sql, logId, store, commands } = installation;
-      await configureSftp(installation, 'files', SERVER as never);
-      const id = await submit(installation, 'sftp://files/a', 'sftp://files/b');
-      await sql.unsafe(damage);
+  it.each([
+    ['drop schema read cascade'],
+    ['drop table read.transfer_counts'],
+    ['drop table read.transfers, read.keys, read.checkpoints'],
+  ])('is rebuilt from the log after: %s', async (damage) => {
+    const { sql, logId, store, commands } = installation;
+    await configureSftp(installation, 'files', SERVER as never);
+    const id = await submit(installation, 'sftp://files/a', 'sftp://files/b');
+    await sql.unsafe(damage);
 
-      expect(await prepareReadModels(sql, logId)).toEqual([]);
-      expect(await commands.waitFor('transfers', await store.head())).toBe(true);
-      const position = (await store.read(`transfer-${id}`)).at(-1)?.position ?? null;
-      await expect
-        .poll(async () => (await commands.waitFor('transfers', position)) && findTransfer(sql, 'acc_default', id))
-        .toMatchObject({
-          transfer: { status: 'pending', facts: { transfer_id: id } },
-        });
-    },
-  );
+    expect(await prepareReadModels(sql, logId)).toEqual([]);
+    expect(await commands.waitFor('transfers', await store.head())).toBe(true);
+    const position = (await store.read(`transfer-${id}`)).at(-1)?.position ?? null;
+    await expect
+      .poll(
+        async () =>
+          (await commands.waitFor('transfers', position)) && findTransfer(sql, 'acc_default', id),
+      )
+      .toMatchObject({
+        transfer: { status: 'pending', facts: { transfer_id: id } },
+      });
+  });
 });

@@ -2,15 +2,29 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
-import { endpointRequest } from '../../src/commands/requests.ts';
 import { admitTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { findTransfer } from '../../src/processes/live/queries.ts';
 import { loadCheckpoint, verifyCheckpoint } from '../../src/projections/checkpoint.ts';
 import { catchUpIfIdle, lockOf, runConsumer } from '../../src/projections/consumer.ts';
-import { PROJECTIONS, prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
-import { type RebuildProgress, rebuildProjection, verifyProjection } from '../../src/projections/rebuild.ts';
-import { findTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
-import { CAUSE, openTestInstallation, submit, type TestInstallation } from '../support/installation.ts';
+import {
+  PROJECTIONS,
+  prepareReadModels,
+  projectionConsumer,
+} from '../../src/projections/read-models.ts';
+import {
+  type RebuildProgress,
+  rebuildProjection,
+  verifyProjection,
+} from '../../src/projections/rebuild.ts';
+import { listTransfers } from '../../src/projections/transfer-queries.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 describeWithPostgres('rebuilding a projection', () => {
@@ -18,7 +32,13 @@ describeWithPostgres('rebuilding a projection', () => {
   const ids: string[] = [];
   beforeAll(async () => {
     installation = await openTestInstallation();
-    const request = endpointRequest.parse({ name: 'files', protocol: 'sftp', host: 'files.example.com', username: 'me', password: 'x' });
+    const request = endpointRequest.parse({
+      name: 'files',
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'me',
+      password: 'x',
+    });
     await saveEndpoint(installation.commands, request, CAUSE);
     for (let i = 0; i < 30; i++) ids.push(await create());
     for (const id of ids.slice(0, 10)) await cancelTransfer(installation.commands, id, CAUSE);
@@ -39,22 +59,28 @@ describeWithPostgres('rebuilding a projection', () => {
     ];
   };
 
-  // The first of all: the tables are those that the start has made.
-  it('leaves tables with all the indexes that they had', async () => {
+  // Runs first: these are the tables that the start created.
+  it('leaves tables with all their indexes', async () => {
     const indexes = () =>
-      installation.sql`select tablename, indexname, indexdef from pg_indexes where schemaname = 'read' order by indexdef`;
+      installation.sql`
+        select tablename, indexname, indexdef from pg_indexes where schemaname = 'read'
+         order by indexdef`;
     const before = await indexes();
     await rebuild();
     expect(await indexes()).toEqual(before);
   });
 
-  it('leaves tables that are vacuumed as any other', async () => {
+  it('leaves tables with the usual vacuum settings', async () => {
     await rebuild();
     const { sql } = installation;
-    expect(await sql`select relname from pg_class where relnamespace = 'read'::regnamespace and reloptions is not null`).toHaveLength(0);
+    expect(
+      await sql`
+        select relname from pg_class
+         where relnamespace = 'read'::regnamespace and reloptions is not null`,
+    ).toHaveLength(0);
   });
 
-  it('finds nothing wrong with tables that are right', async () => {
+  it('finds nothing wrong with correct tables', async () => {
     for (const name of ['transfers', 'catalog'] as const) {
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
       expect((await rebuildProjection(installation, name, quietly)).differences).toEqual([]);
@@ -63,66 +89,136 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('tells how far it is', async () => {
+  it('reports its progress', async () => {
     const told: RebuildProgress[] = [];
-    const { events } = await rebuildProjection(installation, 'transfers', (progress) => told.push(progress));
+    const { events } = await rebuildProjection(installation, 'transfers', (progress) =>
+      told.push(progress),
+    );
     expect(events).toBe(40);
     expect(told.at(-1)).toMatchObject({ events: 40, share: 1, secondsLeft: 0 });
   });
 
   it.each<[string, (id: string) => Promise<unknown>]>([
-    ['a status', (id) => installation.sql`update read.transfers set status = 'failed' where transfer_id = ${id}`],
+    [
+      'a status',
+      (id) =>
+        installation.sql`update read.transfers set status = 'failed' where transfer_id = ${id}`,
+    ],
     [
       'a state',
       (id) =>
-        installation.sql`update read.transfers set state = jsonb_set(state::jsonb, '{facts,file_name}', '"x"') where transfer_id = ${id}`,
+        installation.sql`
+          update read.transfers set state = jsonb_set(state::jsonb, '{facts,file_name}', '"x"')
+           where transfer_id = ${id}`,
     ],
-    ['a missing row', (id) => installation.sql`delete from read.transfers where transfer_id = ${id}`],
+    [
+      'a missing row',
+      (id) => installation.sql`delete from read.transfers where transfer_id = ${id}`,
+    ],
     [
       'a row too many',
       (id) => installation.sql`
         insert into read.transfers
-        select 'txr_extra', account_id, status, created_at, destination, revision, position, state from read.transfers where transfer_id = ${id}`,
+        select 'txr_extra', account_id, status, created_at, destination, revision, position, state
+          from read.transfers where transfer_id = ${id}`,
     ],
-    ['a wrong count', () => installation.sql`update read.transfer_counts set transfers = transfers + 1 where status = 'cancelled'`],
-    ['a wrong total', () => installation.sql`update read.transfer_totals set transfers = transfers + 1 where status = 'cancelled'`],
-    ['a missing count', () => installation.sql`delete from read.transfer_counts where status = 'pending'`],
-  ])('finds %s, and mends it', async (_, tamper) => {
+    [
+      'a wrong count',
+      () =>
+        installation.sql`
+          update read.transfer_counts set transfers = transfers + 1 where status = 'cancelled'`,
+    ],
+    [
+      'a wrong total',
+      () =>
+        installation.sql`
+          update read.transfer_totals set transfers = transfers + 1 where status = 'cancelled'`,
+    ],
+    [
+      'a missing count',
+      () => installation.sql`delete from read.transfer_counts where status = 'pending'`,
+    ],
+  ])('finds and fixes %s', async (_, tamper) => {
     const id = ids[12]!;
     await tamper(id);
-    // In no particular order.
+    // In any order.
     const found = (await verify()).differences;
-    expect(found.join(' ')).toMatch(new RegExp(`(^| )(${id}|txr_extra|count acc_default|total cancelled)`));
+    expect(found.join(' ')).toMatch(
+      new RegExp(`(^| )(${id}|txr_extra|count acc_default|total cancelled)`),
+    );
     expect((await rebuild()).differences.toSorted()).toEqual(found.toSorted());
     expect((await verify()).differences).toEqual([]);
     expect((await findTransfer(installation.sql, 'acc_default', id))?.transfer).toMatchObject({
       status: 'pending',
       facts: { transfer_id: id },
     });
-    expect((await installation.commands.outlook('acc_default', 'normal')).openTransfers).toBe(20);
+    expect((await installation.commands.queueEstimate('acc_default', 'normal')).openTransfers).toBe(
+      20,
+    );
   });
 
-  it('starts anew where another died half-way', async () => {
+  it('starts over after another rebuild died half-way', async () => {
     const { sql } = installation;
     await sql`create schema rebuild_transfers`;
     await sql`create table rebuild_transfers.transfers (nonsense text)`;
-    await sql`insert into read.checkpoints (name, version, log_id, position) values ('transfers:rebuild', 1, 'x', 20)`;
+    await sql`
+      insert into read.checkpoints (name, version, log_id, position)
+      values ('transfers:rebuild', 1, 'x', 20)`;
     expect((await rebuild()).differences).toEqual([]);
     expect((await verify()).differences).toEqual([]);
     expect(await leftovers()).toEqual([]);
   });
 
-  it('is refused while another one runs', async () => {
-    const held = await installation.locks.acquire(lockOf('transfers:rebuild'), new AbortController().signal);
+  it('leaves the tables to its successor where it lost its lock', async () => {
+    const lost = new AbortController();
+    const locks = {
+      ...installation.locks,
+      tryAcquire: async () => ({ signal: lost.signal, release: async () => undefined }),
+    };
+    const rebuilding = rebuildProjection({ ...installation, locks }, 'transfers', () =>
+      lost.abort(new Error('lost')),
+    );
+    await expect(rebuilding).rejects.toMatchObject({ code: 'unavailable' });
+    expect(await leftovers()).toHaveLength(2);
+    await rebuild();
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('gives its lock back where it can not drop its tables', async () => {
+    let lost = false;
+    const sql = new Proxy(installation.sql, {
+      get: (target, name) =>
+        name === 'begin' && lost
+          ? async () => Promise.reject(new Error('The connection was lost'))
+          : Reflect.get(target, name),
+    });
+    const rebuilding = rebuildProjection({ ...installation, sql }, 'transfers', () => {
+      lost = true;
+    });
+    await expect(rebuilding).rejects.toThrow('The connection was lost');
+    await rebuild();
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('is rejected while another one runs', async () => {
+    const held = await installation.locks.acquire(
+      lockOf('transfers:rebuild'),
+      new AbortController().signal,
+    );
     await expect(rebuild()).rejects.toMatchObject({ code: 'unavailable' });
     await held.release();
     await rebuild();
   });
 
-  it('loses nothing and fails nobody while others write, fold and read', async () => {
+  it('loses nothing and fails no caller while others write, fold and read', async () => {
     const stopping = new AbortController();
     const { sql } = installation;
-    const projector = runConsumer(installation, projectionConsumer(PROJECTIONS.transfers), stopping.signal, quietly);
+    const projector = runConsumer(
+      installation,
+      projectionConsumer(PROJECTIONS.transfers),
+      stopping.signal,
+      quietly,
+    );
     let written = 0;
     const writer = async () => {
       while (!stopping.signal.aborted) {
@@ -134,7 +230,12 @@ describeWithPostgres('rebuilding a projection', () => {
     let read = 0;
     const reader = async () => {
       for (let i = 0; !stopping.signal.aborted; i++) {
-        const { transfers } = await listTransfers(sql, 'acc_default', i % 2 ? { status: 'pending' } : {}, { limit: 20, offset: i % 10 });
+        const { transfers } = await listTransfers(
+          sql,
+          'acc_default',
+          i % 2 ? { status: 'pending' } : {},
+          { limit: 20, offset: i % 10 },
+        );
         expect(transfers.length).toBeGreaterThan(0);
         expect(await findTransfer(sql, 'acc_default', ids[20]!)).not.toBeNull();
         read++;
@@ -157,7 +258,7 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(total).toBe(30 + written);
   });
 
-  it('makes the tables anew where the database belongs to another log', async () => {
+  it('recreates the tables if the database belongs to another log', async () => {
     const { sql } = installation;
     await sql`update read.checkpoints set log_id = 'another' where name = 'transfers'`;
     await expect(catchUp()).rejects.toThrow('waybill projections rebuild transfers');
@@ -166,32 +267,37 @@ describeWithPostgres('rebuilding a projection', () => {
     expect((await verify()).differences).toEqual([]);
   });
 
-  it('makes the tables anew where an older copy of the log was restored', async () => {
+  it('recreates the tables after an older copy of the log was restored', async () => {
     const { sql, store, logId } = installation;
     const head = (await store.head())!;
-    // As if the log had gone on for a while, and then been put back to where it is.
+    // Acts as if the log had continued for a while and then been restored to its current state.
     await sql`
-      update read.checkpoints set position = ${head + 1_000n}, event_id = ${newId('evt')}, event_stream = 'transfer-gone', event_revision = 0
+      update read.checkpoints
+         set position = ${head + 1_000n}, event_id = ${newId('evt')},
+         event_stream = 'transfer-gone', event_revision = 0
        where name = 'transfers'`;
     await sql`
       insert into read.transfers
-      select 'txr_gone', account_id, status, created_at, destination, revision, ${head + 1_000n}, state from read.transfers limit 1`;
+      select 'txr_gone', account_id, status, created_at, destination, revision, ${head + 1_000n},
+             state from read.transfers limit 1`;
     const checkpoint = (await loadCheckpoint(sql, 'read.checkpoints', 'transfers'))!;
-    await expect(verifyCheckpoint(store, 'transfers', checkpoint, logId)).rejects.toThrow('an older copy of the log was restored');
+    await expect(verifyCheckpoint(store, 'transfers', checkpoint, logId)).rejects.toThrow(
+      'an older copy of the log was restored',
+    );
     await rebuild();
     await catchUp();
     expect((await verify()).differences).toEqual([]);
     expect(await findTransfer(sql, 'acc_default', 'txr_gone')).toBeNull();
   });
 
-  it('says which tables an older version made', async () => {
+  it('names the tables of an older version', async () => {
     await installation.sql`update read.checkpoints set version = 0 where name = 'catalog'`;
     expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(['catalog']);
     await rebuildProjection(installation, 'catalog', quietly);
     expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
   });
 
-  it('follows the log with what an older version made until it takes over, also where a column is of another type', async () => {
+  it('folds into the tables of an older version until the switch', async () => {
     const { sql, logId } = installation;
     await sql`update read.checkpoints set version = 2 where name = 'transfers'`;
     await sql`alter table read.transfers alter column state type jsonb`;
@@ -202,13 +308,17 @@ describeWithPostgres('rebuilding a projection', () => {
       await catchUp();
       await cancelTransfer(installation.commands, id, CAUSE);
       await catchUp();
-      expect(await findTransfer(sql, 'acc_default', id)).toMatchObject({ transfer: { status: 'cancelled' } });
-      expect((await listTransfers(sql, 'acc_default', {}, { limit: 1, offset: 0 })).transfers).toMatchObject([{ status: 'cancelled' }]);
+      expect(await findTransfer(sql, 'acc_default', id)).toMatchObject({
+        transfer: { status: 'cancelled' },
+      });
+      expect(
+        (await listTransfers(sql, 'acc_default', {}, { limit: 1, offset: 0 })).transfers,
+      ).toMatchObject([{ status: 'cancelled' }]);
     }
     expect((await verify()).differences).toEqual([]);
   });
 
-  it('lets what an older version made serve until it takes over, also where a table is new', async () => {
+  it('lets the tables of an older version serve reads until the switch', async () => {
     const { sql, logId, commands } = installation;
     const endpoints = (await commands.endpoints()).length;
     await sql`update read.checkpoints set version = 1 where name = 'catalog'`;

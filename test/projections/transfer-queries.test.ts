@@ -1,19 +1,36 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { TRANSFER_STATUSES, type TransferCreated, type TransferEvent, type TransferStatus } from '../../src/domain/transfer.ts';
-import { createOutlook } from '../../src/processes/outlook.ts';
+import {
+  TRANSFER_STATUSES,
+  type TransferCreated,
+  type TransferEvent,
+  type TransferStatus,
+} from '../../src/domain/transfer.ts';
+import { createQueueEstimate } from '../../src/processes/dispatch/queue-estimate.ts';
+import { findTransfer } from '../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { findTransfer, listTransfers, type TransferFilter } from '../../src/projections/transfer-queries.ts';
+import { listTransfers, type TransferFilter } from '../../src/projections/transfer-queries.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { createLog } from '../support/histories.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 
 const START = Date.parse('2026-03-01T00:00:00.000Z');
 const HOUR_MS = 3_600_000;
 const HOURS = 12;
 const COUNT = 3_000;
-const DESTINATIONS = ['sftp://a/100%25/', 'sftp://a/100%/', 'sftp://a/1000/', 'sftp://a/x_y/', 'sftp://a/xzy/', 's3://B/'];
+const DESTINATIONS = [
+  'sftp://a/100%25/',
+  'sftp://a/100%/',
+  'sftp://a/1000/',
+  'sftp://a/x_y/',
+  'sftp://a/xzy/',
+  's3://B/',
+];
 
 const { admitted, started, completed, failed, cancelled } = TRANSFER_EVENTS;
 const PATHS: Record<TransferStatus, TransferEvent[]> = {
@@ -40,14 +57,16 @@ describeWithPostgres('queries of transfers', () => {
     const log = createLog();
     const choose = <T>(values: readonly T[], i: number) => values[i % values.length] as T;
     for (let i = 0; i < COUNT; i++) {
-      // Bunches at the same instant, at the boundaries of hours, and hours without any.
+      // Groups of transfers at the same instant, at the boundaries of hours, and hours without any.
       const hour = Math.floor((i * 7919) % HOURS);
       const at = choose([0, HOUR_MS - 1, (i * 104_729) % HOUR_MS, 1_800_000], i);
       const status = choose(TRANSFER_STATUSES, Math.floor(i / 5));
       const created = transferCreated({
         transfer_id: `txr_${String((i * 31) % COUNT).padStart(6, '0')}`,
         account_id: i % 10 === 0 ? 'acc_b' : 'acc_a',
-        created_at: new Date(START + (hour % 5 === 3 ? hour - 1 : hour) * HOUR_MS + at).toISOString(),
+        created_at: new Date(
+          START + (hour % 5 === 3 ? hour - 1 : hour) * HOUR_MS + at,
+        ).toISOString(),
         destination: `${choose(DESTINATIONS, i)}${i % 7}.csv`,
       });
       known.push({ created, status });
@@ -56,18 +75,26 @@ describeWithPostgres('queries of transfers', () => {
       for (const event of all) log.append(stream, event);
     }
     for (let i = 0; i < log.events.length; i += 1_000) {
-      await database.sql.begin((tx) => transfersProjection.apply(tx, 'read', log.events.slice(i, i + 1_000)));
+      await database.sql.begin((tx) =>
+        transfersProjection.apply(tx, 'read', log.events.slice(i, i + 1_000)),
+      );
     }
   });
   afterAll(() => database?.drop());
 
-  /** Ids of what matches, newest first. */
+  /** Ids of the matches, newest first. */
   function naive(account: string, { status, from, to, destination }: TransferFilter): string[] {
     return known
       .filter(({ created }) => created.account_id === account)
       .filter((each) => status === undefined || each.status === status)
-      .filter(({ created }) => (from === undefined || created.created_at >= from) && (to === undefined || created.created_at <= to))
-      .filter(({ created }) => destination === undefined || created.destination.startsWith(destination))
+      .filter(
+        ({ created }) =>
+          (from === undefined || created.created_at >= from) &&
+          (to === undefined || created.created_at <= to),
+      )
+      .filter(
+        ({ created }) => destination === undefined || created.destination.startsWith(destination),
+      )
       .map(({ created }) => ({ id: created.transfer_id, at: created.created_at }))
       .toSorted((a, b) => (a.at === b.at ? compare(b.id, a.id) : compare(b.at, a.at)))
       .map(({ id }) => id);
@@ -76,13 +103,18 @@ describeWithPostgres('queries of transfers', () => {
   const instant = fc
     .tuple(
       fc.integer({ min: -1, max: HOURS + 1 }),
-      fc.oneof(fc.constantFrom(0, 1, HOUR_MS - 1, 1_800_000), fc.integer({ min: 0, max: HOUR_MS - 1 })),
+      fc.oneof(
+        fc.constantFrom(0, 1, HOUR_MS - 1, 1_800_000),
+        fc.integer({ min: 0, max: HOUR_MS - 1 }),
+      ),
     )
     .map(([hour, at]) => new Date(START + hour * HOUR_MS + at).toISOString());
   const span = fc.oneof(
     fc.tuple(instant, instant).map(([a, b]) => (a < b ? { from: a, to: b } : { from: b, to: a })),
     // Within one hour.
-    fc.tuple(instant, fc.nat(HOUR_MS)).map(([from, ms]) => ({ from, to: new Date(Date.parse(from) + ms).toISOString() })),
+    fc
+      .tuple(instant, fc.nat(HOUR_MS))
+      .map(([from, ms]) => ({ from, to: new Date(Date.parse(from) + ms).toISOString() })),
     instant.map((from) => ({ from })),
     instant.map((to) => ({ to })),
     fc.constant({}),
@@ -94,13 +126,22 @@ describeWithPostgres('queries of transfers', () => {
       fc.oneof(
         { weight: 3, arbitrary: fc.constant({}) },
         fc
-          .constantFrom('sftp://a/', 's3://B/', 's3://b/', 'sftp://a/100%', 'sftp://a/x_y', 'sftp://a/%', '', '\\')
+          .constantFrom(
+            'sftp://a/',
+            's3://B/',
+            's3://b/',
+            'sftp://a/100%',
+            'sftp://a/x_y',
+            'sftp://a/%',
+            '',
+            '\\',
+          )
           .map((destination) => ({ destination })),
       ),
     )
     .map((parts) => Object.assign({}, ...parts) as TransferFilter);
 
-  it('give what a plain scan gives, on every page', async () => {
+  it('return what a plain scan returns, on every page', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom('acc_a', 'acc_b', 'acc_none'),
@@ -110,16 +151,21 @@ describeWithPostgres('queries of transfers', () => {
         async (account, wanted, limit, share) => {
           const expected = naive(account, wanted);
           const offset = Math.floor(share * expected.length);
-          const { transfers, total } = await listTransfers(database.sql, account, wanted, { limit, offset });
+          const { transfers, total } = await listTransfers(database.sql, account, wanted, {
+            limit,
+            offset,
+          });
           expect(total).toBe(expected.length);
-          expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(expected.slice(offset, offset + limit));
+          expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(
+            expected.slice(offset, offset + limit),
+          );
         },
       ),
       { numRuns: 300 },
     );
   });
 
-  it('give every transfer once from page to page', async () => {
+  it('return every transfer once over all pages', async () => {
     const ids: string[] = [];
     for (let offset = 0; offset <= COUNT; offset += 100) {
       const { transfers } = await listTransfers(database.sql, 'acc_a', {}, { limit: 100, offset });
@@ -128,11 +174,13 @@ describeWithPostgres('queries of transfers', () => {
     expect(ids).toEqual(naive('acc_a', {}));
   });
 
-  it('count what has not ended', async () => {
+  it('count the open transfers', async () => {
     const open = known.filter(
-      ({ created, status }) => created.account_id === 'acc_a' && ['pending', 'queued', 'in_progress'].includes(status),
+      ({ created, status }) =>
+        created.account_id === 'acc_a' && ['pending', 'queued', 'in_progress'].includes(status),
     );
-    const openTransfers = async (account: string) => (await createOutlook(database.sql)(account, 'normal')).openTransfers;
+    const openTransfers = async (account: string) =>
+      (await createQueueEstimate(database.sql)(account, 'normal')).openTransfers;
     expect(await openTransfers('acc_a')).toBe(open.length);
     expect(await openTransfers('acc_none')).toBe(0);
   });

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/commands/requests.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { listKeys } from '../../src/projections/catalog-queries.ts';
 import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
@@ -26,42 +26,62 @@ describeWithPostgres('waiting for a projection', () => {
     for (const step of undo.splice(0).reverse()) await step();
   });
 
-  /** Writes without waiting; the answer tells the id and where the event stands. */
+  /** Appends an event without waiting. Returns its id and its position. */
   async function write(): Promise<{ id: string; position: bigint }> {
     let position = 0n;
     const waitFor = (_: string, at: bigint | null) => {
       position = at as bigint;
       return Promise.resolve(true);
     };
-    const { id } = await createKey({ ...here.commands, waitFor }, keyRequest.parse({ name: 'ci', scopes: ['admin'] }), CAUSE, {
-      allowNever: false,
-    });
+    const { id } = await createKey(
+      { ...here.commands, waitFor },
+      keyRequest.parse({ name: 'ci', scopes: ['admin'] }),
+      CAUSE,
+      {
+        allowNever: false,
+      },
+    );
     return { id, position };
   }
-  const shown = async (id: string) => (await listKeys(here.sql)).some(({ key_id }) => key_id === id);
+  const shown = async (id: string) =>
+    (await listKeys(here.sql)).some(({ key_id }) => key_id === id);
 
   function project(installation: Installation): void {
     const stopping = new AbortController();
-    const running = runConsumer(installation, projectionConsumer(PROJECTIONS.catalog), stopping.signal, () => undefined);
+    const running = runConsumer(
+      installation,
+      projectionConsumer(PROJECTIONS.catalog),
+      stopping.signal,
+      () => undefined,
+    );
     undo.push(() => {
       stopping.abort();
       return running;
     });
   }
 
-  it('is over at once for nothing', async () => {
+  it('ends at once without a position', async () => {
     expect(await here.waiter.waitFor('catalog', null)).toBe(true);
     expect(await here.waiter.waitFor('catalog', 0n)).toBe(true);
   });
 
-  it('is over as soon as a consumer of the process says so', async () => {
+  it('ends as soon as a consumer of the process reports the position', async () => {
     const head = (await here.store.head()) as bigint;
     const waited = here.waiter.waitFor('transfers', head + 1n);
     here.waiter.advance('transfers', head + 1n);
     expect(await waited).toBe(true);
   });
 
-  it('does the work itself where no process does', async () => {
+  it('ignores a position that no log can have', async () => {
+    const head = (await here.store.head()) as bigint;
+    here.waiter.advance('transfers', 2n ** 64n - 1n);
+    const waited = here.waiter.waitFor('transfers', head + 2n);
+    expect(await Promise.race([waited, sleep(300, 'waits')])).toBe('waits');
+    here.waiter.advance('transfers', head + 2n);
+    expect(await waited).toBe(true);
+  });
+
+  it('catches up itself if no process runs the projection', async () => {
     const { id, position } = await write();
     expect(await shown(id)).toBe(false);
     expect(await here.waiter.waitFor('catalog', position)).toBe(true);
@@ -69,7 +89,17 @@ describeWithPostgres('waiting for a projection', () => {
     expect(await here.waiter.waitFor('catalog', position)).toBe(true);
   });
 
-  it.each(['here', 'elsewhere'])('hears of a projector %s', async (where) => {
+  it('catches up with the log, or reports that it did not', async () => {
+    const { id } = await write();
+    expect(await here.waiter.catchUp('catalog')).toBe(true);
+    expect(await shown(id)).toBe(true);
+    const held = await elsewhere.locks.acquire(lockOf('catalog'), new AbortController().signal);
+    undo.push(() => held.release());
+    await write();
+    expect(await here.waiter.catchUp('catalog')).toBe(false);
+  });
+
+  it.each(['here', 'elsewhere'])('follows a projector %s', async (where) => {
     project(where === 'here' ? here : elsewhere);
     for (let i = 0; i < 5; i++) {
       const { id, position } = await write();
@@ -78,20 +108,24 @@ describeWithPostgres('waiting for a projection', () => {
     }
   });
 
-  it('serves many at once', async () => {
+  it('serves many callers at once', async () => {
     const written = await Promise.all(Array.from({ length: 20 }, write));
-    expect(await Promise.all(written.map(({ position }) => here.waiter.waitFor('catalog', position)))).toEqual(Array(20).fill(true));
+    expect(
+      await Promise.all(written.map(({ position }) => here.waiter.waitFor('catalog', position))),
+    ).toEqual(Array(20).fill(true));
     for (const { id } of written) expect(await shown(id)).toBe(true);
   });
 
-  it('does without notifications', async () => {
-    await here.sql`select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`;
+  it('works without notifications', async () => {
+    await here.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+       where query ilike 'listen%' and datname = current_database()`;
     project(elsewhere);
     const { position } = await write();
     expect(await here.waiter.waitFor('catalog', position)).toBe(true);
   });
 
-  it('gives up where the projector does not get on, says so, and forgets it when one does', async () => {
+  it('times out and reports it while the projector makes no progress', async () => {
     const held = await elsewhere.locks.acquire(lockOf('catalog'), new AbortController().signal);
     undo.push(() => held.release());
     const { id, position } = await write();
@@ -104,7 +138,7 @@ describeWithPostgres('waiting for a projection', () => {
     expect(here.waiter.lateSince()).toBeNull();
   });
 
-  it('gives up where the checkpoint is locked, and can be closed', async () => {
+  it('times out while the checkpoint is locked, and can be closed', async () => {
     const { position } = await write();
     const third = await openInstallation(here.config, pino({ level: 'silent' }));
     const { promise: free, resolve: release } = Promise.withResolvers<void>();
@@ -120,3 +154,28 @@ describeWithPostgres('waiting for a projection', () => {
     await third.close();
   });
 });
+
+describeWithPostgres(
+  'waiting for a projection whose checkpoint is beyond the end of the log',
+  () => {
+    it('corrects the checkpoint first', async () => {
+      const installation = await openTestInstallation();
+      onTestFinished(() => installation.close());
+      const { sql, commands, waiter } = installation;
+      // An older version stored this after it trusted a position that an EventStoreDB does not
+      // have.
+      await sql`update read.checkpoints set position = ${2n ** 63n - 1n} where name = 'catalog'`;
+      const { id } = await createKey(
+        commands,
+        keyRequest.parse({ name: 'ci', scopes: ['admin'] }),
+        CAUSE,
+        { allowNever: false },
+      );
+      expect((await listKeys(sql)).map(({ key_id }) => key_id)).toEqual([id]);
+      expect(waiter.lateSince()).toBeNull();
+      const [row] = await sql<{ position: bigint }[]>`
+      select position from read.checkpoints where name = 'catalog'`;
+      expect(row?.position).toBeLessThanOrEqual((await installation.store.head()) as bigint);
+    });
+  },
+);

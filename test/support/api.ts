@@ -4,7 +4,8 @@ import pino from 'pino';
 import { Registry } from 'prom-client';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { createKey } from '../../src/commands/keys.ts';
-import { endpointRequest, keyRequest } from '../../src/commands/requests.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import type { Scope } from '../../src/domain/key.ts';
 import { createHttpServer, type HttpServerDeps } from '../../src/http/app.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
@@ -14,8 +15,8 @@ import { CAUSE, openTestInstallation, type TestInstallation } from './installati
 export interface Answer {
   status: number;
   headers: Headers;
-  /** Parsed where it is JSON of any kind. */
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into what came, whatever it is
+  /** Parsed if it is JSON of any kind. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of every shape
   body: any;
 }
 
@@ -30,27 +31,39 @@ export interface Server {
   app: FastifyInstance;
   url: string;
   port: number;
-  /** One request; `path` is below the base URL. With the default key, unless another, or null, is given. */
+  /**
+   * Sends one request; `path` is relative to the base URL. Uses the default key, unless another key
+   * or null is given.
+   */
   ask(method: string, path: string, options?: Ask): Promise<Answer>;
 }
 
 export interface TestApi extends Server {
   installation: TestInstallation;
-  /** A key of the account `acc_default` with the scopes `transfers:write`, `audit:read` and `metrics:read`. */
+  /**
+   * A key of the account `acc_default` with the scopes `transfers:write`, `audit:read` and
+   * `metrics:read`.
+   */
   key: string;
-  /** Every line that was logged, as text. */
+  /** Every logged line, as text. */
   logged: string[];
-  createKey(scopes: Scope[], options?: { account?: string; expiresIn?: string }): Promise<{ id: string; key: string }>;
-  /** Another process's server on the same installation. */
+  createKey(
+    scopes: Scope[],
+    options?: { account?: string; expiresIn?: string },
+  ): Promise<{ id: string; key: string }>;
+  /** Starts another process's server on the same installation. */
   startServer(changes?: Partial<HttpServerDeps>): Promise<Server>;
   close(): Promise<void>;
 }
 
 /**
- * The API on a real socket and a database of its own, with the projections running and one endpoint,
- * `archive`: the bucket of that name. Nothing moves: there is no mover.
+ * Starts the API on a real socket, with its own database, the projections, and one endpoint,
+ * `archive`: the bucket of that name. There is no mover, so nothing moves.
  */
-export async function startApi(changes: Partial<HttpServerDeps> = {}, settings: Record<string, string> = {}): Promise<TestApi> {
+export async function startApi(
+  changes: Partial<HttpServerDeps> = {},
+  settings: Record<string, string> = {},
+): Promise<TestApi> {
   const installation = await openTestInstallation(settings);
   const stopping = new AbortController();
   const consumers = Object.values(PROJECTIONS).map((projection) =>
@@ -77,11 +90,19 @@ export async function startApi(changes: Partial<HttpServerDeps> = {}, settings: 
   }
 
   const { key } = await createTestKey(['transfers:write', 'audit:read', 'metrics:read']);
-  const archive = { name: 'archive', protocol: 's3', bucket: 'archive', access_key_id: 'id', secret_access_key: 'secret' };
+  const archive = {
+    name: 'archive',
+    protocol: 's3',
+    bucket: 'archive',
+    access_key_id: 'id',
+    secret_access_key: 'secret',
+  };
   await saveEndpoint(installation.commands, endpointRequest.parse(archive), CAUSE);
 
   async function startServer(more: Partial<HttpServerDeps> = {}): Promise<Server> {
-    const health = { ready: async () => ({ ready: true, checks: { postgres: { ok: true, detail: 'answers' } } }) };
+    const health = {
+      ready: async () => ({ ready: true, checks: { postgres: { ok: true, detail: 'answers' } } }),
+    };
     const app = createHttpServer({
       ...installation,
       logger,
@@ -119,7 +140,12 @@ export async function startApi(changes: Partial<HttpServerDeps> = {}, settings: 
   };
 }
 
-async function ask(url: string, method: string, path: string, { key, json, headers, ...init }: Ask): Promise<Answer> {
+async function ask(
+  url: string,
+  method: string,
+  path: string,
+  { key, json, headers, ...init }: Ask,
+): Promise<Answer> {
   const all = new Headers(headers);
   if (key && !all.has('authorization')) all.set('authorization', `Bearer ${key}`);
   if (json !== undefined) all.set('content-type', 'application/json');
@@ -131,6 +157,12 @@ async function ask(url: string, method: string, path: string, { key, json, heade
   });
   const text = await response.text();
   const isJson =
-    /json/.test(response.headers.get('content-type') ?? '') && text !== '' && !/ndjson/.test(response.headers.get('content-type') ?? '');
-  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    /json/.test(response.headers.get('content-type') ?? '') &&
+    text !== '' &&
+    !/ndjson/.test(response.headers.get('content-type') ?? '');
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: isJson ? JSON.parse(text) : text,
+  };
 }

@@ -1,5 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { BlobServiceClient, ContainerClient, type StoragePipelineOptions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import {
+  BlobServiceClient,
+  ContainerClient,
+  type StoragePipelineOptions,
+  StorageSharedKeyCredential,
+} from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
 
@@ -18,10 +23,12 @@ describe.skipIf(why)(`Azurite${why ? ` (skipped: ${why})` : ''}`, () => {
 
   function connect(accountKey = azurite.accountKey): ContainerClient {
     const credential = new StorageSharedKeyCredential(azurite.account, accountKey);
-    return new BlobServiceClient(azurite.endpointUrl, credential, once).getContainerClient('container');
+    return new BlobServiceClient(azurite.endpointUrl, credential, once).getContainerClient(
+      'container',
+    );
   }
 
-  test('keeps a blob of blocks', async () => {
+  test('stores a blob of blocks', async () => {
     const blob = connect().getBlockBlobClient('folder/a blob with ä');
     await blob.stageBlock('MDE=', 'con', 3);
     await blob.stageBlock('MDI=', 'tent', 4);
@@ -29,23 +36,33 @@ describe.skipIf(why)(`Azurite${why ? ` (skipped: ${why})` : ''}`, () => {
     expect(String(await blob.downloadToBuffer())).toBe('content');
   });
 
-  test('refuses another key, a wrong MD5 and a failed precondition', async () => {
+  test('rejects another key, a wrong MD5 and a failed precondition', async () => {
     const other = connect(randomBytes(64).toString('base64')).getBlockBlobClient('other');
     await expect(other.upload('content', 7)).rejects.toMatchObject({ statusCode: 403 });
     const blob = connect().getBlockBlobClient('blob');
     const transactionalContentMD5 = createHash('md5').update('other').digest();
-    await expect(blob.stageBlock('MDE=', 'content', 7, { transactionalContentMD5 })).rejects.toMatchObject({ code: 'Md5Mismatch' });
-    await expect(blob.stageBlock('MDE=', 'content', 7, { transactionalContentCrc64: Buffer.alloc(8) })).rejects.toMatchObject({
+    await expect(
+      blob.stageBlock('MDE=', 'content', 7, { transactionalContentMD5 }),
+    ).rejects.toMatchObject({ code: 'Md5Mismatch' });
+    await expect(
+      blob.stageBlock('MDE=', 'content', 7, { transactionalContentCrc64: Buffer.alloc(8) }),
+    ).rejects.toMatchObject({
       code: 'Crc64Mismatch',
     });
     await blob.upload('content', 7);
-    await expect(blob.upload('content', 7, { conditions: { ifNoneMatch: '*' } })).rejects.toMatchObject({ code: 'BlobAlreadyExists' });
+    await expect(
+      blob.upload('content', 7, { conditions: { ifNoneMatch: '*' } }),
+    ).rejects.toMatchObject({ code: 'BlobAlreadyExists' });
   });
 
-  test('a SAS gives what it permits and no more', async () => {
+  test('limits a SAS to its permissions', async () => {
     await connect().getBlockBlobClient('shared').upload('content', 7);
     const token = await azurite.sasToken('container', 'r');
-    const blob = new ContainerClient(`${azurite.endpointUrl}/container?${token}`, undefined, once).getBlockBlobClient('shared');
+    const blob = new ContainerClient(
+      `${azurite.endpointUrl}/container?${token}`,
+      undefined,
+      once,
+    ).getBlockBlobClient('shared');
     expect(String(await blob.downloadToBuffer())).toBe('content');
     await expect(blob.upload('other', 5)).rejects.toMatchObject({ statusCode: 403 });
   });

@@ -2,36 +2,48 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import {
+  BlobServiceClient,
+  ContainerSASPermissions,
+  StorageSharedKeyCredential,
+} from '@azure/storage-blob';
 import { npmPackages } from './npm-package.ts';
 import { startProcess } from './server-process.ts';
 
 export interface Azurite {
-  /** With the account as its path: containers are below it. */
+  /** Its path is the account. Containers are below it. */
   endpointUrl: string;
   account: string;
   accountKey: string;
   createContainer(name: string): Promise<void>;
-  /** A SAS for a container, without its question mark; `permissions` such as `rcwdl`. Valid for an hour. */
+  /**
+   * Returns a SAS for a container, without its question mark; `permissions` such as `rcwdl`. Valid
+   * for one hour.
+   */
   sasToken(container: string, permissions: string): Promise<string>;
-  /** Ends it; what it kept is gone. */
+  /** Ends it and deletes its files. */
   stop(): Promise<void>;
 }
 
-/** What has been deleted takes room for ten minutes more: half of the memory, as is its default, is too little for benchmarks. */
+/**
+ * Deleted blobs stay in memory for ten more minutes. The default, half of the memory, is too little
+ * for benchmarks.
+ */
 const MEMORY_MIB = Math.floor((0.75 * totalmem()) / 2 ** 20);
 
 const packages = npmPackages(join(import.meta.dirname, 'azurite'));
 
-/** null where Azurite can run here, else why not. Tests that need it are skipped with it. */
+/**
+ * Null if Azurite can run here, else the reason. Tests that need it are skipped with the reason.
+ */
 export async function whyNoAzurite(): Promise<string | null> {
   const installed = await packages;
   return installed.available ? null : installed.reason;
 }
 
 /**
- * Starts Azurite, Microsoft's own stand-in for Azure Blob Storage, on loopback. It keeps everything in memory, or in a
- * temporary folder where that is too much.
+ * Starts Azurite, Microsoft's emulator of Azure Blob Storage, on loopback. It keeps everything in
+ * memory, or in a temporary folder if that is too much.
  */
 export async function startAzurite(options: { onDisk?: boolean } = {}): Promise<Azurite> {
   const account = 'waybill';
@@ -39,21 +51,30 @@ export async function startAzurite(options: { onDisk?: boolean } = {}): Promise<
   const installed = await packages;
   if (!installed.available) throw new Error(installed.reason);
   const main = join(installed.folder, 'node_modules/azurite/dist/src/blob/main.js');
-  // The SDK may be of a newer version of the service's API than Azurite knows.
+  // The SDK may use a newer version of the service's API than Azurite knows.
   const args = ['--blobPort', '0', '--silent', '--disableTelemetry', '--skipApiVersionCheck'];
   const home = options.onDisk ? mkdtempSync(join(tmpdir(), 'waybill-azurite-')) : null;
-  args.push(...(home === null ? ['--inMemoryPersistence', '--extentMemoryLimit', String(MEMORY_MIB)] : ['--location', home]));
+  args.push(
+    ...(home === null
+      ? ['--inMemoryPersistence', '--extentMemoryLimit', String(MEMORY_MIB)]
+      : ['--location', home]),
+  );
   const server = startProcess([process.execPath, main, ...args], {
     env: { ...process.env, AZURITE_ACCOUNTS: `${account}:${accountKey}` },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
-  for (const stream of [server.child.stdout, server.child.stderr]) stream?.on('data', (chunk) => (output += chunk));
+  for (const stream of [server.child.stdout, server.child.stderr])
+    stream?.on('data', (chunk) => (output += chunk));
   const address = () => /listens on (http:\S+)/.exec(output)?.[1];
-  if (!(await server.ready(async () => address() !== undefined))) throw new Error(`Azurite does not start:\n${output}`);
+  if (!(await server.ready(async () => address() !== undefined)))
+    throw new Error(`Azurite does not start:\n${output}`);
 
   const endpointUrl = `${address()}/${account}`;
-  const service = new BlobServiceClient(endpointUrl, new StorageSharedKeyCredential(account, accountKey));
+  const service = new BlobServiceClient(
+    endpointUrl,
+    new StorageSharedKeyCredential(account, accountKey),
+  );
   return {
     endpointUrl,
     account,

@@ -11,21 +11,24 @@ export interface ServerCertificate {
 }
 
 export interface TestCertificates {
-  /** The authority that signed all but `untrusted`. */
+  /** The authority that signed all certificates except `untrusted`. */
   caPem: string;
   /** For localhost and 127.0.0.1. */
   valid: ServerCertificate;
-  /** As `valid`, but it ended yesterday. */
+  /** Like `valid`, but it expired yesterday. */
   expired: ServerCertificate;
   /** For another.example only. */
   otherName: ServerCertificate;
-  /** As `valid`, but of an authority that nobody knows. */
+  /** Like `valid`, but of an unknown authority. */
   untrusted: ServerCertificate;
 }
 
 const LOOPBACK = 'DNS:localhost,IP:127.0.0.1';
 
-/** Makes a throw-away authority and certificates for servers on loopback. Throws where there is no openssl. */
+/**
+ * Creates a temporary authority and certificates for servers on loopback. Throws if openssl is
+ * missing.
+ */
 export async function createCertificates(): Promise<TestCertificates> {
   const openssl = await debianPackages(['openssl'], ['/usr/bin/openssl']);
   if (!openssl.available) throw new Error(openssl.reason);
@@ -35,16 +38,55 @@ export async function createCertificates(): Promise<TestCertificates> {
     cert: readFileSync(join(folder, `${name}.pem`), 'utf8'),
     key: readFileSync(join(folder, `${name}.key`), 'utf8'),
   });
-  const run = (...args: string[]) => execFileSync(path('/usr/bin/openssl'), args, { cwd: folder, env, stdio: 'pipe' });
+  const run = (...args: string[]) =>
+    execFileSync(path('/usr/bin/openssl'), args, { cwd: folder, env, stdio: 'pipe' });
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
   const authority = (name: string) =>
-    run('req', '-x509', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.pem`, '-days', '30', '-subj', `/CN=Waybill test ${name}`);
+    run(
+      'req',
+      '-x509',
+      ...newKey,
+      '-keyout',
+      `${name}.key`,
+      '-out',
+      `${name}.pem`,
+      '-days',
+      '30',
+      '-subj',
+      `/CN=Waybill test ${name}`,
+    );
   const sign = (name: string, ca: string, names: string, days = 30) => {
-    const extensions = ['-addext', `subjectAltName=${names}`, '-addext', 'basicConstraints=critical,CA:FALSE'];
-    run('req', '-new', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`, ...extensions);
+    const extensions = [
+      '-addext',
+      `subjectAltName=${names}`,
+      '-addext',
+      'basicConstraints=critical,CA:FALSE',
+    ];
+    run(
+      'req',
+      '-new',
+      ...newKey,
+      '-keyout',
+      `${name}.key`,
+      '-out',
+      `${name}.csr`,
+      '-subj',
+      `/CN=${name}`,
+      ...extensions,
+    );
     const signer = ['-CA', `${ca}.pem`, '-CAkey', `${ca}.key`, '-copy_extensions', 'copyall'];
-    run('x509', '-req', '-in', `${name}.csr`, ...signer, '-days', String(days), '-out', `${name}.pem`);
+    run(
+      'x509',
+      '-req',
+      '-in',
+      `${name}.csr`,
+      ...signer,
+      '-days',
+      String(days),
+      '-out',
+      `${name}.pem`,
+    );
   };
 
   try {

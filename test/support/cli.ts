@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-/** For a test that runs several commands: each is a process that starts anew, and the machine may be busy. */
+/**
+ * For a test that runs several commands: each command is a new process, and the machine may be
+ * busy.
+ */
 export const CLI_TIMEOUT_MS = 120_000;
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
@@ -19,21 +22,29 @@ export interface CliResult {
 export interface Cli {
   /** Runs one command to its end. */
   run(args: string[], input?: string): Promise<CliResult>;
-  /** Starts one that stays; stdout and stderr are piped. */
+  /** Starts a command that keeps running; stdout and stderr are piped. */
   start(args: string[]): ChildProcess;
 }
 
-/** The `waybill` command with these settings and none of those of whoever runs the tests. */
-export function createCli(settings: Record<string, string>, cwd?: string): Cli {
-  const foreign = (name: string) => name.startsWith('WAYBILL_') || ['DATABASE_URL', 'EVENTSTORE_URL'].includes(name);
-  const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign(name))), ...settings };
-  const start = (args: string[]) => spawn(PROGRAM, args, { env, cwd, stdio: 'pipe' });
+/** The `waybill` command with these settings, and none from the environment of the test run. */
+export function createCli(settings: Record<string, string>, cwd?: string, program = PROGRAM): Cli {
+  const foreign = (name: string) =>
+    name.startsWith('WAYBILL_') || ['DATABASE_URL', 'EVENTSTORE_URL'].includes(name);
+  const env = {
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign(name))),
+    ...settings,
+  };
+  const start = (args: string[]) => spawn(program, args, { env, cwd, stdio: 'pipe' });
   return {
     start,
     async run(args, input = '') {
       const child = start(args);
       child.stdin.end(input);
-      const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+      const [stdout, stderr, [code]] = await Promise.all([
+        text(child.stdout),
+        text(child.stderr),
+        once(child, 'close'),
+      ]);
       const json = <T>() =>
         stdout
           .trim()
@@ -46,10 +57,14 @@ export function createCli(settings: Record<string, string>, cwd?: string): Cli {
 
 /** Settings for an installation in a test database. */
 export function settingsFor(databaseUrl: string): Record<string, string> {
-  return { DATABASE_URL: databaseUrl, WAYBILL_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'), WAYBILL_PORT: '0' };
+  return {
+    DATABASE_URL: databaseUrl,
+    WAYBILL_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
+    WAYBILL_PORT: '0',
+  };
 }
 
-/** Waits until what a process writes matches; throws with all of it where the process ends before. */
+/** Waits until the output of a process matches. Throws all of it if the process ends before. */
 export function written(stream: NodeJS.ReadableStream, pattern: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     let all = '';

@@ -5,8 +5,8 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
 import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/commands/requests.ts';
-import { ROLES, type Role, type Service, startService } from '../../src/main.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import { ROLES, type Role, type Service, startService } from '../../src/service.ts';
 import { whyNoChromium } from './chromium.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from './installation.ts';
 import { describeWithPostgres } from './postgres.ts';
@@ -24,19 +24,32 @@ export interface TestConsole {
   close(): Promise<void>;
 }
 
-/** `describe` for tests of the Admin Console in a real browser: skipped, with the reason in their name, where none can run. */
+/**
+ * `describe` for tests of the Admin Console in a real browser. Skips them, with the reason in their
+ * name, if no browser can run.
+ */
 export async function describeConsole(name: string, tests: () => void): Promise<void> {
   const reason = await whyNoChromium();
   if (reason === null) describeWithPostgres(name, tests);
   else describe.skip(`${name} (skipped, no Chromium: ${reason})`, tests);
 }
 
-/** A whole service with an installation of its own, and the console as its sources are now. */
-export async function startConsole(settings: Record<string, string> = {}, roles: readonly Role[] = ROLES): Promise<TestConsole> {
+/**
+ * Starts a whole service with its own installation, and the console built from the current sources.
+ */
+export async function startConsole(
+  settings: Record<string, string> = {},
+  roles: readonly Role[] = ROLES,
+): Promise<TestConsole> {
   await buildConsole();
   const installation = await openTestInstallation(settings);
   const service = await startService(installation, roles);
-  const request = keyRequest.parse({ name: 'Test administrator', scopes: ['admin'], account: 'acc_default', expires_in: '1h' });
+  const request = keyRequest.parse({
+    name: 'Test administrator',
+    scopes: ['admin'],
+    account: 'acc_default',
+    expires_in: '1h',
+  });
   const { id, key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
   return {
     installation,
@@ -51,17 +64,23 @@ export async function startConsole(settings: Record<string, string> = {}, roles:
   };
 }
 
-/** `expect` for what takes a moment to come about, however busy the machine is. */
+/** `expect` for a state that takes a moment to appear, however busy the machine is. */
 export const eventually = <T>(read: () => T | Promise<T>) => expect.poll(read, { timeout: 30_000 });
 
-/** Fails where axe finds anything against WCAG 2.2 AA, or against good practice, on the page as it is. */
+/** Fails if axe finds a violation of WCAG 2.2 AA, or of good practice, on the current page. */
 export async function expectAccessible(page: Page): Promise<void> {
   await page.evaluate(AXE);
   const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
-  expect(violations.map(({ id, help, nodes }) => ({ id, help, at: nodes.map(({ target }) => target.join(' ')) }))).toEqual([]);
+  expect(
+    violations.map(({ id, help, nodes }) => ({
+      id,
+      help,
+      at: nodes.map(({ target }) => target.join(' ')),
+    })),
+  ).toEqual([]);
 }
 
-/** Fails where something stands beyond the window's edge. */
+/** Fails if an element extends beyond the window. */
 export async function expectNoSidewaysScroll(page: Page): Promise<void> {
   const beyond = `[...document.querySelectorAll('body *')]
     .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth && !element.closest('.visually-hidden'))

@@ -7,9 +7,9 @@ const CACHE = resolve(import.meta.dirname, '../../.cache/debian');
 
 export interface DebianPrograms {
   available: true;
-  /** Where the packages' files stand: `/` where the system has them, else a folder of the cache. */
+  /** Folder of the packages' files: `/` if the system has them, else a folder of the cache. */
   root: string;
-  /** Absolute path of a packaged file, such as `/usr/sbin/sshd`. */
+  /** Returns the absolute path of a packaged file, such as `/usr/sbin/sshd`. */
   path(file: string): string;
   /** The environment in which the programs find each other and their libraries. */
   env: NodeJS.ProcessEnv;
@@ -17,8 +17,8 @@ export interface DebianPrograms {
 
 export type DebianPackages = DebianPrograms | { available: false; reason: string };
 
-// flock is held by the kernel, so a test run that was killed leaves no lock behind. Another libc than
-// the system's loader expects would crash every program, so that one is never taken along.
+// The kernel holds the flock, so a killed test run leaves no lock behind. A libc that differs from
+// the one that the system's loader expects would crash every program, so it is never unpacked.
 const UNPACK = `
   [ -e "$TREE" ] && exit 0
   apt() {
@@ -43,9 +43,9 @@ const UNPACK = `
 const asked = new Map<string, Promise<DebianPackages>>();
 
 /**
- * Makes programs of Debian packages available without installing anything into the system. `programs`
- * are the files wanted of them: where the system has them all, those are used; else the packages, with
- * what they need, are unpacked once into the project's cache. Safe among parallel test files.
+ * Provides programs of Debian packages without installing them into the system. `programs` are the
+ * necessary files. If the system has them all, those are used. Otherwise the packages and their
+ * dependencies are unpacked once into the project's cache. Safe for parallel test files.
  */
 export function debianPackages(packages: string[], programs: string[]): Promise<DebianPackages> {
   const key = [...packages].sort().join('+');
@@ -54,7 +54,11 @@ export function debianPackages(packages: string[], programs: string[]): Promise<
   return answer;
 }
 
-async function provide(key: string, packages: string[], programs: string[]): Promise<DebianPackages> {
+async function provide(
+  key: string,
+  packages: string[],
+  programs: string[],
+): Promise<DebianPackages> {
   if (programs.every((file) => existsSync(file))) return describe('/');
   const tree = join(CACHE, key);
   try {
@@ -63,23 +67,34 @@ async function provide(key: string, packages: string[], programs: string[]): Pro
   } catch (error) {
     const { stderr = '', message } = error as Error & { stderr?: string };
     const why = stderr.trim().split('\n').at(-1) || message;
-    return { available: false, reason: `${packages.join(', ')}: neither installed nor to be had by apt-get download (${why})` };
+    return {
+      available: false,
+      reason: `${packages.join(', ')}: not installed, and apt-get download fails (${why})`,
+    };
   }
   const missing = programs.filter((file) => !existsSync(join(tree, file)));
-  return missing.length === 0 ? describe(tree) : { available: false, reason: `${packages.join(', ')} without ${missing.join(', ')}` };
+  return missing.length === 0
+    ? describe(tree)
+    : { available: false, reason: `${packages.join(', ')} without ${missing.join(', ')}` };
 }
 
 async function unpack(tree: string, packages: string[]): Promise<void> {
-  await promisify(execFile)('flock', [join(CACHE, 'lock'), 'sh', '-euc', UNPACK, 'unpack', ...packages], {
-    env: { ...process.env, CACHE, TREE: tree, LC_ALL: 'C', DEBIAN_FRONTEND: 'noninteractive' },
-    maxBuffer: 64 << 20,
-  });
+  await promisify(execFile)(
+    'flock',
+    [join(CACHE, 'lock'), 'sh', '-euc', UNPACK, 'unpack', ...packages],
+    {
+      env: { ...process.env, CACHE, TREE: tree, LC_ALL: 'C', DEBIAN_FRONTEND: 'noninteractive' },
+      maxBuffer: 64 << 20,
+    },
+  );
 }
 
 function describe(root: string): DebianPrograms {
   const path = (file: string) => join(root, file);
   if (root === '/') return { available: true, root, path, env: process.env };
-  const libraries = new Set(globSync('{lib,usr/lib}/**/*.so{,.*}', { cwd: root }).map((file) => join(root, dirname(file))));
+  const libraries = new Set(
+    globSync('{lib,usr/lib}/**/*.so{,.*}', { cwd: root }).map((file) => join(root, dirname(file))),
+  );
   const programs = ['usr/sbin', 'usr/bin', 'sbin', 'bin'].map((folder) => join(root, folder));
   const env = {
     ...process.env,

@@ -1,22 +1,23 @@
 import { expect } from 'vitest';
-import type { Decider } from '../../src/commands/handle.ts';
+import type { Decider } from '../../src/domain/decider.ts';
 import { DomainError, type DomainErrorCode } from '../../src/domain/errors.ts';
 import type { Event } from '../../src/domain/event.ts';
 
 /**
- * Specifies a decider: `given(events).when(command).yields(events)`, or `.yields(code)` for the code of
- * the DomainError that refuses it. Events are compared without what is undefined in them.
+ * Specifies a decider: `given(events).when(command).yields(events)`, or `.yields(code)` for the
+ * code of the DomainError. The comparison ignores undefined properties of events.
  */
 export function specify<State, Command, E extends Event>(decider: Decider<State, Command, E>) {
   const given = (events: readonly E[]) => ({
     when: (command: Command) => ({
-      yields: (expected: readonly E[] | DomainErrorCode) => expect(outcomeOf(decider, events, command)).toEqual(expected),
+      yields: (expected: readonly E[] | DomainErrorCode) =>
+        expect(outcomeOf(decider, events, command)).toEqual(expected),
     }),
   });
   return given;
 }
 
-/** What a command comes to after these events: further events, or the code of the refusal. */
+/** Returns the events that the command yields after these events, or the code of its error. */
 export function outcomeOf<State, Command, E extends Event>(
   decider: Decider<State, Command, E>,
   history: readonly Event[],
@@ -30,6 +31,9 @@ export function outcomeOf<State, Command, E extends Event>(
   }
 }
 
-export function stateAfter<State, Command, E extends Event>(decider: Decider<State, Command, E>, history: readonly Event[]): State {
+export function stateAfter<State, Command, E extends Event>(
+  decider: Decider<State, Command, E>,
+  history: readonly Event[],
+): State {
   return history.reduce(decider.evolve, decider.initialState());
 }

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
 
-// A process that uses the embedded Postgres of the data folder named by its argument. Writes the URL, or
-// the error, as one line of JSON; lets go of the server when its input ends.
+// A process that uses the embedded Postgres of the data folder in its argument. Writes the URL, or
+// the error, as one line of JSON. Releases the server when its input ends.
 const [dataDir = ''] = process.argv.slice(2);
 try {
   const server = await startEmbeddedPostgres({ dataDir, logger: pino({ level: 'silent' }) });

@@ -14,7 +14,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import type { CommitProof } from '../../src/adapters/files/port.ts';
-import type { Protocol } from '../../src/domain/endpoint.ts';
+import type { ProtocolName } from '../../src/domain/protocols/index.ts';
 import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
 import { startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
 import { type Radosgw, startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
@@ -22,36 +22,48 @@ import type { Operation } from './s3-server/operations.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
 import { startSftpServer, whyNoSftpServer } from './sftp-server.ts';
 
-/** A real server of one protocol, and what a test does with its files behind the service's back. Names may have folders. */
+/**
+ * A real server of one protocol, and direct access to its files for a test. Names may contain
+ * folders.
+ */
 export interface TestEndpoint {
-  /** What it is configured by; the test names it. */
+  /** Its configuration, without a name: the test chooses that. */
   request: Record<string, unknown>;
   put(name: string, content: Buffer): Promise<void>;
-  /** null where there is no such file. */
+  /** Null if there is no such file. */
   read(name: string): Promise<Readable | null>;
-  /** What every write of a file changes, even one of the same bytes. */
+  /** A value that every write of a file changes, even a write of the same bytes. */
   stamp(name: string): Promise<string>;
-  /** All that is there below a folder: files, parts under temporary names, begun uploads, blobs with nothing but staged blocks. */
+  /**
+   * Lists everything below a folder: files, parts under temporary names, started uploads, blobs
+   * with only staged blocks.
+   */
   names(folder: string): Promise<string[]>;
-  /** Where its files lie on this machine; null where it keeps them another way. */
+  /** Folder of its files on this machine; null if it stores them another way. */
   root: string | null;
   stop(): Promise<void>;
 }
 
 export interface EndpointOptions {
-  /** Who signs in may read everything and write nothing. */
+  /** The signed-in user may read everything and write nothing. */
   readOnly?: boolean;
-  /** Room for so many bytes. SFTP and FTPS: as root only, and not for what `put` and the like see; Ceph: of what is committed. */
+  /**
+   * Limits the room to this many bytes. SFTP and FTPS: as root only, and `put` and the like do not
+   * see it. Ceph: counts committed bytes.
+   */
   room?: number;
   /** FTPS: the address to listen on, and the ports of data connections. */
   passive?: { host: string; ports: readonly number[] };
 }
 
 export interface EndpointKind {
-  protocol: Protocol;
-  /** null where its server can run here. */
+  protocol: ProtocolName;
+  /** Null if its server can run here, else the reason. */
   whyNot: string | null;
-  /** What a destination of this kind compares: of a file sent in one piece, and of one in several. */
+  /**
+   * The checksums that a destination of this kind compares: for a file sent in one piece, and for
+   * one in several.
+   */
   compares: Record<'whole' | 'parts', CommitProof['destinationChecksum']>;
   start(options?: EndpointOptions): Promise<TestEndpoint>;
 }
@@ -92,28 +104,49 @@ export const ENDPOINT_KINDS = {
 export type EndpointName = keyof typeof ENDPOINT_KINDS;
 export const ENDPOINT_NAMES = Object.keys(ENDPOINT_KINDS) as EndpointName[];
 
-/** Why one of these can't run here, for the name of a test that is skipped; null where all can. */
+/** Returns why one of these cannot run here, for the name of a skipped test; null if all can. */
 export function whyNotAll(names: readonly EndpointName[]): string | null {
   return names.map((name) => ENDPOINT_KINDS[name].whyNot).find((reason) => reason !== null) ?? null;
 }
 
-/** How a transfer names a file of an endpoint that is configured under the name of its kind. */
+/** Returns the URI of a file, for an endpoint that is configured under the name of its kind. */
 export function uriOf(endpoint: EndpointName, name: string): string {
   return `${ENDPOINT_KINDS[endpoint].protocol}://${endpoint}/${name.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-async function startSftp({ readOnly = false, room = 0 }: EndpointOptions = {}): Promise<TestEndpoint> {
+async function startSftp({
+  readOnly = false,
+  room = 0,
+}: EndpointOptions = {}): Promise<TestEndpoint> {
   const server = await startSftpServer({ readOnly, smallDiskBytes: room });
   const { host, port, username, privateKey, hostKeySha256, root, smallDisk, stop } = server;
   const base_path = room > 0 ? smallDisk : root;
-  const request = { protocol: 'sftp', host, port, base_path, username, private_key: privateKey, host_key_sha256: hostKeySha256 };
+  const request = {
+    protocol: 'sftp',
+    host,
+    port,
+    base_path,
+    username,
+    private_key: privateKey,
+    host_key_sha256: hostKeySha256,
+  };
   return { request, ...filesIn(root), stop };
 }
 
-async function startFtps({ readOnly = false, room = 0, passive }: EndpointOptions = {}): Promise<TestEndpoint> {
+async function startFtps({
+  readOnly = false,
+  room = 0,
+  passive,
+}: EndpointOptions = {}): Promise<TestEndpoint> {
   const [from, to] = [passive?.ports[0], passive?.ports.at(-1)];
   const behind = passive ? { host: passive.host, extraConfig: `PassivePorts ${from} ${to}` } : {};
-  const server = await startFtpsServer({ kind: 'proftpd', tls: 'explicit', readOnly, smallDiskBytes: room, ...behind });
+  const server = await startFtpsServer({
+    kind: 'proftpd',
+    tls: 'explicit',
+    readOnly,
+    smallDiskBytes: room,
+    ...behind,
+  });
   const { host, port, username, password, caPem, root, smallDisk, stop } = server;
   const base_path = room > 0 ? smallDisk : root;
   const request = { protocol: 'ftps', host, port, base_path, username, password, ca_pem: caPem };
@@ -128,7 +161,8 @@ function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
       await mkdir(dirname(at(name)), { recursive: true });
       await writeFile(at(name), content);
     },
-    read: async (name) => (existsSync(at(name)) ? createReadStream(at(name), { highWaterMark: 1 << 20 }) : null),
+    read: async (name) =>
+      existsSync(at(name)) ? createReadStream(at(name), { highWaterMark: 1 << 20 }) : null,
     async stamp(name) {
       const { ino, mtimeNs } = await stat(at(name), { bigint: true });
       return `${ino} ${mtimeNs}`;
@@ -136,12 +170,17 @@ function filesIn(root: string): Omit<TestEndpoint, 'request' | 'stop'> {
     async names(folder) {
       if (!existsSync(at(folder))) return [];
       const entries = await readdir(at(folder), { recursive: true, withFileTypes: true });
-      return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
+      return entries
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
     },
   };
 }
 
-async function startCeph({ readOnly = false, room = 0 }: EndpointOptions = {}): Promise<TestEndpoint> {
+async function startCeph({
+  readOnly = false,
+  room = 0,
+}: EndpointOptions = {}): Promise<TestEndpoint> {
   const server = await startRadosgw();
   const endpoint = await s3Endpoint(server);
   if (readOnly) await server.denyWrites('bucket');
@@ -153,14 +192,25 @@ async function startStrictS3({ readOnly = false }: EndpointOptions = {}): Promis
   const server = await startS3Server();
   const endpoint = await s3Endpoint(server);
   const refused: Operation[] = readOnly ? ['PutObject', 'CreateMultipartUpload'] : [];
-  for (const operation of refused) server.fault({ operation, kind: 'error', code: 'AccessDenied', times: Number.POSITIVE_INFINITY });
+  for (const operation of refused)
+    server.fault({
+      operation,
+      kind: 'error',
+      code: 'AccessDenied',
+      times: Number.POSITIVE_INFINITY,
+    });
   return endpoint;
 }
 
 async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
   const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
   await server.createBucket('bucket');
-  const s3 = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  const s3 = new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  });
   const Bucket = 'bucket';
   return {
     request: {
@@ -191,9 +241,14 @@ async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
     },
     async names(folder) {
       const found: string[] = [];
-      for await (const { Contents = [] } of paginateListObjectsV2({ client: s3 }, { Bucket, Prefix: `${folder}/` }))
+      for await (const { Contents = [] } of paginateListObjectsV2(
+        { client: s3 },
+        { Bucket, Prefix: `${folder}/` },
+      ))
         found.push(...Contents.map(({ Key }) => Key as string));
-      const { Uploads = [] } = await s3.send(new ListMultipartUploadsCommand({ Bucket, Prefix: `${folder}/` }));
+      const { Uploads = [] } = await s3.send(
+        new ListMultipartUploadsCommand({ Bucket, Prefix: `${folder}/` }),
+      );
       return [...found, ...Uploads.map(({ Key, UploadId }) => `${Key} (upload ${UploadId})`)];
     },
     async stop() {
@@ -208,36 +263,57 @@ async function startAzure({ readOnly = false }: EndpointOptions = {}): Promise<T
   const endpoint = await azureEndpoint(server);
   if (!readOnly) return endpoint;
   const { account_key: _, ...request } = endpoint.request;
-  return { ...endpoint, request: { ...request, sas_token: await server.sasToken('container', 'rl') } };
+  return {
+    ...endpoint,
+    request: { ...request, sas_token: await server.sasToken('container', 'rl') },
+  };
 }
 
-export async function azureEndpoint({ endpointUrl, account, accountKey, createContainer, stop }: Azurite): Promise<TestEndpoint> {
+export async function azureEndpoint({
+  endpointUrl,
+  account,
+  accountKey,
+  createContainer,
+  stop,
+}: Azurite): Promise<TestEndpoint> {
   await createContainer('container');
   const credential = new StorageSharedKeyCredential(account, accountKey);
   const container = new BlobServiceClient(endpointUrl, credential).getContainerClient('container');
   return {
-    request: { protocol: 'azure', account, container: 'container', endpoint_url: endpointUrl, account_key: accountKey },
+    request: {
+      protocol: 'azure',
+      account,
+      container: 'container',
+      endpoint_url: endpointUrl,
+      account_key: accountKey,
+    },
     root: null,
     async put(name, content) {
       await container.getBlockBlobClient(name).uploadData(content);
     },
     async read(name) {
       const blob = container.getBlobClient(name);
-      return (await blob.exists()) ? ((await blob.download()).readableStreamBody as Readable) : null;
+      return (await blob.exists())
+        ? ((await blob.download()).readableStreamBody as Readable)
+        : null;
     },
     async stamp(name) {
       return String((await container.getBlobClient(name).getProperties()).etag);
     },
     async names(folder) {
       const found: string[] = [];
-      for await (const { name } of container.listBlobsFlat({ prefix: `${folder}/`, includeUncommitedBlobs: true })) found.push(name);
+      for await (const { name } of container.listBlobsFlat({
+        prefix: `${folder}/`,
+        includeUncommitedBlobs: true,
+      }))
+        found.push(name);
       return found;
     },
     stop,
   };
 }
 
-/** Lowercase hex SHA-256 of a file of any size; null where there is none. */
+/** Lowercase hex SHA-256 of a file of any size; null if there is none. */
 export async function sha256At(endpoint: TestEndpoint, name: string): Promise<string | null> {
   const content = await endpoint.read(name);
   if (!content) return null;

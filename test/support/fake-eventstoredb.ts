@@ -6,6 +6,7 @@ import type shared from '@eventstore/db-client/generated/shared_pb.js';
 import service from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type streams from '@eventstore/db-client/generated/streams_pb.js';
 import {
+  type Metadata,
   Server,
   ServerCredentials,
   type ServerDuplexStream,
@@ -14,7 +15,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js';
-import { createFakeLog } from './fake-eventstoredb/log.ts';
+import { createFakeLog, type FakeLog } from './fake-eventstoredb/log.ts';
 import {
   type AppendRequest,
   appendAnswer,
@@ -25,33 +26,57 @@ import {
   proposal,
   streamName,
 } from './fake-eventstoredb/messages.ts';
-import { fail, type ReadCall, serveRead, serveSubscription } from './fake-eventstoredb/reads.ts';
+import {
+  fail,
+  failNotLeader,
+  laggingView,
+  type Place,
+  type ReadCall,
+  serveRead,
+  serveSubscription,
+} from './fake-eventstoredb/reads.ts';
 
 type BatchCall = ServerDuplexStream<streams.BatchAppendReq, streams.BatchAppendResp>;
 type AppendCall = ServerReadableStream<streams.AppendReq, streams.AppendResp>;
 
 export interface FakeOptions {
-  /** False for a server from before batch appends: the client then makes a call for each append. */
+  /** False for a server without batch appends: the client then makes a call for each append. */
   batchAppend?: boolean;
-  /** Records between two checkpoints of a subscription; as the client asks where it is left out. */
+  /**
+   * Records between two checkpoints of a subscription; by default, the number that the client
+   * requests.
+   */
   checkpointEvery?: number;
+  /** A checkpoint that every subscription starts with. */
+  firstCheckpoint?: Place;
+  version?: string;
+  /** The log of another server, which makes the two a cluster. */
+  log?: FakeLog;
 }
 
 /**
- * EventStoreDB in memory, behind the client's own service definitions, on a port of its own: what
- * the adapter calls, the server's rules for repeated appends, and faults on command. The log
- * outlives `stop` and `disconnect`.
+ * An EventStoreDB in memory, behind the client's own service definitions, on its own port: the
+ * calls of the adapter, the server's rules for repeated appends, and faults on command. The log
+ * survives `stop` and `disconnect`.
  */
-export async function startFakeEventStoreDb({ batchAppend = true, checkpointEvery }: FakeOptions = {}) {
-  const log = createFakeLog();
+export async function startFakeEventStoreDb({
+  batchAppend = true,
+  checkpointEvery,
+  firstCheckpoint,
+  version = '24.2.0.0',
+  log = createFakeLog(),
+}: FakeOptions = {}) {
   const batches = new Set<BatchCall>();
   const subscriptions = new Map<ReadCall, AbortController>();
   const inFlight = new Set<string>();
-  const faults = { lostReplies: 0, refusals: 0, hung: false };
+  const faults = { lostReplies: 0, refusals: 0, hung: false, doubleReplies: false };
   const counts = { appends: 0, eventsSent: 0 };
+  /** Set on a follower: its leader, and the last position of its copy of the log. */
+  let following: { leaderPort: number; upTo: bigint } | null = null;
+  let answerFeatures = Promise.resolve();
   let holding: Promise<void> | null = null;
 
-  /** Commits and says how to answer; null where no answer is to be given. */
+  /** Commits, and returns how to answer; null if it must not answer. */
   async function commit(request: AppendRequest) {
     counts.appends += 1;
     const key = request.proposals.map(({ id }) => id).join();
@@ -75,6 +100,7 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     call.on('error', () => batches.delete(call));
     call.on('end', () => call.end());
     call.on('data', (message: streams.BatchAppendReq) => {
+      if (following && requiresLeader(call)) return failNotLeader(call, following.leaderPort);
       const correlationId = message.getCorrelationId() as shared.UUID;
       const options = message.getOptions();
       if (options) {
@@ -94,7 +120,9 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
         return;
       }
       void commit(request).then((verdict) => {
-        if (verdict !== null && batches.has(call)) call.write(batchAnswer(request, correlationId, verdict));
+        if (verdict === null || !batches.has(call)) return;
+        call.write(batchAnswer(request, correlationId, verdict));
+        if (faults.doubleReplies) call.write(batchAnswer(request, correlationId, verdict));
       });
     });
   }
@@ -104,7 +132,11 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     call.on('data', (message: streams.AppendReq) => {
       const options = message.getOptions();
       const proposed = message.getProposedMessage();
-      if (options) Object.assign(request, { stream: streamName(options.getStreamIdentifier()), expected: expectedOfAppend(options) });
+      if (options)
+        Object.assign(request, {
+          stream: streamName(options.getStreamIdentifier()),
+          expected: expectedOfAppend(options),
+        });
       if (proposed) request.proposals.push(proposal(proposed));
     });
     call.on('end', () => {
@@ -118,22 +150,38 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     const ended = new AbortController();
     call.on('cancelled', () => ended.abort());
     if (faults.hung) return;
-    if (!call.request.getOptions()?.hasSubscription()) return serveRead(log, call, ended.signal);
+    if (following && requiresLeader(call)) return failNotLeader(call, following.leaderPort);
+    if (!call.request.getOptions()?.hasSubscription())
+      return serveRead(following ? laggingView(log, following.upTo) : log, call, ended.signal);
     subscriptions.set(call, ended);
     ended.signal.addEventListener('abort', () => subscriptions.delete(call));
-    await serveSubscription(log, call, ended.signal, { checkpointEvery, onEvent: () => counts.eventsSent++ });
+    await serveSubscription(log, call, ended.signal, {
+      checkpointEvery,
+      firstCheckpoint,
+      onEvent: () => counts.eventsSent++,
+    });
   }
 
   function tellFeatures(
     _: ServerUnaryCall<shared.Empty, featuresPb.SupportedMethods>,
     answer: sendUnaryData<featuresPb.SupportedMethods>,
   ): void {
-    const method = new featuresPb.SupportedMethod().setServiceName('event_store.client.streams.streams').setMethodName('batchappend');
-    answer(null, new featuresPb.SupportedMethods().setEventStoreServerVersion('24.2.0.0').setMethodsList(batchAppend ? [method] : []));
+    const method = new featuresPb.SupportedMethod()
+      .setServiceName('event_store.client.streams.streams')
+      .setMethodName('batchappend');
+    const answered = new featuresPb.SupportedMethods()
+      .setEventStoreServerVersion(version)
+      .setMethodsList(batchAppend ? [method] : []);
+    void answerFeatures.then(() => answer(null, answered));
   }
 
-  function gossipAbout(_: ServerUnaryCall<shared.Empty, gossipPb.ClusterInfo>, answer: sendUnaryData<gossipPb.ClusterInfo>): void {
-    const leader = new gossipPb.MemberInfo().setState(gossipPb.MemberInfo.VNodeState.LEADER).setIsAlive(true);
+  function gossipAbout(
+    _: ServerUnaryCall<shared.Empty, gossipPb.ClusterInfo>,
+    answer: sendUnaryData<gossipPb.ClusterInfo>,
+  ): void {
+    const leader = new gossipPb.MemberInfo()
+      .setState(gossipPb.MemberInfo.VNodeState.LEADER)
+      .setIsAlive(true);
     leader.setHttpEndPoint(new gossipPb.EndPoint().setAddress('127.0.0.1').setPort(port));
     answer(null, new gossipPb.ClusterInfo().setMembersList([leader]));
   }
@@ -141,7 +189,11 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
   let server = new Server();
   async function listen(port: number): Promise<number> {
     server = new Server();
-    server.addService(service.StreamsService, { read, append: serveAppend, batchAppend: serveBatches });
+    server.addService(service.StreamsService, {
+      read,
+      append: serveAppend,
+      batchAppend: serveBatches,
+    });
     server.addService(gossip.GossipService, { read: gossipAbout });
     server.addService(features.ServerFeaturesService, { getSupportedMethods: tellFeatures });
     return new Promise((resolve, reject) => {
@@ -151,7 +203,7 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
   }
   const port = await listen(0);
 
-  /** Ends every connection and every call in it, and refuses new ones until `start`. */
+  /** Ends every connection and every call in it, and rejects new ones until `start`. */
   function stop(): void {
     for (const ended of subscriptions.values()) ended.abort();
     server.forceShutdown();
@@ -164,29 +216,53 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
 
   return {
     url: `esdb://127.0.0.1:${port}?tls=false`,
-    /** The same server as the leader of a cluster that has to be discovered. */
+    /** The same server as the leader of a cluster, for discovery. */
     clusterUrl: `esdb+discover://127.0.0.1:${port}?tls=false&maxDiscoverAttempts=2&discoveryInterval=20`,
+    port,
     log,
     counts,
-    /** Subscriptions that are open now. */
+    /** Open subscriptions. */
     subscriptions: () => subscriptions.size,
-    /** The next appends are committed and never answered. */
+    /** Commits the next appends, and never answers them. */
     loseReplies(appends: number): void {
       faults.lostReplies = appends;
     },
-    /** The next appends are refused as a node refuses them that has only just started. */
+    /** Rejects the next appends as a node does that has just started. */
     refuse(appends: number): void {
       faults.refusals = appends;
     },
-    /** Answers nothing more, while the connection stands; false ends it, what came meanwhile stays unanswered. */
+    /**
+     * Stops answering while the connection stays open. False ends this; calls made meanwhile stay
+     * unanswered.
+     */
     hang(hung: boolean): void {
       faults.hung = hung;
     },
-    /** Takes nothing more from the append streams, so that the client has to keep what it sends. */
+    /** Answers each append twice: the client no longer waits for the second answer. */
+    doubleReplies(): void {
+      faults.doubleReplies = true;
+    },
+    /** Holds back all data from a newly connected client, until the returned function is called. */
+    holdFeatures(): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      answerFeatures = promise;
+      return resolve;
+    },
+    /** Becomes a follower that does not advance, and redirects calls that require the leader. */
+    follow(leader: { port: number }): void {
+      following = { leaderPort: leader.port, upTo: log.records.at(-1)?.position ?? 0n };
+    },
+    lead(): void {
+      following = null;
+    },
+    /** Reads nothing more from the append streams, so the client has to buffer its data. */
     stall() {
       for (const batch of batches) batch.pause();
     },
-    /** Commits at once, answers only after the returned function was called, and drops what repeats an unanswered append. */
+    /**
+     * Commits at once, and answers only after the returned function is called. Drops repetitions of
+     * an unanswered append.
+     */
     holdReplies(): () => void {
       const { promise, resolve } = Promise.withResolvers<void>();
       holding = promise;
@@ -198,7 +274,7 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     killAppendBatches() {
       for (const batch of batches) fail(batch, status.UNAVAILABLE, 'The node is shutting down');
     },
-    /** As a server that shuts down in good order: an end without an error. */
+    /** Ends without an error, as a server that shuts down in good order. */
     endSubscriptions() {
       for (const [call, ended] of subscriptions) {
         ended.abort();
@@ -219,6 +295,10 @@ export async function startFakeEventStoreDb({ batchAppend = true, checkpointEver
     },
     close: stop,
   };
+}
+
+function requiresLeader({ metadata }: { metadata: Metadata }): boolean {
+  return metadata.get('requires-leader')[0] === 'true';
 }
 
 export type FakeEventStoreDb = Awaited<ReturnType<typeof startFakeEventStoreDb>>;

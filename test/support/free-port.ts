@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 
-/** A loopback port that nobody listens on, for servers that can't be told to choose one. Another may take it first: try again then. */
+/**
+ * Returns an unused loopback port, for servers that cannot choose one themselves. Another process
+ * may take it first: retry then.
+ */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

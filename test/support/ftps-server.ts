@@ -29,17 +29,17 @@ export type FtpsServerKind = 'proftpd' | 'vsftpd';
 
 export interface FtpsServerOptions {
   kind: FtpsServerKind;
-  /** explicit: `AUTH TLS` is asked of every session. implicit: TLS from the first byte. */
+  /** explicit: every session must send `AUTH TLS`. implicit: TLS from the first byte. */
   tls: 'explicit' | 'implicit';
-  /** The server's certificate; only `valid` is one that a client should accept. */
+  /** The server's certificate; clients should accept only `valid`. */
   certificate?: Exclude<keyof TestCertificates, 'caPem'>;
-  /** Address of loopback to listen on; 127.0.0.1 unless told. proftpd only. */
+  /** Loopback address to listen on; 127.0.0.1 by default. proftpd only. */
   host?: string;
-  /** Every command that would change something is refused with 550. */
+  /** Rejects every command that would change something with 550. */
   readOnly?: boolean;
-  /** Lines added to the server's configuration, such that they win over the others. */
+  /** Lines added to the server's configuration. They override the others. */
   extraConfig?: string;
-  /** Bytes of a small file system of its own at `smallDisk`. Root only. */
+  /** Bytes of a separate small file system at `smallDisk`. Root only. */
   smallDiskBytes?: number;
 }
 
@@ -50,17 +50,20 @@ export interface FtpsServer {
   password: string;
   /** The authority of its certificate. */
   caPem: string;
-  /** Temporary folder to keep files in. */
+  /** Temporary folder for files. */
   root: string;
   /** Folder on the small file system; only the server sees it. */
   smallDisk: string;
-  /** How clients name the file that is `relative` to `root`. */
+  /** Returns how clients name the file that is `relative` to `root`. */
   remotePath(relative: string): string;
-  /** What the server wrote so far, all commands and answers included. */
+  /** The server's output so far, including all commands and answers. */
   log(): string;
-  /** Ends the server and every session, as a machine that goes down does. Files, accounts and port stay. */
+  /**
+   * Ends the server and every session, like a machine that goes down. Files, accounts and port
+   * stay.
+   */
   down(): Promise<void>;
-  /** Starts it again under the same port. */
+  /** Starts it again on the same port. */
   restart(): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
@@ -74,7 +77,10 @@ const PACKAGES = {
   vsftpd: [['vsftpd'], ['/usr/sbin/vsftpd']],
 } satisfies Record<FtpsServerKind, [packages: string[], programs: string[]]>;
 
-/** null where this server can run here, else why not. Tests that need one are skipped with it. */
+/**
+ * Null if this server can run here, else the reason. Tests that need it are skipped with the
+ * reason.
+ */
 export async function whyNoFtpsServer(kind: FtpsServerKind): Promise<string | null> {
   if (kind === 'vsftpd' && !AS_ROOT) return 'vsftpd runs as root only';
   const programs = await debianPackages(...(PACKAGES[kind] as [string[], string[]]));
@@ -84,13 +90,14 @@ export async function whyNoFtpsServer(kind: FtpsServerKind): Promise<string | nu
     execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
     return null;
   } catch {
-    return 'vsftpd needs a mount namespace of its own, and unshare -m is refused here';
+    return 'vsftpd needs its own mount namespace, but unshare -m fails here';
   }
 }
 
 /**
- * Starts a real FTP server on loopback that insists on TLS for commands and data, and on data connections that
- * resume the session of their control connection. Throws where `whyNoFtpsServer` says why.
+ * Starts a real FTP server on loopback. It requires TLS for commands and data, and data connections
+ * that resume the session of their control connection. Throws if `whyNoFtpsServer` returns a
+ * reason.
  */
 export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsServer> {
   const reason = await whyNoFtpsServer(options.kind);
@@ -129,22 +136,38 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
     server = await start();
   }
 
-  /** null where another program took the port. */
+  /** Null if another program took the port. */
   async function start(): Promise<ServerProcess | null> {
     const file = join(home, 'server.conf');
     const configuration = options.kind === 'proftpd' ? proftpdConfiguration : vsftpdConfiguration;
     writeFileSync(file, configuration(home, port, options, programs as DebianPrograms));
     const complaints = openSync(join(home, 'stderr.log'), 'a');
-    const started = startProcess(command(file), { env: (programs as DebianPrograms).env, stdio: ['ignore', complaints, complaints] });
+    const started = startProcess(command(file), {
+      env: (programs as DebianPrograms).env,
+      stdio: ['ignore', complaints, complaints],
+    });
     closeSync(complaints);
     return (await started.ready(() => greets(host, port, options.tls))) ? started : null;
   }
 
   function command(file: string): string[] {
     const { path } = programs as DebianPrograms;
-    const plain = options.kind === 'proftpd' ? [path('/usr/sbin/proftpd'), '-n', '-c', file] : [path('/usr/sbin/vsftpd'), file];
+    const plain =
+      options.kind === 'proftpd'
+        ? [path('/usr/sbin/proftpd'), '-n', '-c', file]
+        : [path('/usr/sbin/vsftpd'), file];
     if (options.kind === 'proftpd' && !options.smallDiskBytes) return plain;
-    return ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(options.smallDiskBytes ?? 0), ...plain];
+    return [
+      'unshare',
+      '-m',
+      'sh',
+      '-euc',
+      IN_NAMESPACE,
+      'namespace',
+      home,
+      String(options.smallDiskBytes ?? 0),
+      ...plain,
+    ];
   }
 
   const down = async () => server?.kill();
@@ -171,20 +194,35 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
   };
 }
 
-/** Our account under another name, so that it can have a password: a file for proftpd, for vsftpd to lie over the system's. */
+/**
+ * Writes our account under another name, so that it can have a password: a file for proftpd, and
+ * for vsftpd one that covers the system's.
+ */
 function writeAccounts(home: string, username: string, password: string): void {
-  const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], { input: password, encoding: 'utf8' }).trim();
-  const account = (secret: string) => `${username}:${secret}:${process.getuid?.()}:${process.getgid?.()}::${join(home, 'root')}:/bin/sh\n`;
+  const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], {
+    input: password,
+    encoding: 'utf8',
+  }).trim();
+  const account = (secret: string) =>
+    `${username}:${secret}:${process.getuid?.()}:${process.getgid?.()}::${join(home, 'root')}:/bin/sh\n`;
   writeFileSync(join(home, 'accounts'), account(hash), { mode: 0o600 });
   if (!AS_ROOT) return;
   writeFileSync(join(home, 'passwd'), readFileSync('/etc/passwd', 'utf8') + account('x'));
-  writeFileSync(join(home, 'shadow'), `${readFileSync('/etc/shadow', 'utf8')}${username}:${hash}:19000:0:99999:7:::\n`, { mode: 0o600 });
+  writeFileSync(
+    join(home, 'shadow'),
+    `${readFileSync('/etc/shadow', 'utf8')}${username}:${hash}:19000:0:99999:7:::\n`,
+    { mode: 0o600 },
+  );
   mkdirSync(join(home, 'pam.d'));
-  writeFileSync(join(home, 'pam.d', 'vsftpd'), 'auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n');
+  writeFileSync(
+    join(home, 'pam.d', 'vsftpd'),
+    'auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n',
+  );
   mkdirSync(join(home, 'empty'));
 }
 
-// vsftpd knows the system's accounts only. Ours, and how to check it, exist in a mount namespace of the server's own.
+// vsftpd knows only the system's accounts. Ours, and its password check, exist in the server's own
+// mount namespace.
 const IN_NAMESPACE = `
   mount --bind "$1/passwd" /etc/passwd
   mount --bind "$1/shadow" /etc/shadow
@@ -194,10 +232,20 @@ const IN_NAMESPACE = `
   exec "$@"
 `;
 
-type Configuration = (home: string, port: number, options: FtpsServerOptions, programs: DebianPrograms) => string;
+type Configuration = (
+  home: string,
+  port: number,
+  options: FtpsServerOptions,
+  programs: DebianPrograms,
+) => string;
 
-// Of two lines with the same setting proftpd takes the first, vsftpd the last.
-const proftpdConfiguration: Configuration = (home, port, { host = '127.0.0.1', tls, readOnly, extraConfig }, programs) => `
+// If a setting occurs twice, proftpd uses the first line and vsftpd the last.
+const proftpdConfiguration: Configuration = (
+  home,
+  port,
+  { host = '127.0.0.1', tls, readOnly, extraConfig },
+  programs,
+) => `
 ModulePath "${programs.path('/usr/lib/proftpd')}"
 LoadModule mod_tls.c
 ${extraConfig ?? ''}
@@ -272,7 +320,10 @@ ${extraConfig ?? ''}
 `;
 
 async function greets(host: string, port: number, tls: 'explicit' | 'implicit'): Promise<boolean> {
-  const socket = tls === 'explicit' ? connect({ host, port }) : connectTls({ host, port, rejectUnauthorized: false });
+  const socket =
+    tls === 'explicit'
+      ? connect({ host, port })
+      : connectTls({ host, port, rejectUnauthorized: false });
   try {
     const [greeting] = await once(socket, 'data');
     return String(greeting).startsWith('220');

@@ -9,8 +9,13 @@ import { migrate } from '../../src/adapters/postgres/migrate.ts';
 
 const HOLDER = join(import.meta.dirname, 'temporary-postgres.ts');
 
-/** The server that all test files of a run share. Without one tests are skipped; with a broken one they fail. */
-export type TestServer = { state: 'ready'; url: string; template: string } | { state: 'absent' | 'broken'; reason: string };
+/**
+ * The server that all test files of a run share. Tests are skipped without a server, and fail with
+ * a broken one.
+ */
+export type TestServer =
+  | { state: 'ready'; url: string; template: string }
+  | { state: 'absent' | 'broken'; reason: string };
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -19,8 +24,8 @@ declare module 'vitest' {
 }
 
 /**
- * One Postgres for the whole run (`TEST_DATABASE_URL`, else an embedded one in a temporary folder), with a
- * migrated template database that `createTestDatabase` clones.
+ * Starts one Postgres for the whole run (`TEST_DATABASE_URL`, else an embedded one in a temporary
+ * folder), with a migrated template database that `createTestDatabase` clones.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const undo: (() => Promise<unknown>)[] = [];
@@ -45,8 +50,11 @@ async function prepare(undo: (() => Promise<unknown>)[]): Promise<TestServer> {
 }
 
 async function startTemporaryPostgres(undo: (() => Promise<unknown>)[]): Promise<string> {
-  // In a session of its own: Ctrl-C ends this process, and that the other one's input.
-  const child = spawn(process.execPath, [HOLDER], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
+  // Runs in a separate session: Ctrl-C ends this process, and thereby the input of the other one.
+  const child = spawn(process.execPath, [HOLDER], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const exit = once(child, 'exit');
   undo.push(() => {
     child.stdin.end();

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
-import type { Decider } from '../../src/commands/handle.ts';
+import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointCommand } from '../../src/domain/endpoint.ts';
-import * as endpoint from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint.ts';
 import type { Event, StoredEvent } from '../../src/domain/event.ts';
 import type { KeyCommand } from '../../src/domain/key.ts';
-import * as key from '../../src/domain/key.ts';
-import type { TransferCommand } from '../../src/domain/transfer.ts';
-import * as transfer from '../../src/domain/transfer.ts';
+import { keyDecider } from '../../src/domain/key.ts';
+import type { TransferCommand } from '../../src/domain/transfer-decider.ts';
+import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import type { WebhookCommand } from '../../src/domain/webhook.ts';
-import * as webhook from '../../src/domain/webhook.ts';
+import { webhookDecider } from '../../src/domain/webhook.ts';
 import { outcomeOf } from './decider.ts';
 import {
   endpointConfigured,
@@ -22,7 +22,7 @@ import {
   webhookRegistered,
 } from './samples.ts';
 
-/** A log of events in memory, with revisions and positions as an event store gives them. */
+/** A log of events in memory, with the revisions and positions of an event store. */
 export function createLog() {
   const events: StoredEvent[] = [];
   const revisions = new Map<string, number>();
@@ -36,7 +36,14 @@ export function createLog() {
         ...event,
         id: `evt_${String(position).padStart(26, '0')}`,
         schema_version: 1,
-        metadata: { actor: 'test', account_id: null, correlation_id: 'test', causation_id: null, occurred_at: T1, prev_hash: null },
+        metadata: {
+          actor: 'test',
+          account_id: null,
+          correlation_id: 'test',
+          causation_id: null,
+          occurred_at: T1,
+          prev_hash: null,
+        },
         stream,
         revision,
         position,
@@ -49,12 +56,17 @@ export function createLog() {
 
 const HOUR_MS = 3_600_000;
 
-/** What may be asked of the transfer of this number; they are of two accounts and created an hour apart, two by two. */
+/**
+ * The request for the transfer with this number. The transfers belong to two accounts and are
+ * created an hour apart, two by two.
+ */
 function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
   const data = transferCreated({
     transfer_id: `txr_${number}`,
     account_id: number % 3 === 0 ? 'acc_b' : 'acc_a',
-    created_at: new Date(Date.parse('2026-03-01T09:59:59.999Z') + Math.floor(number / 2) * HOUR_MS + (number % 2)).toISOString(),
+    created_at: new Date(
+      Date.parse('2026-03-01T09:59:59.999Z') + Math.floor(number / 2) * HOUR_MS + (number % 2),
+    ).toISOString(),
   });
   const { completed, retry } = TRANSFER_EVENTS;
   const fail = { code: 'timeout', message: 'no answer', phase: 'read' } as const;
@@ -63,17 +75,32 @@ function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
     { type: 'admit' },
     { type: 'start', data: started() },
     { type: 'complete', claim_id: 'clm_1', data: completed.data },
-    { type: 'fail_attempt', claim_id: 'clm_1', failure: fail, figures: { ...retry.data }, retry_delays: [1], now: T1 },
+    {
+      type: 'fail_attempt',
+      claim_id: 'clm_1',
+      failure: fail,
+      figures: { ...retry.data },
+      retry_delays: [1],
+      now: T1,
+    },
     { type: 'lose_mover', claim_id: 'clm_1', figures: FIGURES, now: T1 },
     { type: 'cancel', now: T1 },
   );
 }
 
 function endpointCommand(number: number): fc.Arbitrary<EndpointCommand> {
-  const configured = endpointConfigured({ endpoint_id: `end_${number}`, name: `endpoint-${number}` });
+  const configured = endpointConfigured({
+    endpoint_id: `end_${number}`,
+    name: `endpoint-${number}`,
+  });
   const { max_connections: _, ...definition } = configured;
   return fc.oneof(
-    fc.constantFrom<EndpointCommand>({ type: 'configure', data: configured }, { type: 'pause' }, { type: 'resume' }, { type: 'remove' }),
+    fc.constantFrom<EndpointCommand>(
+      { type: 'configure', data: configured },
+      { type: 'pause' },
+      { type: 'resume' },
+      { type: 'remove' },
+    ),
     fc.integer({ min: 1, max: 9 }).map((max_connections): EndpointCommand => {
       return {
         type: 'update',
@@ -85,7 +112,11 @@ function endpointCommand(number: number): fc.Arbitrary<EndpointCommand> {
 }
 
 function keyCommand(number: number): fc.Arbitrary<KeyCommand> {
-  const data = keyCreated({ key_id: `key_${number}`, sha256: String(number), scopes: ['admin', 'audit:read'] });
+  const data = keyCreated({
+    key_id: `key_${number}`,
+    sha256: String(number),
+    scopes: ['admin', 'audit:read'],
+  });
   return fc.constantFrom<KeyCommand>(
     { type: 'create', data },
     { type: 'revoke', now: T1 },
@@ -105,13 +136,15 @@ function webhookCommand(number: number): fc.Arbitrary<WebhookCommand> {
   );
 }
 
-/** Logs of what deciders made of random commands to a few streams each, all of them mixed. */
-export const transferLogs = logs('transfer-txr_', 6, transfer, transferCommand);
+/**
+ * Returns logs of random commands to a few streams each, interleaved, as the deciders answer them.
+ */
+export const transferLogs = logs('transfer-txr_', 6, transferDecider, transferCommand);
 export const catalogLogs: fc.Arbitrary<StoredEvent[]> = fc
   .tuple(
-    logs('endpoint-end_', 3, endpoint, endpointCommand),
-    logs('key-key_', 3, key, keyCommand),
-    logs('webhook-whk_', 3, webhook, webhookCommand),
+    logs('endpoint-end_', 3, endpointDecider, endpointCommand),
+    logs('key-key_', 3, keyDecider, keyCommand),
+    logs('webhook-whk_', 3, webhookDecider, webhookCommand),
   )
   .map((all) => all.flat().map((event, i) => ({ ...event, position: BigInt(i + 1) })));
 
@@ -121,7 +154,9 @@ function logs<State, Command, E extends Event>(
   decider: Decider<State, Command, E>,
   command: (number: number) => fc.Arbitrary<Command>,
 ): fc.Arbitrary<StoredEvent[]> {
-  const step = fc.nat(streams - 1).chain((number) => command(number).map((asked) => ({ stream: prefix + number, asked })));
+  const step = fc
+    .nat(streams - 1)
+    .chain((number) => command(number).map((asked) => ({ stream: prefix + number, asked })));
   return fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }).map((steps) => {
     const log = createLog();
     for (const { stream, asked } of steps) {

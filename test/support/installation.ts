@@ -2,11 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
-import { endpointRequest, transferRequest } from '../../src/commands/requests.ts';
-import { createTransfer, streamOf } from '../../src/commands/transfers.ts';
+import { createTransfer } from '../../src/commands/transfers.ts';
 import { parseConfig } from '../../src/config.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import type { Transfer } from '../../src/domain/transfer.ts';
-import * as transfer from '../../src/domain/transfer.ts';
+import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import type { SftpServer } from './sftp-server.ts';
@@ -18,8 +20,10 @@ export interface TestInstallation extends Installation {
   environment: Record<string, string>;
 }
 
-/** An installation on a database of its own. `close` drops the database too. */
-export async function openTestInstallation(settings: Record<string, string> = {}): Promise<TestInstallation> {
+/** An installation on its own database. `close` drops the database too. */
+export async function openTestInstallation(
+  settings: Record<string, string> = {},
+): Promise<TestInstallation> {
   const database: TestDatabase = await createTestDatabase();
   const environment = {
     DATABASE_URL: database.url,
@@ -29,7 +33,10 @@ export async function openTestInstallation(settings: Record<string, string> = {}
     ...settings,
   };
   const config = parseConfig(environment);
-  const installation = await openInstallation(config, pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' }));
+  const installation = await openInstallation(
+    config,
+    pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' }),
+  );
   return {
     ...installation,
     environment,
@@ -40,7 +47,7 @@ export async function openTestInstallation(settings: Record<string, string> = {}
   };
 }
 
-/** Configures an endpoint for a test server, signing in by key; `changes` go over that. */
+/** Configures an endpoint for a test server, with sign-in by key. `changes` override that. */
 export async function configureSftp(
   installation: Installation,
   name: string,
@@ -61,40 +68,54 @@ export async function configureSftp(
   });
 }
 
-/** Configures an endpoint as a request gives it, and gives its id. */
-export async function configureEndpoint(installation: Installation, request: Record<string, unknown>): Promise<string> {
-  return (await saveEndpoint(installation.commands, endpointRequest.parse(request), CAUSE)).endpointId;
+/** Configures an endpoint from a request, and returns its id. */
+export async function configureEndpoint(
+  installation: Installation,
+  request: Record<string, unknown>,
+): Promise<string> {
+  return (await saveEndpoint(installation.commands, endpointRequest.parse(request), CAUSE))
+    .endpointId;
 }
 
-/** Creates a transfer and gives its id. */
+/** Creates a transfer and returns its id. */
 export async function submit(
   installation: Installation,
   source: string,
   destination: string,
   more: Record<string, unknown> = {},
 ): Promise<string> {
-  const request = transferRequest.parse({ source_uri: source, destination_uri: destination, ...more });
+  const request = transferRequest.parse({
+    source_uri: source,
+    destination_uri: destination,
+    ...more,
+  });
   const { state } = await createTransfer(installation.commands, 'acc_default', request, CAUSE);
   return state.facts.transfer_id;
 }
 
-/** What the log says of a transfer. */
+/** The state of a transfer, folded from the log. */
 export async function transferInLog(installation: Installation, id: string): Promise<Transfer> {
-  const events = await installation.store.read(streamOf(id));
-  return events.reduce(transfer.evolve, transfer.initialState()) as Transfer;
+  const events = await installation.store.read(streamName('transfer', id));
+  return events.reduce(transferDecider.evolve, transferDecider.initialState()) as Transfer;
 }
 
-/** Waits until the log says that a transfer has this status; fails after `seconds`, telling what it had instead. */
+/**
+ * Waits until the log has this status for a transfer. Fails after `seconds`, with the actual
+ * status.
+ */
 export async function untilStatus<S extends Transfer['status']>(
   installation: Installation,
   id: string,
   status: S | readonly S[],
-  seconds = 25,
+  seconds = 60,
 ): Promise<Extract<Transfer, { status: S }>> {
   const wanted: readonly string[] = typeof status === 'string' ? [status] : status;
   for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
     const found = await transferInLog(installation, id);
     if (wanted.includes(found.status)) return found as Extract<Transfer, { status: S }>;
-    if (Date.now() > deadline) throw new Error(`${id} is ${found.status}, not ${wanted.join(' or ')}: ${JSON.stringify(found)}`);
+    if (Date.now() > deadline)
+      throw new Error(
+        `${id} is ${found.status}, not ${wanted.join(' or ')}: ${JSON.stringify(found)}`,
+      );
   }
 }

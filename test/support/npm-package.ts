@@ -5,9 +5,11 @@ import { promisify } from 'node:util';
 
 const CACHE = resolve(import.meta.dirname, '../../.cache/npm');
 
-export type NpmPackages = { available: true; folder: string } | { available: false; reason: string };
+export type NpmPackages =
+  | { available: true; folder: string }
+  | { available: false; reason: string };
 
-// flock is held by the kernel, so a test run that was killed leaves no lock behind.
+// The kernel holds the flock, so a killed test run leaves no lock behind.
 const INSTALL = `
   [ -e "$TREE" ] && exit 0
   new=$(mktemp -d "$CACHE/new.XXXXXX")
@@ -20,8 +22,8 @@ const INSTALL = `
 `;
 
 /**
- * Installs what the package.json of a folder names, as its lock file has it, once into the project's
- * cache: for programs that only some tests need. Safe among parallel test files.
+ * Installs the packages of a folder's package.json and lock file once into the project's cache, for
+ * programs that only some tests need. Safe for parallel test files.
  */
 export async function npmPackages(folder: string): Promise<NpmPackages> {
   const tree = join(CACHE, basename(folder));
@@ -34,6 +36,11 @@ export async function npmPackages(folder: string): Promise<NpmPackages> {
     return { available: true, folder: tree };
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
-    return { available: false, reason: `npm could not install ${basename(folder)}: ${(stderr || message).trim().split('\n').at(-1)}` };
+    return {
+      available: false,
+      reason:
+        `npm could not install ${basename(folder)}: ` +
+        `${(stderr || message).trim().split('\n').at(-1)}`,
+    };
   }
 }

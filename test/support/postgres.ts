@@ -5,16 +5,19 @@ import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 export interface TestDatabase {
   url: string;
   sql: Sql;
-  /** Closes `sql` and drops the database, whoever is still connected to it. */
+  /** Closes `sql` and drops the database, even with open connections. */
   drop(): Promise<void>;
 }
 
-/** A migrated, empty database of its own for a test file. Throws where none can be made. */
+/** Creates a migrated, empty database for a test file. Throws if that fails. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const server = inject('postgres');
   if (server.state !== 'ready') throw new Error(server.reason);
   const name = `waybill_test_${randomUUID().slice(0, 8)}`;
-  await command(server.url, (sql) => sql`create database ${sql(name)} template ${sql(server.template)} strategy file_copy`);
+  await command(
+    server.url,
+    (sql) => sql`create database ${sql(name)} template ${sql(server.template)} strategy file_copy`,
+  );
 
   const url = new URL(server.url);
   url.pathname = name;
@@ -29,10 +32,14 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
-/** `describe` for tests that need Postgres: they are skipped, with the reason in their name, where none can run. */
+/**
+ * `describe` for tests that need Postgres. Skips them, with the reason in their name, if no server
+ * can run.
+ */
 export function describeWithPostgres(name: string, tests: () => void): void {
   const server = inject('postgres');
-  if (server.state === 'absent') describe.skip(`${name} (skipped, no Postgres: ${server.reason})`, tests);
+  if (server.state === 'absent')
+    describe.skip(`${name} (skipped, no Postgres: ${server.reason})`, tests);
   else describe(name, tests);
 }
 

@@ -1,18 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Ids of all processes below `pid`. Servers such as sshd put their sessions into process groups of their own. */
+/**
+ * Returns the ids of all processes below `pid`. Servers such as sshd put their sessions into
+ * separate process groups.
+ */
 export function descendants(pid: number): number[] {
   let children: number[];
   try {
-    children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+    children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .split(' ')
+      .filter(Boolean)
+      .map(Number);
   } catch {
     return [];
   }
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Kills these processes, which must be the caller's own, and returns when none of them runs any more. */
+/** Kills these processes, which must be the caller's own. Returns when all have ended. */
 export async function killAll(pids: number[]): Promise<void> {
   for (const pid of pids) signal(pid, 'SIGKILL');
   while (pids.some(runs)) await sleep(5);

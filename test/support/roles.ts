@@ -1,25 +1,28 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Installation } from '../../src/installation.ts';
-import { type Role, startService } from '../../src/main.ts';
-import { runAdmission } from '../../src/processes/admission.ts';
-import { createJobRecorder, dispatchConsumer } from '../../src/processes/jobs.ts';
+import { runAdmission } from '../../src/processes/dispatch/admission.ts';
+import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { type Role, startService } from '../../src/service.ts';
 import { startProcess } from './server-process.ts';
 
 const WAYBILL = fileURLToPath(new URL('../../bin/waybill', import.meta.url));
 
-/** All that it takes to move a file. */
+/** All the roles that it takes to move a file. */
 export const MOVING: readonly Role[] = ['projector', 'mover'];
 
 export interface RunningRoles {
-  /** Stops them in good order. Fails where they had ended by themselves before. */
+  /** Stops them in good order. Fails if they had ended by themselves. */
   stop(): Promise<void>;
 }
 
 /** Starts roles of an installation in this process. */
-export async function startRoles(installation: Installation, roles: readonly Role[] = MOVING): Promise<RunningRoles> {
+export async function startRoles(
+  installation: Installation,
+  roles: readonly Role[] = MOVING,
+): Promise<RunningRoles> {
   const service = await startService(installation, roles);
   let stopped: Promise<unknown> | null = null;
   return {
@@ -30,13 +33,27 @@ export async function startRoles(installation: Installation, roles: readonly Rol
   };
 }
 
-/** Runs in this process what must be single beside the movers, which all run in processes of their own. */
+/**
+ * Runs the single processes besides the movers in this process. All movers run in separate
+ * processes.
+ */
 export function startDispatch(installation: Installation): RunningRoles {
   const stopping = new AbortController();
-  const consumers = [...Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection)), dispatchConsumer];
+  const consumers = [
+    ...Object.values(PROJECTIONS).map((projection) => projectionConsumer(projection)),
+    dispatchConsumer,
+  ];
   const running = [
-    ...consumers.map((consumer) => runConsumer(installation, consumer, stopping.signal, () => undefined)),
-    runAdmission({ ...installation, record: createJobRecorder(installation.sql) }, stopping.signal),
+    ...consumers.map((consumer) =>
+      runConsumer(installation, consumer, stopping.signal, () => undefined),
+    ),
+    runAdmission(
+      { ...installation, record: createJobRecorder(installation.sql) },
+      stopping.signal,
+      {
+        moversReturnMs: 0,
+      },
+    ),
   ];
   return {
     async stop() {
@@ -48,17 +65,23 @@ export function startDispatch(installation: Installation): RunningRoles {
 
 export interface SpawnedService {
   pid: number;
-  /** Everything it has written so far, to stdout and to stderr. */
+  /** Its output so far, from stdout and stderr. */
   output(): string;
   signal(name: NodeJS.Signals): void;
-  /** SIGTERM; gives the exit code when it has ended. */
+  /** Sends SIGTERM; returns the exit code after the end. */
   stop(): Promise<number | null>;
-  /** SIGKILL; returns when it has ended. Does nothing to one that has. */
+  /** Sends SIGKILL; returns after the end. Does nothing if the process has ended. */
   kill(): Promise<void>;
 }
 
-/** Runs `waybill serve` in a process of its own; returns when its roles run. Throws its output where it ends instead. */
-export async function spawnService(environment: Record<string, string>, roles: readonly Role[] = MOVING): Promise<SpawnedService> {
+/**
+ * Runs `waybill serve` as a separate process. Returns when its roles run. Throws the output if the
+ * process ends instead.
+ */
+export async function spawnService(
+  environment: Record<string, string>,
+  roles: readonly Role[] = MOVING,
+): Promise<SpawnedService> {
   const { PATH = '', HOME = '' } = process.env;
   const service = startProcess([WAYBILL, 'serve', '--roles', roles.join(',')], {
     env: { PATH, HOME, ...environment },

@@ -23,12 +23,17 @@ afterAll(async () => {
 
 function connect({ secretAccessKey = radosgw.secretAccessKey } = {}): S3Client {
   const { endpointUrl, accessKeyId, region } = radosgw;
-  const client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  const client = new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  });
   clients.push(client);
   return client;
 }
 
-test('keeps an object', async () => {
+test('stores an object', async () => {
   const s3 = connect();
   await s3.send(new PutObjectCommand({ ...object, Body: 'content' }));
   const { Body, ETag } = await s3.send(new GetObjectCommand(object));
@@ -36,10 +41,17 @@ test('keeps an object', async () => {
   expect(ETag).toBe('"9a0364b9e99bb480dd25e1f0284c8555"');
 });
 
-test('refuses another secret, a wrong checksum and a failed precondition', async () => {
-  const put = (client: S3Client, input: object) => client.send(new PutObjectCommand({ ...object, Body: 'other', ...input }));
+test('rejects another secret, a wrong checksum and a failed precondition', async () => {
+  const put = (client: S3Client, input: object) =>
+    client.send(new PutObjectCommand({ ...object, Body: 'other', ...input }));
   await put(connect(), {});
-  await expect(put(connect({ secretAccessKey: 'wrong' }), {})).rejects.toMatchObject({ name: 'SignatureDoesNotMatch' });
-  await expect(put(connect(), { ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({ name: 'BadDigest' });
-  await expect(put(connect(), { IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
+  await expect(put(connect({ secretAccessKey: 'wrong' }), {})).rejects.toMatchObject({
+    name: 'SignatureDoesNotMatch',
+  });
+  await expect(put(connect(), { ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({
+    name: 'BadDigest',
+  });
+  await expect(put(connect(), { IfNoneMatch: '*' })).rejects.toMatchObject({
+    name: 'PreconditionFailed',
+  });
 });

@@ -1,6 +1,14 @@
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -15,10 +23,14 @@ export interface Radosgw {
   secretAccessKey: string;
   region: string;
   createBucket(name: string): Promise<void>;
-  /** From now on nothing can be put into a bucket. */
+  /** Rejects all writes to a bucket from now on. */
   denyWrites(bucket: string): Promise<void>;
-  /** Bytes that a bucket takes: what is committed counts. */
+  /** Limits the bytes of a bucket; committed bytes count. */
   setQuota(bucket: string, bytes: number): Promise<void>;
+  /** Ends the gateway like a crash. The cluster behind it stays, with all its data. */
+  gatewayDown(): Promise<void>;
+  /** Starts the gateway again on the same port. */
+  restartGateway(): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
@@ -29,22 +41,26 @@ const ceph = () =>
     ['/usr/bin/ceph-mon', '/usr/bin/ceph-osd', '/usr/bin/radosgw', '/usr/bin/osdmaptool'],
   );
 
-/** null where Ceph can run here, else why not. Tests that need it are skipped with it. */
+/** Null if Ceph can run here, else the reason. Tests that need it are skipped with the reason. */
 export async function whyNoRadosgw(): Promise<string | null> {
   const programs = await ceph();
   return programs.available ? null : programs.reason;
 }
 
 /**
- * Starts a whole Ceph cluster on loopback: a monitor, an OSD that keeps objects in memory, and the S3 gateway. It is to be
- * shared by a test file, with a bucket for each test. Throws where `whyNoRadosgw` says why.
+ * Starts a whole Ceph cluster on loopback: a monitor, an OSD that keeps objects in memory, and the
+ * S3 gateway. A test file shares it, with one bucket for each test. Throws if `whyNoRadosgw`
+ * returns a reason.
  */
 export async function startRadosgw(): Promise<Radosgw> {
   const programs = await ceph();
   if (!programs.available) throw new Error(programs.reason);
   for (let attempt = 1; ; attempt++) {
     const home = realpathSync(mkdtempSync(join(tmpdir(), 'waybill-radosgw-')));
-    const log = () => globSync('*.log', { cwd: home }).map((name) => `${name}:\n${readFileSync(join(home, name), 'utf8').slice(-2_000)}`);
+    const log = () =>
+      globSync('*.log', { cwd: home }).map(
+        (name) => `${name}:\n${readFileSync(join(home, name), 'utf8').slice(-2_000)}`,
+      );
     const started = await startIn(home, programs);
     if (started) return started;
     const logged = log().join('\n');
@@ -64,18 +80,71 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
   for (const folder of ['mon', 'osd']) mkdirSync(join(home, folder));
 
   const run = (program: string, ...args: string[]) =>
-    promisify(execFile)(programs.path(`/usr/bin/${program}`), args, { cwd: home, env: programs.env });
-  const admin = (...args: string[]) => run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...args);
+    promisify(execFile)(programs.path(`/usr/bin/${program}`), args, {
+      cwd: home,
+      env: programs.env,
+    });
+  const admin = (...args: string[]) =>
+    run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...args);
   const daemon = (program: string, ...args: string[]) =>
-    startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], { env: programs.env });
+    startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], {
+      env: programs.env,
+    });
 
-  await run('ceph-authtool', keyring, '--create-keyring', '--gen-key', '-n', 'mon.', '--cap', 'mon', 'allow *');
-  await run('ceph-authtool', keyring, '--gen-key', '-n', 'osd.0', '--cap', 'mon', 'allow profile osd', '--cap', 'osd', 'allow *');
-  await run('ceph-authtool', keyring, '--gen-key', '-n', 'client.rgw', '--cap', 'mon', 'allow rw', '--cap', 'osd', 'allow rwx');
+  await run(
+    'ceph-authtool',
+    keyring,
+    '--create-keyring',
+    '--gen-key',
+    '-n',
+    'mon.',
+    '--cap',
+    'mon',
+    'allow *',
+  );
+  await run(
+    'ceph-authtool',
+    keyring,
+    '--gen-key',
+    '-n',
+    'osd.0',
+    '--cap',
+    'mon',
+    'allow profile osd',
+    '--cap',
+    'osd',
+    'allow *',
+  );
+  await run(
+    'ceph-authtool',
+    keyring,
+    '--gen-key',
+    '-n',
+    'client.rgw',
+    '--cap',
+    'mon',
+    'allow rw',
+    '--cap',
+    'osd',
+    'allow rwx',
+  );
   await run('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', monitor, 'monmap');
-  // A map that knows the one OSD from the start saves asking the monitor for it, command by command.
+  // The map lists the one OSD from the start, which saves many commands to the monitor.
   await run('osdmaptool', 'osdmap', '--createsimple', '1');
-  await run('ceph-mon', '-c', config, '--mkfs', '-i', 'a', '--monmap', 'monmap', '--osdmap', 'osdmap', '--keyring', keyring);
+  await run(
+    'ceph-mon',
+    '-c',
+    config,
+    '--mkfs',
+    '-i',
+    'a',
+    '--monmap',
+    'monmap',
+    '--osdmap',
+    'osdmap',
+    '--keyring',
+    keyring,
+  );
 
   const mon = daemon('ceph-mon', '-i', 'a');
   const servers = [mon];
@@ -86,10 +155,16 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
   try {
     await run('ceph-osd', '-c', config, '-i', '0', '--mkfs', '--osd-uuid', randomUUID());
     servers.push(daemon('ceph-osd', '-i', '0'));
-    const gateway = daemon('radosgw', '-n', 'client.rgw');
+    let gateway = daemon('radosgw', '-n', 'client.rgw');
     servers.push(gateway);
-    const credentials = { accessKeyId: 'waybill', secretAccessKey: randomBytes(20).toString('hex') };
-    const keys = [`--access-key=${credentials.accessKeyId}`, `--secret-key=${credentials.secretAccessKey}`];
+    const credentials = {
+      accessKeyId: 'waybill',
+      secretAccessKey: randomBytes(20).toString('hex'),
+    };
+    const keys = [
+      `--access-key=${credentials.accessKeyId}`,
+      `--secret-key=${credentials.secretAccessKey}`,
+    ];
     const user = ['user', 'create', '--uid=waybill', '--display-name=waybill', ...keys];
     const endpointUrl = `http://127.0.0.1:${port}`;
     const answers = () =>
@@ -112,13 +187,34 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
         await s3.send(new CreateBucketCommand({ Bucket: name }));
       },
       async denyWrites(bucket) {
-        const statement = { Effect: 'Deny', Principal: '*', Action: 's3:PutObject', Resource: `arn:aws:s3:::${bucket}/*` };
+        const statement = {
+          Effect: 'Deny',
+          Principal: '*',
+          Action: 's3:PutObject',
+          Resource: `arn:aws:s3:::${bucket}/*`,
+        };
         const policy = { Version: '2012-10-17', Statement: [statement] };
-        await s3.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(policy) }));
+        await s3.send(
+          new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(policy) }),
+        );
       },
       async setQuota(bucket, bytes) {
-        await admin('quota', 'set', '--quota-scope=bucket', `--bucket=${bucket}`, `--max-size=${bytes}B`);
+        await admin(
+          'quota',
+          'set',
+          '--quota-scope=bucket',
+          `--bucket=${bucket}`,
+          `--max-size=${bytes}B`,
+        );
         await admin('quota', 'enable', '--quota-scope=bucket', `--bucket=${bucket}`);
+      },
+      gatewayDown: () => gateway.kill(),
+      async restartGateway() {
+        await gateway.kill();
+        gateway = daemon('radosgw', '-n', 'client.rgw');
+        servers.push(gateway);
+        if (!(await gateway.ready(answers)))
+          throw new Error(`port ${port} was taken while the gateway was down`);
       },
       async stop() {
         s3.destroy();
@@ -131,8 +227,16 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
   }
 }
 
-function configuration(home: string, fsid: string, monitor: string, port: number, { root }: DebianPrograms): string {
-  const [libraries] = globSync('usr/lib/*/rados-classes', { cwd: root }).map((folder) => join(root, folder, '..'));
+function configuration(
+  home: string,
+  fsid: string,
+  monitor: string,
+  port: number,
+  { root }: DebianPrograms,
+): string {
+  const [libraries] = globSync('usr/lib/*/rados-classes', { cwd: root }).map((folder) =>
+    join(root, folder, '..'),
+  );
   return `
 [global]
 fsid = ${fsid}
@@ -178,7 +282,7 @@ rgw_thread_pool_size = 64
 rgw_gc_obj_min_wait = 10
 rgw_gc_processor_period = 10
 rgw_gc_processor_max_time = 10
-# Sums that quotas are held against are not kept from before.
+# Does not cache the sums that quotas are compared with.
 rgw_bucket_quota_ttl = 0
 `;
 }

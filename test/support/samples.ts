@@ -1,6 +1,13 @@
-import type { EndpointConfigured, SftpSettings } from '../../src/domain/endpoint.ts';
+import type { EndpointConfigured } from '../../src/domain/endpoint.ts';
 import type { KeyCreated } from '../../src/domain/key.ts';
-import type { AttemptFigures, TransferCreated, TransferEvent, TransferStarted, Verification } from '../../src/domain/transfer.ts';
+import type { SftpSettings } from '../../src/domain/protocols/sftp.ts';
+import type {
+  AttemptFigures,
+  TransferCreated,
+  TransferEvent,
+  TransferStarted,
+  Verification,
+} from '../../src/domain/transfer.ts';
 import { transferError } from '../../src/domain/transfer-errors.ts';
 import type { WebhookRegistered } from '../../src/domain/webhook.ts';
 
@@ -38,17 +45,28 @@ export function transferCreated(changes: Partial<TransferCreated> = {}): Transfe
 }
 
 export function started(claim_id = 'clm_1', started_at = T0): TransferStarted {
-  return { claim_id, started_at, source_endpoint: { id: 'end_1', revision: 0 }, destination_endpoint: { id: 'end_2', revision: 3 } };
+  return {
+    claim_id,
+    started_at,
+    source_endpoint: { id: 'end_1', revision: 0 },
+    destination_endpoint: { id: 'end_2', revision: 3 },
+  };
 }
 
 const TIMED_OUT = transferError({ code: 'timeout', message: 'no answer', phase: 'read' }, 1, T1);
 
-/** What may happen to a transfer after it was created, by the name of what happens. */
+/** Possible events of a transfer after its creation, by what happens. */
 export const TRANSFER_EVENTS = {
   admitted: { type: 'transfer.queued', data: { reason: 'admitted' } },
   started: { type: 'transfer.in_progress', data: started() },
-  retry: { type: 'transfer.queued', data: { reason: 'retry', error: TIMED_OUT, attempt: 1, not_before: T2, ...FIGURES } },
-  lost: { type: 'transfer.queued', data: { reason: 'mover_lost', claim_id: 'clm_1', lost_in_a_row: 1, ...FIGURES } },
+  retry: {
+    type: 'transfer.queued',
+    data: { reason: 'retry', error: TIMED_OUT, attempt: 1, not_before: T2, ...FIGURES },
+  },
+  lost: {
+    type: 'transfer.queued',
+    data: { reason: 'mover_lost', claim_id: 'clm_1', lost_in_a_row: 1, ...FIGURES },
+  },
   completed: {
     type: 'transfer.completed',
     data: {
@@ -60,12 +78,23 @@ export const TRANSFER_EVENTS = {
       verification: VERIFICATION,
     },
   },
-  failed: { type: 'transfer.failed', data: { error: { ...TIMED_OUT, retryable: false }, failed_at: T1, ...FIGURES } },
+  failed: {
+    type: 'transfer.failed',
+    data: { error: { ...TIMED_OUT, retryable: false }, failed_at: T1, ...FIGURES },
+  },
   cancelled: { type: 'transfer.cancelled', data: { cancelled_at: T1 } },
 } as const satisfies Record<string, TransferEvent>;
 
 export function sftpSettings(changes: Partial<SftpSettings> = {}): SftpSettings {
-  return { protocol: 'sftp', host: 'files.example.com', port: 22, base_path: '/', username: 'waybill', host_key_sha256: null, ...changes };
+  return {
+    protocol: 'sftp',
+    host: 'files.example.com',
+    port: 22,
+    base_path: '/',
+    username: 'waybill',
+    host_key_sha256: null,
+    ...changes,
+  };
 }
 
 export function endpointConfigured(changes: Partial<EndpointConfigured> = {}): EndpointConfigured {

@@ -4,20 +4,23 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { createCertificates } from './certificates.ts';
 
 export interface ScriptedSession {
-  /** The data connection that the last EPSV or PASV asked for, under TLS. */
+  /** The data connection that the last EPSV or PASV requested, under TLS. */
   data(): Promise<TLSSocket>;
   /** Sends a line at once, before the one that the script returns. */
   say(line: string): void;
 }
 
-/** What is answered to a command, by its name; null for nothing. */
-export type Script = Record<string, (argument: string, session: ScriptedSession) => string | null | Promise<string | null>>;
+/** Answers to commands, by their names; null for no answer. */
+export type Script = Record<
+  string,
+  (argument: string, session: ScriptedSession) => string | null | Promise<string | null>
+>;
 
 export interface ScriptedFtpsServer {
   host: string;
   port: number;
   caPem: string;
-  /** What clients sent, over all connections. */
+  /** Lines that clients sent, over all connections. */
   commands: string[];
   stop(): Promise<void>;
 }
@@ -37,14 +40,18 @@ const MANNERS: Script = {
   RNTO: () => '250 Renamed',
 };
 
-/** An FTPS server (explicit TLS) in this process that follows a script: for answers that no real server can be made to give. */
+/**
+ * An FTPS server (explicit TLS) in this process that follows a script, for answers that no real
+ * server gives on request.
+ */
 export async function startScriptedFtpsServer(script: Script): Promise<ScriptedFtpsServer> {
   const { caPem, valid } = await createCertificates();
   const secureContext = createSecureContext(valid);
   const commands: string[] = [];
   const sockets = new Set<Socket>();
   const servers = new Set<Server>();
-  const secure = (socket: Socket) => new TLSSocket(socket, { isServer: true, secureContext }).on('error', () => {});
+  const secure = (socket: Socket) =>
+    new TLSSocket(socket, { isServer: true, secureContext }).on('error', () => {});
 
   async function listen(take: (socket: Socket) => void): Promise<number> {
     const server = createServer((socket) => {
@@ -59,7 +66,10 @@ export async function startScriptedFtpsServer(script: Script): Promise<ScriptedF
   function serve(plain: Socket): void {
     let socket: Socket = plain;
     let coming = Promise.withResolvers<TLSSocket>();
-    const session: ScriptedSession = { data: () => coming.promise, say: (line) => void socket.write(`${line}\r\n`) };
+    const session: ScriptedSession = {
+      data: () => coming.promise,
+      say: (line) => void socket.write(`${line}\r\n`),
+    };
 
     async function passive(): Promise<number> {
       coming = Promise.withResolvers();
@@ -69,7 +79,7 @@ export async function startScriptedFtpsServer(script: Script): Promise<ScriptedF
     const builtIn: Script = {
       ...MANNERS,
       EPSV: async () => `229 Extended (|||${await passive()}|)`,
-      // As a server behind NAT: an address that leads nowhere from here.
+      // Like a server behind NAT: an address that is unreachable from here.
       PASV: async () => {
         const port = await passive();
         return `227 Passive (10,1,2,3,${port >> 8},${port & 255}).`;

@@ -2,18 +2,24 @@ import { expect } from 'vitest';
 
 export interface ServerEvents<Data> {
   events: { event: string; data: Data }[];
-  /** Lines that say nothing but that the stream lives. */
+  /** Lines that only show that the stream is alive. */
   comments: string[];
   /** Settles when the server ends the stream in good order, or after `leave`. */
   ended: Promise<void>;
   leave(): void;
 }
 
-/** Reads server-sent events over a connection of its own, as they come. */
+/** Reads server-sent events over a new connection as they arrive. */
 export async function follow<Data>(url: string, key: string): Promise<ServerEvents<Data>> {
   const leaving = new AbortController();
-  const response = await fetch(url, { headers: { authorization: `Bearer ${key}` }, signal: leaving.signal });
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8']);
+  const response = await fetch(url, {
+    headers: { authorization: `Bearer ${key}` },
+    signal: leaving.signal,
+  });
+  expect([response.status, response.headers.get('content-type')]).toEqual([
+    200,
+    'text/event-stream; charset=utf-8',
+  ]);
   const events: ServerEvents<Data>['events'] = [];
   const comments: string[] = [];
   const read = async () => {

@@ -7,17 +7,20 @@ import { descendants, killAll } from './process-tree.ts';
 export interface ServerProcess {
   readonly child: ChildProcess;
   readonly ended: boolean;
-  /** Returns once `check` is true, tried again and again: true then, false where the server ended before. */
+  /**
+   * Returns when `check`, which is retried, is true: then true, or false if the server ended
+   * before.
+   */
   ready(check: () => Promise<boolean>): Promise<boolean>;
-  /** Ends it and all that it started, as a machine that goes down does. */
+  /** Ends it and all its child processes, like a machine that goes down. */
   kill(): Promise<void>;
 }
 
-// Where the tests' process is killed itself, no handler of it can end its servers: the kernel does then.
+// If the test process itself is killed, no handler can end its servers. The kernel does it then.
 const SETPRIV = '/usr/bin/setpriv';
 const DIE_WITH_PARENT = existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL'] : [];
 
-/** Starts a server as a child that never outlives the tests. */
+/** Starts a server as a child process that never outlives the tests. */
 export function startProcess(
   command: string[],
   options: { env?: NodeJS.ProcessEnv; cwd?: string; stdio?: StdioOptions } = {},

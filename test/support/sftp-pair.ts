@@ -3,7 +3,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import type { Transfer } from '../../src/domain/transfer.ts';
-import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from './installation.ts';
+import {
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from './installation.ts';
 import { type RunningRoles, startRoles } from './roles.ts';
 import { type SftpServer, startSftpServer } from './sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
@@ -14,22 +20,27 @@ export interface SftpPair {
   installation: TestInstallation;
   /** The source, configured as `alpha`. */
   alpha: SftpServer;
-  /** The destination, configured as `beta`, and as `careful` where nothing may be overwritten. */
+  /** The destination, configured as `beta`, and as `careful` without overwriting. */
   beta: SftpServer;
   betaId: string;
-  /** Before alpha. Neither line is narrow or long when a test begins. */
+  /** In front of alpha. Neither proxy has a limit or a delay when a test begins. */
   source: TcpProxy;
-  /** Before beta. */
+  /** In front of beta. */
   destination: TcpProxy;
-  /** Puts so many random bytes at the source, and says where. */
+  /** Writes this many random bytes to a file at the source. */
   create(name: string, size: number): string;
-  /** Submits the transfer of a file to a folder of its name. */
+  /** Submits the transfer of a file to a folder of the same name. */
   submitted(name: string, endpoint?: string): Promise<string>;
-  /** Waits for the end, which is that the file has arrived whole in its folder and that nothing else is left there. */
+  /**
+   * Waits for the end. Expects that the file has arrived whole in its folder and that nothing else
+   * is left there.
+   */
   expectArrived(id: string, name: string, folder?: string): Promise<Transfer>;
 }
 
-/** For the tests of a block, started with it and stopped after it: whole roles, or what `start` starts in their place. */
+/**
+ * Sets up a pair for the tests of a block, with whole roles or with what `start` starts instead.
+ */
 export function useSftpPair(
   settings: Record<string, string> = {},
   start: (installation: TestInstallation) => RunningRoles | Promise<RunningRoles> = startRoles,
@@ -38,7 +49,11 @@ export function useSftpPair(
   let roles: RunningRoles;
 
   beforeAll(async () => {
-    const [installation, alpha, beta] = await Promise.all([openTestInstallation(settings), startSftpServer(), startSftpServer()]);
+    const [installation, alpha, beta] = await Promise.all([
+      openTestInstallation(settings),
+      startSftpServer(),
+      startSftpServer(),
+    ]);
     const [source, destination] = await Promise.all([startTcpProxy(alpha), startTcpProxy(beta)]);
     Object.assign(pair, { installation, alpha, beta, source, destination });
     roles = await start(installation);
@@ -65,13 +80,16 @@ export function useSftpPair(
       writeFileSync(file, randomBytes(size));
       return file;
     },
-    submitted: (name: string, endpoint = 'beta') => submit(pair.installation, `sftp://alpha/${name}`, `sftp://${endpoint}/${name}/`),
+    submitted: (name: string, endpoint = 'beta') =>
+      submit(pair.installation, `sftp://alpha/${name}`, `sftp://${endpoint}/${name}/`),
     async expectArrived(id: string, name: string, folder = name) {
       const done = await untilStatus(pair.installation, id, ['completed', 'failed'], 60);
       const sha256 = await sha256Of(join(pair.alpha.root, name));
       expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256 });
       expect(await sha256Of(join(pair.beta.root, folder, name))).toBe(sha256);
-      expect((await storyOf(pair.installation, id)).filter((step) => step === 'completed')).toHaveLength(1);
+      expect(
+        (await storyOf(pair.installation, id)).filter((step) => step === 'completed'),
+      ).toHaveLength(1);
       await untilCleanedUp(pair.installation);
       expect(await filesBelow(join(pair.beta.root, folder))).toEqual([name]);
       return done;

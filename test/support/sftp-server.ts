@@ -1,7 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -13,46 +21,58 @@ import { type ServerProcess, startProcess } from './server-process.ts';
 const AS_ROOT = process.getuid?.() === 0;
 
 export interface SftpServerOptions {
-  /** Further accounts without any rights of root, for tests of permissions. Root only. */
+  /** Further accounts without root's rights, for tests of permissions. Root only. */
   users?: { username: string; password: string }[];
-  /** Every request that would change something is refused with "Permission denied". */
+  /** Rejects every request that would change something with "Permission denied". */
   readOnly?: boolean;
   /** Requests that the server neither offers nor answers, by their names for `sftp-server -P`. */
   denied?: string[];
-  /** Kinds of host key to make; the server offers them all, `hostKeySha256` tells the first. */
+  /**
+   * Kinds of host key to create. The server offers them all; `hostKeySha256` is that of the first.
+   */
   hostKeys?: ('ed25519' | 'rsa' | 'ecdsa')[];
-  /** Lines added to sshd_config, before the others, so that they win. */
+  /** Lines added to sshd_config, before the others, so they override them. */
   extraConfig?: string;
-  /** Bytes of a small file system of its own at `smallDisk`. Root only. */
+  /** Bytes of a separate small file system at `smallDisk`. Root only. */
   smallDiskBytes?: number;
 }
 
 export interface SftpServer {
   host: string;
   port: number;
-  /** The account that runs the tests; for root another name of it, so that it can have a password. */
+  /**
+   * The account that runs the tests; for root another name of it, so that it can have a password.
+   */
   username: string;
-  /** undefined where passwords can't be had: OpenSSH checks them against /etc/shadow, which takes root. */
+  /**
+   * Undefined if passwords are unavailable: OpenSSH checks them against /etc/shadow, which requires
+   * root.
+   */
   password: string | undefined;
-  /** Signs `username` in, as do all of these keys. */
+  /** Signs `username` in, like each of these keys. */
   privateKey: string;
   protectedKey: { privateKey: string; passphrase: string };
-  /** As `ssh-keygen -l` prints it. */
+  /** In the form of `ssh-keygen -l`. */
   hostKeySha256: string;
-  /** Temporary folder to keep files in: remote paths are absolute paths below it. */
+  /** Temporary folder for files: remote paths are absolute paths below it. */
   root: string;
   /** Folder on the small file system; only the server sees it. */
   smallDisk: string;
   readonly pid: number;
-  /** Ends the server and every session, as a machine that goes down does. Files, keys and port stay. */
+  /**
+   * Ends the server and every session, like a machine that goes down. Files, keys and port stay.
+   */
   down(): Promise<void>;
-  /** Starts it again under the same port, with the same keys. */
+  /** Starts it again on the same port, with the same keys. */
   restart(): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
 
-/** null where a real OpenSSH server can run here, else why not. Tests that need one are skipped with it. */
+/**
+ * Null if a real OpenSSH server can run here, else the reason. Tests that need it are skipped with
+ * the reason.
+ */
 export async function whyNoSftpServer(): Promise<string | null> {
   const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
   if (!openssh.available) return openssh.reason;
@@ -61,11 +81,14 @@ export async function whyNoSftpServer(): Promise<string | null> {
     execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
     return null;
   } catch {
-    return 'OpenSSH as root needs a mount namespace of its own, and unshare -m is refused here';
+    return 'OpenSSH as root needs its own mount namespace, but unshare -m fails here';
   }
 }
 
-/** Starts a real OpenSSH server with `internal-sftp` on loopback. Throws where `whyNoSftpServer` says why. */
+/**
+ * Starts a real OpenSSH server with `internal-sftp` on loopback. Throws if `whyNoSftpServer`
+ * returns a reason.
+ */
 export async function startSftpServer(options: SftpServerOptions = {}): Promise<SftpServer> {
   const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
   if (!openssh.available) throw new Error(openssh.reason);
@@ -82,12 +105,13 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
   let port = await freePort();
   let sshd = await start();
   for (let attempt = 1; !sshd; attempt++) {
-    if (attempt === 5) throw new Error(`sshd does not start:\n${readFileSync(join(home, 'sshd.log'), 'utf8')}`);
+    if (attempt === 5)
+      throw new Error(`sshd does not start:\n${readFileSync(join(home, 'sshd.log'), 'utf8')}`);
     port = await freePort();
     sshd = await start();
   }
 
-  /** null where another program took the port. */
+  /** Null if another program took the port. */
   async function start(): Promise<ServerProcess | null> {
     writeFileSync(join(home, 'sshd_config'), configuration(home, port, options));
     const started = run(home, openssh as DebianPrograms, options.smallDiskBytes);
@@ -120,11 +144,18 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
   };
 }
 
-function makeKeys(home: string, kinds: NonNullable<SftpServerOptions['hostKeys']>, env: NodeJS.ProcessEnv) {
+function makeKeys(
+  home: string,
+  kinds: NonNullable<SftpServerOptions['hostKeys']>,
+  env: NodeJS.ProcessEnv,
+) {
   const make = (name: string, kind: string, passphrase = '') => {
     const file = join(home, name);
     execFileSync('ssh-keygen', ['-q', '-t', kind, '-N', passphrase, '-C', '', '-f', file], { env });
-    return { privateKey: readFileSync(file, 'utf8'), publicKey: readFileSync(`${file}.pub`, 'utf8') };
+    return {
+      privateKey: readFileSync(file, 'utf8'),
+      publicKey: readFileSync(`${file}.pub`, 'utf8'),
+    };
   };
   const passphrase = randomBytes(9).toString('hex');
   const plain = make('key', 'ed25519');
@@ -138,14 +169,24 @@ function makeKeys(home: string, kinds: NonNullable<SftpServerOptions['hostKeys']
   };
 }
 
-/** The fingerprint of a public key in OpenSSH's one-line form, as `ssh-keygen -l` prints it. */
+/**
+ * Returns the fingerprint of a public key in OpenSSH's one-line form, as `ssh-keygen -l` prints it.
+ */
 export function fingerprint(publicKey: string): string {
   const blob = Buffer.from(publicKey.split(' ')[1] as string, 'base64');
   return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** Copies of the system's accounts with ours added, to lie over the real ones in the server's mount namespace. */
-function writeAccounts(home: string, username: string, password: string, options: SftpServerOptions): void {
+/**
+ * Writes copies of the system's accounts with ours added. They cover the real ones in the server's
+ * mount namespace.
+ */
+function writeAccounts(
+  home: string,
+  username: string,
+  password: string,
+  options: SftpServerOptions,
+): void {
   const accounts = [
     { username, password, ids: '0:0' },
     ...(options.users ?? []).map((user, index) => ({ ...user, ids: `${61_000 + index}:61000` })),
@@ -155,7 +196,10 @@ function writeAccounts(home: string, username: string, password: string, options
     ...accounts.map((account) => `${account.username}:x:${account.ids}::/tmp:/bin/sh`),
   ];
   const hashes = accounts.map((account) => {
-    const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], { input: account.password, encoding: 'utf8' }).trim();
+    const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], {
+      input: account.password,
+      encoding: 'utf8',
+    }).trim();
     return `${account.username}:${hash}:19000:0:99999:7:::`;
   });
   const lines = (file: string) =>
@@ -163,10 +207,16 @@ function writeAccounts(home: string, username: string, password: string, options
       .split('\n')
       .filter((line) => line && !line.startsWith('sshd:'));
   writeFileSync(join(home, 'passwd'), [...lines('/etc/passwd'), ...entries, ''].join('\n'));
-  writeFileSync(join(home, 'shadow'), [...lines('/etc/shadow'), ...hashes, ''].join('\n'), { mode: 0o600 });
+  writeFileSync(join(home, 'shadow'), [...lines('/etc/shadow'), ...hashes, ''].join('\n'), {
+    mode: 0o600,
+  });
 }
 
-function configuration(home: string, port: number, { hostKeys = ['ed25519'], readOnly, denied, extraConfig }: SftpServerOptions): string {
+function configuration(
+  home: string,
+  port: number,
+  { hostKeys = ['ed25519'], readOnly, denied, extraConfig }: SftpServerOptions,
+): string {
   return `
     ${extraConfig ?? ''}
     Port ${port}
@@ -185,8 +235,8 @@ function configuration(home: string, port: number, { hostKeys = ['ed25519'], rea
   `;
 }
 
-// As root OpenSSH wants a user `sshd` and the folder /run/sshd. Both, and our accounts, exist only in
-// a mount namespace of the server's own.
+// As root, OpenSSH requires a user `sshd` and the folder /run/sshd. Both, and our accounts, exist
+// only in the server's own mount namespace.
 const IN_NAMESPACE = `
   mount --bind "$1/passwd" /etc/passwd
   mount --bind "$1/shadow" /etc/shadow
@@ -198,8 +248,17 @@ const IN_NAMESPACE = `
 `;
 
 function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ServerProcess {
-  const sshd = [openssh.path('/usr/sbin/sshd'), '-D', '-f', join(home, 'sshd_config'), '-E', join(home, 'sshd.log')];
-  const inNamespace = AS_ROOT ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes)] : [];
+  const sshd = [
+    openssh.path('/usr/sbin/sshd'),
+    '-D',
+    '-f',
+    join(home, 'sshd_config'),
+    '-E',
+    join(home, 'sshd.log'),
+  ];
+  const inNamespace = AS_ROOT
+    ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes)]
+    : [];
   return startProcess([...inNamespace, ...sshd], { env: openssh.env });
 }
 

@@ -8,16 +8,22 @@ export interface SshSignInServer {
   host: string;
   port: number;
   hostKeySha256: string;
-  /** Methods that clients tried, in their order, with the password where they sent one. `none` asks what is offered. */
+  /**
+   * Methods that clients tried, in order, with the password if they sent one. `none` asks which
+   * methods are offered.
+   */
   attempts: { method: string; password?: string }[];
   stop(): Promise<void>;
 }
 
 /**
- * An SSH server in this process that takes one password by one method and records every attempt. Its SFTP
- * has one empty folder: it is for what OpenSSH does not tell, or takes root to do.
+ * An SSH server in this process that accepts one password by one method and records every attempt.
+ * Its SFTP has one empty folder. It serves tests that OpenSSH cannot, or only as root.
  */
-export async function startSshSignInServer(method: 'password' | 'keyboard-interactive', password: string): Promise<SshSignInServer> {
+export async function startSshSignInServer(
+  method: 'password' | 'keyboard-interactive',
+  password: string,
+): Promise<SshSignInServer> {
   const hostKey = makeHostKey();
   const attempts: SshSignInServer['attempts'] = [];
   const connections = new Set<Connection>();
@@ -27,7 +33,9 @@ export async function startSshSignInServer(method: 'password' | 'keyboard-intera
     connection.on('error', () => {});
     connection.on('close', () => connections.delete(connection));
     connection.on('authentication', (context) => void authenticate(context));
-    connection.on('session', (accept) => accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp())));
+    connection.on('session', (accept) =>
+      accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp())),
+    );
   });
 
   async function authenticate(context: AuthContext): Promise<void> {
@@ -65,7 +73,9 @@ function makeHostKey(): { pem: string; sha256: string } {
 function passwordOf(context: AuthContext): Promise<string | undefined> | string | undefined {
   if (context.method === 'password') return context.password;
   if (context.method !== 'keyboard-interactive') return undefined;
-  return new Promise((answer) => context.prompt([{ prompt: 'Password: ', echo: false }], ([typed]) => answer(typed)));
+  return new Promise((answer) =>
+    context.prompt([{ prompt: 'Password: ', echo: false }], ([typed]) => answer(typed)),
+  );
 }
 
 function serveEmptyFolder(sftp: SFTPWrapper): void {

@@ -40,18 +40,20 @@ async function receive(bytes: number): Promise<number> {
 
 function ended(socket: Socket): Promise<string> {
   return new Promise((done) =>
-    socket.on('error', (error) => done((error as NodeJS.ErrnoException).code ?? '')).on('end', () => done('end')),
+    socket
+      .on('error', (error) => done((error as NodeJS.ErrnoException).code ?? ''))
+      .on('end', () => done('end')),
   );
 }
 
-test('forwards both ways and counts', async () => {
+test('bytes are forwarded in both directions and counted', async () => {
   client.write(Buffer.alloc(1_000_000));
   expect(await receive(1_000_000)).toBe(1_000_000);
   expect(proxy.forwarded).toEqual({ up: 1_000_000, down: 1_000_000 });
   expect(proxy.connections).toBe(1);
 });
 
-test('cut resets what is open and takes new connections', async () => {
+test('cut resets open connections and accepts new ones', async () => {
   client.write('x');
   await receive(1);
   const end = ended(client);
@@ -62,7 +64,7 @@ test('cut resets what is open and takes new connections', async () => {
   expect(await receive(1)).toBe(1);
 });
 
-test('cutAfter lets exactly so many bytes through', async () => {
+test('cutAfter lets exactly this many bytes through', async () => {
   proxy.cutAfter(10, 'up');
   const end = ended(client);
   client.write(Buffer.alloc(100));
@@ -70,7 +72,7 @@ test('cutAfter lets exactly so many bytes through', async () => {
   expect(proxy.forwarded.up).toBe(10);
 });
 
-test('holdWhen holds back one connection until it is let go', async () => {
+test('holdWhen holds back one connection until it is released', async () => {
   client.write('x');
   await receive(1);
   const held = proxy.holdWhen(() => true, 'up');
@@ -87,7 +89,7 @@ test('holdWhen holds back one connection until it is let go', async () => {
   expect(await answer).toBe(2);
 });
 
-test('refuse turns new connections away and leaves the open ones', async () => {
+test('refuse rejects new connections and keeps the open ones', async () => {
   await proxy.refuse(true);
   await expect(connectToProxy()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   client.write('x');
@@ -107,8 +109,8 @@ test('stall holds bytes back until it ends', async () => {
   expect(await answer).toBe(1);
 });
 
-// Times are checked against lower bounds only, which a busy machine can't break.
-test('delay adds a round trip and does not hold up what follows', async () => {
+// Times are compared with lower bounds only, which a busy machine cannot break.
+test('delay adds a round trip and does not block later bytes', async () => {
   proxy.delay(200);
   const start = performance.now();
   client.write('x');

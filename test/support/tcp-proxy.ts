@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Seen from the client that connects to the proxy. */
+/** As seen by the client that connects to the proxy. */
 export type Direction = 'up' | 'down';
 
 export type Condition = () => boolean | Promise<boolean>;
@@ -10,40 +10,53 @@ export type Condition = () => boolean | Promise<boolean>;
 export interface TcpProxy {
   host: string;
   port: number;
-  /** Connections open through it. */
+  /** Open connections through it. */
   readonly connections: number;
   /** Bytes forwarded since the start, over all connections. */
   readonly forwarded: Readonly<Record<Direction, number>>;
-  /** Resets every connection. New ones are still taken. */
+  /** Resets every connection. New ones are still accepted. */
   cut(): void;
-  /** Resets every connection once this many further bytes went in a direction; those bytes still arrive. */
+  /**
+   * Resets every connection after this many more bytes in a direction. Those bytes still arrive.
+   */
   cutAfter(bytes: number, direction: Direction): void;
-  /** Resets every connection, once, in place of the next bytes in a direction for which the condition holds. Resolves then. */
+  /**
+   * Resets every connection, once, in place of the next bytes in a direction that match the
+   * condition. Resolves then.
+   */
   cutWhen(condition: Condition, direction: Direction): Promise<void>;
   /**
-   * Holds back, once, the next bytes in a direction for which the condition holds, and what follows them over their
-   * connection; others go on. Resolves then, with what lets them go.
+   * Holds back, once, the next bytes in a direction that match the condition, and all later bytes
+   * of their connection. Other connections continue. Resolves then with a function that releases
+   * the bytes.
    */
   holdWhen(condition: Condition, direction: Direction): Promise<() => void>;
-  /** New connections are refused from now on, as by a host without that service; or taken again. */
+  /**
+   * Rejects new connections from now on, like a host without that service; or accepts them again.
+   */
   refuse(on: boolean): Promise<void>;
-  /** Nothing is forwarded any more while connections stay open, or it goes on where it stopped. */
+  /** Stops forwarding while connections stay open, or resumes it. */
   stall(on: boolean): void;
-  /** Adds this many milliseconds to every round trip; throughput stays as it is. */
+  /** Adds this many milliseconds to every round trip; throughput stays the same. */
   delay(roundTripMs: number): void;
   /** Bytes a second in each direction and connection; Infinity for no limit. */
   throttle(bytesPerSecond: number): void;
   close(): Promise<void>;
 }
 
-// Holds what is on its way on a fast line with a long round trip. A narrow one holds what takes it a second.
+// Holds the bytes in flight on a fast line with a long round trip. A narrow line holds the bytes of
+// one second.
 const IN_FLIGHT_BYTES = 64 << 20;
 
 /**
- * A TCP proxy on loopback that makes a healthy server look like one on a bad network. `morePorts` of the target are
- * reached under the same numbers, as one network with the first. Throws where one of them is taken.
+ * Starts a TCP proxy on loopback that makes a healthy server look like one on a bad network. The
+ * target's `morePorts` are reached under the same numbers, as one network with the first. Throws if
+ * one of them is in use.
  */
-export async function startTcpProxy(target: { host: string; port: number }, morePorts: readonly number[] = []): Promise<TcpProxy> {
+export async function startTcpProxy(
+  target: { host: string; port: number },
+  morePorts: readonly number[] = [],
+): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
   const forwarded = { up: 0, down: 0 };
   const cutAt = { up: Infinity, down: Infinity };
@@ -51,15 +64,24 @@ export async function startTcpProxy(target: { host: string; port: number }, more
   let rate = Infinity;
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
-  /** `strike` resolves with whether the bytes go on. */
-  const planned: Record<Direction, { holds: Condition; strike(): Promise<boolean> } | null> = { up: null, down: null };
+  /** `strike` resolves with whether to forward the bytes. */
+  const planned: Record<Direction, { holds: Condition; strike(): Promise<boolean> } | null> = {
+    up: null,
+    down: null,
+  };
   const servers = [await listen(0, target.port)];
   const { port } = (servers[0] as Server).address() as AddressInfo;
-  const ports = [[port, target.port], ...morePorts.map((same) => [same, same])] as [number, number][];
+  const ports = [[port, target.port], ...morePorts.map((same) => [same, same])] as [
+    number,
+    number,
+  ][];
   await listenOnAll(ports.slice(1));
 
   async function listen(wanted: number, targetPort: number): Promise<Server> {
-    const listening = createServer({ noDelay: true }, (client) => join(client, targetPort)).listen(wanted, '127.0.0.1');
+    const listening = createServer({ noDelay: true }, (client) => join(client, targetPort)).listen(
+      wanted,
+      '127.0.0.1',
+    );
     await once(listening, 'listening');
     return listening;
   }
@@ -77,12 +99,13 @@ export async function startTcpProxy(target: { host: string; port: number }, more
     const upstream = connect({ host: target.host, port: targetPort, noDelay: true });
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
-    // A connection beside the first port carries one file, and ends with it: what is still on its way has to arrive.
+    // A connection to one of the further ports carries one file, and ends with it: the bytes in
+    // flight must arrive.
     const isFile = targetPort !== target.port;
     for (const [socket, other] of [pair, pair.toReversed()] as [Socket, Socket][]) {
       socket.on('error', () => {});
       socket.on('close', async () => {
-        // Of a silent line the other side hears nothing at all.
+        // The other side of a silent line receives nothing at all.
         await stalled.promise;
         if (!isFile || !socket.readableEnded) other.destroy();
         if (other.destroyed) pairs.delete(pair);
@@ -133,13 +156,16 @@ export async function startTcpProxy(target: { host: string; port: number }, more
         planned[direction] = null;
         if (!(await plan.strike())) return;
       }
-      const slice = chunk.subarray(at, at + Math.min(Math.max(1, rate / 50), cutAt[direction] - forwarded[direction]));
+      const slice = chunk.subarray(
+        at,
+        at + Math.min(Math.max(1, rate / 50), cutAt[direction] - forwarded[direction]),
+      );
       at += slice.length;
       forwarded[direction] += slice.length;
       const flushed = to.write(slice);
       if (forwarded[direction] >= cutAt[direction]) {
         cutAt[direction] = Infinity;
-        // Written, but not yet on its way: a reset now would throw it away.
+        // Written, but not sent yet: a reset now would discard it.
         await new Promise((written) => to.write('', written));
         cut();
       } else if (!flushed) await drained(to);

@@ -4,15 +4,18 @@ import { readdir } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe } from 'vitest';
-import { streamOf } from '../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import type { Installation } from '../../src/installation.ts';
 import { describeWithPostgres } from './postgres.ts';
 import { whyNoSftpServer } from './sftp-server.ts';
 
-/** `describe` for tests that move files between real SFTP servers: skipped, with the reason in their name, where none can run. */
+/**
+ * `describe` for tests that move files between real SFTP servers. Skips them, with the reason in
+ * their name, if no server can run.
+ */
 export async function describeTransfers(name: string, tests: () => void): Promise<void> {
   const reason = await whyNoSftpServer();
   if (reason === null) describeWithPostgres(name, tests);
@@ -20,20 +23,30 @@ export async function describeTransfers(name: string, tests: () => void): Promis
 }
 
 /** The events of a transfer, oldest first. */
-export async function historyOf(installation: Installation, id: string): Promise<(StoredEvent & TransferEvent)[]> {
-  return (await installation.store.read(streamOf(id))) as (StoredEvent & TransferEvent)[];
+export async function historyOf(
+  installation: Installation,
+  id: string,
+): Promise<(StoredEvent & TransferEvent)[]> {
+  return (await installation.store.read(streamName('transfer', id))) as (StoredEvent &
+    TransferEvent)[];
 }
 
-/** What happened, in short: the types without their prefix, and for `queued` the reason. */
+/** Summarizes the history: the types without their prefix, and the reason of `queued`. */
 export async function storyOf(installation: Installation, id: string): Promise<string[]> {
   const events = await historyOf(installation, id);
-  return events.map((event) => (event.type === 'transfer.queued' ? `queued: ${event.data.reason}` : event.type.slice('transfer.'.length)));
+  return events.map((event) =>
+    event.type === 'transfer.queued'
+      ? `queued: ${event.data.reason}`
+      : event.type.slice('transfer.'.length),
+  );
 }
 
-/** Why it was tried again, each time. */
+/** The reason of each retry. */
 export async function retriesOf(installation: Installation, id: string): Promise<TransferError[]> {
   const events = await historyOf(installation, id);
-  return events.flatMap(({ type, data }) => (type === 'transfer.queued' && data.reason === 'retry' ? [data.error] : []));
+  return events.flatMap(({ type, data }) =>
+    type === 'transfer.queued' && data.reason === 'retry' ? [data.error] : [],
+  );
 }
 
 /** Lowercase hex SHA-256 of a file of any size. */
@@ -43,14 +56,21 @@ export async function sha256Of(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Names of all files at and below a folder, hidden ones too. */
+/** Names of all files in and below a folder, including hidden ones. */
 export async function filesBelow(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
 }
 
-/** Waits until `condition` gives something other than null, undefined or false; fails after `seconds`. */
-export async function until<T>(what: string, condition: () => T | Promise<T>, seconds = 25): Promise<NonNullable<T>> {
+/**
+ * Waits until `condition` returns something other than null, undefined or false. Fails after
+ * `seconds`.
+ */
+export async function until<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  seconds = 60,
+): Promise<NonNullable<T>> {
   for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
     const found = await condition();
     if (found !== null && found !== undefined && found !== false) return found;
@@ -58,20 +78,31 @@ export async function until<T>(what: string, condition: () => T | Promise<T>, se
   }
 }
 
-/** Chunks of a transfer that are at its destination, as its mover last saved it. */
+/** Chunks of a transfer at its destination, as its mover last saved them. */
 export async function savedChunks({ sql }: Installation, id: string): Promise<number> {
   const [row] = await sql<{ crcs: string | null }[]>`
     select resume_record->>'crcs' as crcs from work.transfer_jobs where transfer_id = ${id}`;
   return Buffer.from(row?.crcs ?? '', 'base64').length / 4;
 }
 
-/** Waits until nothing is left to remove of transfers that have ended, or of the given one. Their servers have to run so long. */
+/**
+ * Waits until the clean-up of all ended transfers, or of the given one, is done. Their servers must
+ * run until then.
+ */
 export async function untilCleanedUp({ sql }: Installation, id?: string): Promise<void> {
-  const left = id === undefined ? () => sql`select from work.cleanups` : () => sql`select from work.cleanups where transfer_id = ${id}`;
-  await until('the clean-up of what has ended', async () => (await left()).length === 0);
+  const left =
+    id === undefined
+      ? () => sql`select from work.cleanups`
+      : () => sql`select from work.cleanups where transfer_id = ${id}`;
+  await until('the clean-up of ended transfers', async () => (await left()).length === 0);
 }
 
-/** Lets the leases of all claims run out now, by Postgres's clock, as half a minute without their movers would. */
+/**
+ * Lets the leases of all claims expire now, by Postgres's clock, as half a minute without their
+ * movers would.
+ */
 export async function expireLeases({ sql }: Installation): Promise<void> {
-  await sql`update work.transfer_jobs set lease_until = now() - interval '1 second' where claim_id is not null`;
+  await sql`
+    update work.transfer_jobs set lease_until = now() - interval '1 second'
+     where claim_id is not null`;
 }

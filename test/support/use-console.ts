@@ -5,15 +5,18 @@ import { eventually, startConsole, type TestConsole } from './console.ts';
 import { type ConsolePage, openPage, signIn } from './console-pages.ts';
 
 export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
-  /** Opens a page of the console in a window of its own. */
+  /** Opens a page of the console in a new window. */
   visit(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** The same, and signs in. */
   visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page>;
-  /** Passes over what the browser itself reports of answers with this status; fails where there was none. */
+  /** Ignores the browser's own reports of answers with this status; fails if there were none. */
   pardon(status: number): void;
 }
 
-/** A console and a browser for the tests of a file. A test fails where one of its pages complained. */
+/**
+ * Starts a console and a browser for the tests of a file. A test fails if one of its pages reported
+ * a complaint.
+ */
 export function useConsole(settings: Record<string, string> = {}): ConsoleInUse {
   const console = {} as ConsoleInUse;
   let chromium: Chromium;
@@ -52,14 +55,18 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     pardon(status: number): void {
       const before = open.flatMap(({ complaints }) => complaints).length;
       for (const { complaints } of open) {
-        complaints.splice(0, Infinity, ...complaints.filter((text) => !text.includes(`status of ${status}`)));
+        complaints.splice(
+          0,
+          Infinity,
+          ...complaints.filter((text) => !text.includes(`status of ${status}`)),
+        );
       }
       expect(open.flatMap(({ complaints }) => complaints).length).toBeLessThan(before);
     },
   });
 }
 
-/** Goes on with Tab until a control has the focus; fails where the keyboard does not reach it. */
+/** Presses Tab until a control has the focus; fails if the keyboard does not reach it. */
 export async function tabTo(page: Page, control: Locator): Promise<void> {
   await control.waitFor();
   for (let presses = 0; presses < 60; presses++) {

@@ -1,19 +1,22 @@
-import type { Role } from '../../src/main.ts';
+import type { Role } from '../../src/service.ts';
 import { openTestInstallation, type TestInstallation } from './installation.ts';
 import { type SpawnedService, spawnService } from './roles.ts';
 import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
 
-/** An installation whose webhooks may be told to a receiver, by processes that can be killed. */
+/** An installation with a webhook receiver and processes that can be killed. */
 export interface WebhookProcesses {
   installation: TestInstallation;
   receiver: WebhookReceiver;
   start(roles?: readonly Role[]): Promise<SpawnedService>;
-  /** Kills what runs, and drops the database. */
+  /** Kills the running processes, and drops the database. */
   close(): Promise<void>;
 }
 
 export async function openWebhookProcesses(): Promise<WebhookProcesses> {
-  const installation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_LOG_LEVEL: 'info' });
+  const installation = await openTestInstallation({
+    WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    WAYBILL_LOG_LEVEL: 'info',
+  });
   const receiver = await startWebhookReceiver();
   const services: SpawnedService[] = [];
   return {

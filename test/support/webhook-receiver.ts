@@ -1,30 +1,34 @@
 import { once } from 'node:events';
-import http, { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import http, {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { ServerCertificate } from './certificates.ts';
 
-/** What it does with a request: answers with a status, or behaves badly. */
+/** Its reaction to a request: an answer with a status, or bad behaviour. */
 export type Behaviour =
   | number
   /** Never answers. */
   | 'hang'
-  /** Breaks the connection off without an answer. */
+  /** Closes the connection without an answer. */
   | 'reset'
-  /** Sends the status line, then its headers and body, a byte at a time, and never comes to an end. */
+  /** Sends the status line, headers and body one byte at a time, and never ends. */
   | 'slow_headers'
-  /** Answers 200 at once; its body comes a byte at a time and never ends. */
+  /** Answers 200 at once; the body arrives one byte at a time and never ends. */
   | 'slow_body'
-  /** Answers 200 with a body that never ends, as fast as it goes. */
+  /** Answers 200 with an endless body, as fast as possible. */
   | 'huge_body';
 
 export interface ReceivedRequest {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
-  /** As it came. */
+  /** As it arrived. */
   body: string;
-  /** The event id of the payload; empty where it is not JSON. */
+  /** The event id of the payload; empty if it is not JSON. */
   eventId: string;
 }
 
@@ -33,25 +37,27 @@ export interface WebhookReceiver {
   port: number;
   /** Complete requests, in the order of their arrival. */
   received: ReceivedRequest[];
-  /** Connections taken so far. */
+  /** Accepted connections so far. */
   connections(): number;
-  /** Bytes of answers that were taken from it. */
+  /** Bytes of its answers that clients read. */
   sent(): number;
-  /** From now on. */
+  /** Applies from now on. */
   behave(behaviour: Behaviour | ((request: ReceivedRequest) => Behaviour)): void;
   close(): Promise<void>;
 }
 
 export interface ReceiverOptions {
   behaviour?: Behaviour | ((request: ReceivedRequest) => Behaviour);
-  /** Given, it speaks https. */
+  /** If given, it speaks https. */
   certificate?: ServerCertificate;
-  /** A port that was had before; any free one by default. */
+  /** A port that was in use before; any free port by default. */
   port?: number;
 }
 
-/** Starts an HTTP(S) server on 127.0.0.1 that receives webhooks and keeps what it was sent. */
-export async function startWebhookReceiver(options: ReceiverOptions = {}): Promise<WebhookReceiver> {
+/** Starts an HTTP(S) server on 127.0.0.1 that receives webhooks and records them. */
+export async function startWebhookReceiver(
+  options: ReceiverOptions = {},
+): Promise<WebhookReceiver> {
   const { certificate, port = 0 } = options;
   let behaviour = options.behaviour ?? 200;
   let connections = 0;
@@ -62,7 +68,7 @@ export async function startWebhookReceiver(options: ReceiverOptions = {}): Promi
   const server = certificate ? https.createServer(certificate, handle) : http.createServer(handle);
   server.on('connection', (socket) => {
     connections++;
-    // Whoever hangs up on it is right to do so.
+    // Clients that close the connection are right to do so.
     socket.on('error', () => undefined).on('close', () => (sent += socket.bytesWritten));
   });
 
@@ -95,7 +101,10 @@ export async function startWebhookReceiver(options: ReceiverOptions = {}): Promi
         pour(response);
         return;
       default:
-        response.writeHead(chosen, chosen >= 300 && chosen < 400 ? { location: 'https://elsewhere.example/' } : {});
+        response.writeHead(
+          chosen,
+          chosen >= 300 && chosen < 400 ? { location: 'https://elsewhere.example/' } : {},
+        );
         response.end(chosen === 204 ? undefined : `said ${chosen}`);
     }
   }

@@ -1,7 +1,7 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
-import { webhookRequest } from '../../src/commands/webhook-requests.ts';
 import { registerWebhook } from '../../src/commands/webhooks.ts';
+import { webhookRequest } from '../../src/contract/webhooks/requests.ts';
 import type { Event, NewEvent } from '../../src/domain/event.ts';
 import { newId, nextEventId } from '../../src/domain/ids.ts';
 import type { TransferCreated } from '../../src/domain/transfer.ts';
@@ -11,29 +11,41 @@ import { createOutboxConsumer } from '../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle } from '../../src/projections/consumer.ts';
 import { TRANSFER_EVENTS, transferCreated } from './samples.ts';
 
-/** Registers a webhook and gives its id. */
+/** Registers a webhook and returns its id. */
 export async function addWebhook(
   installation: Installation,
   url: string,
   events: WebhookEventType[],
-  { accountId = 'acc_default', secret = 'a secret of ours' }: { accountId?: string; secret?: string } = {},
+  {
+    accountId = 'acc_default',
+    secret = 'a secret of ours',
+  }: { accountId?: string; secret?: string } = {},
 ): Promise<string> {
   const request = webhookRequest.parse({ url, events, secret });
-  const { webhook } = await registerWebhook(installation.commands, accountId, request, { actor: 'test', correlationId: 'test' });
+  const { webhook } = await registerWebhook(installation.commands, accountId, request, {
+    actor: 'test',
+    correlationId: 'test',
+  });
   return webhook.webhook_id;
 }
 
 /** Writes deliveries of a webhook, as if they had failed. */
-export async function addDeliveries(sql: Sql, count: number, { webhookId }: { webhookId: string }): Promise<void> {
+export async function addDeliveries(
+  sql: Sql,
+  count: number,
+  { webhookId }: { webhookId: string },
+): Promise<void> {
   await sql`
-    insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body, status, attempts, ended_at)
-    select 'dlv_' || n, ${webhookId}, 'acc_default', 'evt_' || n, 'transfer.failed', '{}', 'failed', 4, now()
+    insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body, status,
+        attempts, ended_at)
+    select 'dlv_' || n, ${webhookId}, 'acc_default', 'evt_' || n, 'transfer.failed', '{}', 'failed',
+           4, now()
       from generate_series(1, ${count}::integer) as n`;
 }
 
 export type Step = keyof typeof TRANSFER_EVENTS;
 
-/** Appends the events of a transfer, created and what followed, in one go; gives their ids. */
+/** Appends the events of a transfer, created and later ones, in one append. Returns their ids. */
 export async function appendTransfer(
   store: EventStore,
   steps: Step[],
@@ -50,7 +62,10 @@ export async function appendTransfer(
   return { transferId, eventIds };
 }
 
-/** Appends events to a stream; gives their ids. They occur now, one by one, unless `at` says when. */
+/**
+ * Appends events to a stream and returns their ids. They occur now, one by one, unless `at` gives
+ * the time.
+ */
 export async function appendEvents(
   store: EventStore,
   stream: string,
@@ -60,7 +75,14 @@ export async function appendEvents(
 ): Promise<string[]> {
   const last = (await store.read(stream)).at(-1);
   const occurred_at = at.toISOString();
-  const metadata = { actor: 'test', account_id, correlation_id: 'test', causation_id: null, occurred_at, prev_hash: null };
+  const metadata = {
+    actor: 'test',
+    account_id,
+    correlation_id: 'test',
+    causation_id: null,
+    occurred_at,
+    prev_hash: null,
+  };
   let previous = last?.id ?? null;
   const all = events.map((event): NewEvent => {
     previous = nextEventId(previous, at.getTime());
@@ -70,7 +92,7 @@ export async function appendEvents(
   return all.map(({ id }) => id);
 }
 
-/** Brings the outbox to the end of the log, where no process runs it. */
+/** Moves the outbox to the end of the log, if no process runs it. */
 export function runOutbox(installation: Installation): Promise<void> {
   return catchUpIfIdle(installation, createOutboxConsumer(installation.store));
 }

@@ -4,9 +4,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/commands/requests.ts';
-import { ROLES } from '../../src/main.ts';
-import { CAUSE, configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import { ROLES } from '../../src/service.ts';
+import {
+  CAUSE,
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startSshSignInServer } from '../support/ssh-sign-in-server.ts';
@@ -21,52 +28,88 @@ await describeTransfers('secrets', () => {
 
   beforeAll(async () => {
     [installation, alpha, receiver] = await Promise.all([
-      openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms' }),
+      openTestInstallation({
+        WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+        WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms',
+      }),
       startSftpServer(),
-      startWebhookReceiver({ behaviour: ({ body }) => (body.includes('transfer.failed') ? 500 : 200) }),
+      startWebhookReceiver({
+        behaviour: ({ body }) => (body.includes('transfer.failed') ? 500 : 200),
+      }),
     ]);
-    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'trace' }, ROLES);
+    service = await spawnService(
+      { ...installation.environment, WAYBILL_LOG_LEVEL: 'trace' },
+      ROLES,
+    );
   });
   afterAll(async () => {
     await service?.kill();
     await Promise.all([installation?.close(), alpha?.stop(), receiver?.close()]);
   });
 
-  test('are found in no table, no log line and no answer, whatever happens', async () => {
+  test('are in no table, no log line and no answer, whatever happens', async () => {
     const password = `Kanärie/+?&%="${randomBytes(12).toString('base64url')}`;
     const refused = await startSshSignInServer('password', 'another');
     const passphrase = alpha.protectedKey.passphrase;
     const { key } = await createKey(
       installation.commands,
-      keyRequest.parse({ name: 'canary', scopes: ['transfers:write', 'webhooks:write', 'audit:read', 'metrics:read'] }),
+      keyRequest.parse({
+        name: 'canary',
+        scopes: ['transfers:write', 'webhooks:write', 'audit:read', 'metrics:read'],
+      }),
       CAUSE,
       { allowNever: false },
     );
     const masterKey = installation.environment.WAYBILL_MASTER_KEY as string;
-    const keyLines = [alpha.privateKey, alpha.protectedKey.privateKey].flatMap((pem) => pem.split('\n').filter((line) => line.length > 60));
+    const keyLines = [alpha.privateKey, alpha.protectedKey.privateKey].flatMap((pem) =>
+      pem.split('\n').filter((line) => line.length > 60),
+    );
     const signing = await registerWebhooks(service, key, receiver.url);
     const secrets = [password, passphrase, key, masterKey, ...keyLines, ...signing];
 
     writeFileSync(join(alpha.root, 'file'), 'file');
-    await configureSftp(installation, 'alpha', alpha, { private_key: alpha.protectedKey.privateKey, passphrase });
+    await configureSftp(installation, 'alpha', alpha, {
+      private_key: alpha.protectedKey.privateKey,
+      passphrase,
+    });
     await configureSftp(installation, 'beta', alpha);
-    await configureSftp(installation, 'refusing', { ...alpha, port: refused.port }, { password, host_key_sha256: refused.hostKeySha256 });
+    await configureSftp(
+      installation,
+      'refusing',
+      { ...alpha, port: refused.port },
+      { password, host_key_sha256: refused.hostKeySha256 },
+    );
     await configureSftp(installation, 'broken', alpha, { password });
     await installation.sql`
-      update work.vault set ciphertext = '\\x00' where id = (select state ->> 'credentials_record' from read.endpoints where name = 'broken')`;
+      update work.vault set ciphertext = '\\x00'
+       where id = (select state ->> 'credentials_record' from read.endpoints
+        where name = 'broken')`;
 
     const moved = await submit(installation, 'sftp://alpha/file', 'sftp://beta/copy');
     const unsigned = await submit(installation, 'sftp://refusing/file', 'sftp://beta/unsigned');
     const unforeseen = await submit(installation, 'sftp://alpha/file', 'sftp://broken/unforeseen');
     await untilStatus(installation, moved, 'completed');
-    expect((await untilStatus(installation, unsigned, 'failed')).facts.error?.code).toBe('auth_failed');
+    expect((await untilStatus(installation, unsigned, 'failed')).facts.error?.code).toBe(
+      'auth_failed',
+    );
     expect(refused.attempts).toContainEqual({ method: 'password', password });
-    const error = await until('the unforeseen error', async () => (await untilStatus(installation, unforeseen, 'queued')).facts.error);
+    const error = await until(
+      'the unforeseen error',
+      async () => (await untilStatus(installation, unforeseen, 'queued')).facts.error,
+    );
     expect(error.code).toBe('internal_error');
 
-    await until('a failed delivery', async () => (await installation.sql`select from work.deliveries where status = 'failed'`).length > 0);
+    await until(
+      'a failed delivery',
+      async () =>
+        (await installation.sql`select from work.deliveries where status = 'failed'`).length > 0,
+    );
 
-    const answers = await askAround(service, { key, password, transferIds: [moved, unsigned, unforeseen] });
+    const answers = await askAround(service, {
+      key,
+      password,
+      transferIds: [moved, unsigned, unforeseen],
+    });
     await service.stop();
     await refused.stop();
 
@@ -75,21 +118,24 @@ await describeTransfers('secrets', () => {
       'the log of the service': service.output(),
       'answers of the API': answers,
     };
-    // They do hold what was done.
-    for (const place of ['log.events', 'the log of the service', 'answers of the API']) expect(places[place]).toContain(unforeseen);
+    // They do contain the events.
+    for (const place of ['log.events', 'the log of the service', 'answers of the API'])
+      expect(places[place]).toContain(unforeseen);
     expect(places['work.vault']).toContain('endpoint-credentials');
     expect(places['work.vault']).toContain('webhook-secret');
     expect(places['work.idempotency_keys']).toContain('whk_');
     expect(places['work.deliveries']).toContain(unsigned);
     const found = Object.entries(places).flatMap(([place, text]) =>
       secrets.flatMap((secret) =>
-        disguises(secret).flatMap(([disguise, looks]) => (text.includes(looks) ? [`${secret} (${disguise}) in ${place}`] : [])),
+        disguises(secret).flatMap(([disguise, looks]) =>
+          text.includes(looks) ? [`${secret} (${disguise}) in ${place}`] : [],
+        ),
       ),
     );
     expect(found).toEqual([]);
   });
 
-  test('the search finds what it looks for, however it is written', () => {
+  test('the search finds a secret in every encoding', () => {
     const secret = 'Kanärie/+?&%="abc';
     const inside = (text: string) => disguises(secret).some(([, looks]) => text.includes(looks));
     const bytes = Buffer.from(`before ${secret} after`);
@@ -106,19 +152,34 @@ await describeTransfers('secrets', () => {
   });
 });
 
-/** Registers webhooks in every way that there is a secret in; gives the secrets. */
-async function registerWebhooks(service: SpawnedService, key: string, receiver: string): Promise<string[]> {
+/** Registers webhooks with every source of a secret, and returns the secrets. */
+async function registerWebhooks(
+  service: SpawnedService,
+  key: string,
+  receiver: string,
+): Promise<string[]> {
   const post = async (path: string, body: unknown) => {
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': randomUUID() };
-    const response = await fetch(baseUrl(service) + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    const headers = {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'idempotency-key': randomUUID(),
+    };
+    const response = await fetch(baseUrl(service) + path, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
     expect(response.ok).toBe(true);
     return (await response.json()) as { id: string; secret: string };
   };
   const chosen = `Kanärie/+?&%="${randomBytes(12).toString('base64url')}`;
-  const { id, secret } = await post('/v1/webhooks', { url: receiver, events: ['transfer.created', 'transfer.failed'] });
+  const { id, secret } = await post('/v1/webhooks', {
+    url: receiver,
+    events: ['transfer.created', 'transfer.failed'],
+  });
   const { secret: rotated } = await post(`/v1/webhooks/${id}/rotate-secret`, {});
   await post(`/v1/webhooks/${id}/rotate-secret`, { secret: chosen });
-  // Without its start, which says nothing.
+  // Without its start, which is the same for all.
   return [secret, rotated].map((text) => text.slice('whsec_'.length)).concat(chosen);
 }
 
@@ -126,7 +187,10 @@ function baseUrl(service: SpawnedService): string {
   return /"url":"(http[^"]+)"/.exec(service.output())?.[1] as string;
 }
 
-/** Bodies and headers of what the API answers to good and bad requests; the bad ones hold secrets where none belong. */
+/**
+ * Returns bodies and headers of the API's answers to good and bad requests. The bad ones contain
+ * secrets in wrong places.
+ */
 async function askAround(
   service: SpawnedService,
   { key, password, transferIds }: { key: string; password: string; transferIds: string[] },
@@ -136,7 +200,11 @@ async function askAround(
   const encoded = encodeURIComponent(password);
   const post = (body: string, headers: Record<string, string> = {}): [string, RequestInit] => [
     '/v1/transfers',
-    { method: 'POST', headers: { authorization, 'content-type': 'application/json', ...headers }, body },
+    {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json', ...headers },
+      body,
+    },
   ];
   const good = { source_uri: 'sftp://alpha/file', destination_uri: 'sftp://beta/by-api' };
   const requests: [string, RequestInit][] = [
@@ -152,7 +220,10 @@ async function askAround(
     [`/v1/transfers?api_key=${key}`, {}],
     [`/v1/transfers?password=${encoded}`, { headers: { authorization } }],
     ['/v1/transfers', { headers: { authorization: `Bearer ${key}x` } }],
-    ['/v1/transfers', { headers: { authorization: `Basic ${Buffer.from(`user:${password}`).toString('base64')}` } }],
+    [
+      '/v1/transfers',
+      { headers: { authorization: `Basic ${Buffer.from(`user:${password}`).toString('base64')}` } },
+    ],
     post(JSON.stringify(good)),
     post(JSON.stringify({ ...good, source_uri: `sftp://user:${encoded}@alpha/file` })),
     post(JSON.stringify({ ...good, destination_uri: `sftp://user:${encoded}@beta/file` })),
@@ -172,22 +243,32 @@ async function askAround(
 /** All rows of all tables, as text, by the name of the table. */
 async function everyTable(sql: Sql): Promise<Record<string, string>> {
   const tables = await sql<{ schema: string; name: string }[]>`
-    select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where c.relkind in ('r', 'p', 'm') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg_toast%'`;
+    select n.nspname as schema, c.relname as name from pg_class c
+      join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind in ('r', 'p', 'm') and n.nspname not in ('pg_catalog', 'information_schema')
+       and n.nspname not like 'pg_toast%'`;
   const dumps = tables.map(async ({ schema, name }) => {
-    const rows = await sql<{ text: string }[]>`select t::text as text from ${sql(schema)}.${sql(name)} t`;
+    const rows = await sql<
+      { text: string }[]
+    >`select t::text as text from ${sql(schema)}.${sql(name)} t`;
     return [`${schema}.${name}`, rows.map(({ text }) => text).join('\n')] as const;
   });
   return Object.fromEntries(await Promise.all(dumps));
 }
 
-/** What a secret looks like in the encodings that programs use. Of base64 the characters that its neighbours have no part in. */
+/**
+ * Returns a secret in the encodings that programs use. In base64, only the characters that do not
+ * depend on the neighbours.
+ */
 function disguises(secret: string): [string, string][] {
   const bytes = Buffer.from(secret);
   const base64 = [0, 1, 2].flatMap((offset) => {
     const shifted = Buffer.concat([Buffer.alloc(offset), bytes]);
-    const inner = (text: string) => text.slice(offset === 0 ? 0 : 4, Math.floor((offset + bytes.length) / 3) * 4);
-    return [inner(shifted.toString('base64')), inner(shifted.toString('base64url'))].map((text): [string, string] => ['base64', text]);
+    const inner = (text: string) =>
+      text.slice(offset === 0 ? 0 : 4, Math.floor((offset + bytes.length) / 3) * 4);
+    return [inner(shifted.toString('base64')), inner(shifted.toString('base64url'))].map(
+      (text): [string, string] => ['base64', text],
+    );
   });
   const inJson = JSON.stringify(secret).slice(1, -1);
   return [

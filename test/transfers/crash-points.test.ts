@@ -2,22 +2,47 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { descendants } from '../support/process-tree.ts';
-import { type RunningRoles, type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import {
+  type RunningRoles,
+  type SpawnedService,
+  spawnService,
+  startDispatch,
+} from '../support/roles.ts';
 import { holdRows, type RowLock } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, filesBelow, savedChunks, sha256Of, storyOf, until } from '../support/transfers.ts';
+import {
+  describeTransfers,
+  filesBelow,
+  savedChunks,
+  sha256Of,
+  storyOf,
+  until,
+} from '../support/transfers.ts';
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
-/** What a few connections, listings and requests come to; a chunk that is sent again is far more. */
+/** The bytes of a few connections, listings and requests. A repeated chunk is far larger. */
 const OVERHEAD = MiB;
-const TAKEN_OVER = ['created', 'queued: admitted', 'in_progress', 'queued: mover_lost', 'in_progress', 'completed'];
+const TAKEN_OVER = [
+  'created',
+  'queued: admitted',
+  'in_progress',
+  'queued: mover_lost',
+  'in_progress',
+  'completed',
+];
 const COMPLETED_AT_FIRST = ['created', 'queued: admitted', 'in_progress', 'completed'];
 
 await describeTransfers('a mover killed with -9', () => {
@@ -27,17 +52,26 @@ await describeTransfers('a mover killed with -9', () => {
   let sourceProxy: TcpProxy;
   let proxy: TcpProxy;
   let dispatch: RunningRoles;
-  /** The one that is killed next: it took over from the one before. */
+  /** The mover that is killed next: it took over from the previous one. */
   let victim: SpawnedService;
   const outcomes: string[][] = [];
 
   beforeAll(async () => {
-    [installation, alpha, beta] = await Promise.all([openTestInstallation(), startSftpServer(), startSftpServer()]);
+    [installation, alpha, beta] = await Promise.all([
+      openTestInstallation(),
+      startSftpServer(),
+      startSftpServer(),
+    ]);
     dispatch = startDispatch(installation);
     [sourceProxy, proxy] = await Promise.all([startTcpProxy(alpha), startTcpProxy(beta)]);
     await configureSftp(installation, 'alpha', { ...alpha, port: sourceProxy.port });
     await configureSftp(installation, 'beta', { ...beta, port: proxy.port });
-    await configureSftp(installation, 'careful', { ...beta, port: proxy.port }, { overwrite: false });
+    await configureSftp(
+      installation,
+      'careful',
+      { ...beta, port: proxy.port },
+      { overwrite: false },
+    );
     victim = await startMover();
   });
   afterAll(async () => {
@@ -45,7 +79,8 @@ await describeTransfers('a mover killed with -9', () => {
     await dispatch?.stop();
     await Promise.all([sourceProxy?.close(), proxy?.close()]);
     await Promise.all([installation?.close(), alpha?.stop(), beta?.stop()]);
-    if (process.env.TEST_PRINT_TABLES) console.log(outcomes.map((cells) => `| ${cells.join(' | ')} |`).join('\n'));
+    if (process.env.TEST_PRINT_TABLES)
+      console.log(outcomes.map((cells) => `| ${cells.join(' | ')} |`).join('\n'));
   });
 
   const startMover = () => spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
@@ -55,13 +90,13 @@ await describeTransfers('a mover killed with -9', () => {
     name: string;
     size: number;
     endpoint?: 'beta' | 'careful';
-    /** Submits at full stop: nothing reaches the destination before `reach`. */
+    /** Submits while the destination is stalled: nothing reaches it before `reach`. */
     stalled?: boolean;
-    /** Brings the move to the point. */
+    /** Brings the move to the crash point. */
     reach(id: string): Promise<void>;
-    /** Lets go what held it there, once its mover is dead. */
+    /** Releases the move once its mover is dead. */
     letGo?(id: string): Promise<unknown>;
-    /** Happens between the crash and the take-over. */
+    /** Runs between the crash and the take-over. */
     meanwhile?(): void | Promise<void>;
   }
 
@@ -74,8 +109,17 @@ await describeTransfers('a mover killed with -9', () => {
     seconds: number;
   }
 
-  /** Kills the mover at the point, lets its lease run out beside a successor, and returns when the transfer has ended. */
-  async function crash({ name, size, endpoint = 'beta', stalled = false, ...point }: Crash): Promise<Recovery> {
+  /**
+   * Kills the mover at the point, and lets its lease expire beside a successor. Returns when the
+   * transfer has ended.
+   */
+  async function crash({
+    name,
+    size,
+    endpoint = 'beta',
+    stalled = false,
+    ...point
+  }: Crash): Promise<Recovery> {
     writeFileSync(join(alpha.root, name), randomBytes(size));
     proxy.throttle(12 * MiB);
     proxy.stall(stalled);
@@ -89,17 +133,32 @@ await describeTransfers('a mover killed with -9', () => {
     proxy.stall(false);
     proxy.throttle(Number.POSITIVE_INFINITY);
     await point.meanwhile?.();
-    // The successor is new and has no connection yet: these were the dead one's.
-    await until('its connections are gone', () => proxy.connections + sourceProxy.connections === 0);
+    // The successor is new and has no connection yet: these were the dead mover's.
+    await until(
+      'its connections are gone',
+      () => proxy.connections + sourceProxy.connections === 0,
+    );
     victim = next;
 
-    const before = { sent: proxy.forwarded.up, read: sourceProxy.forwarded.down, readBack: proxy.forwarded.down };
+    const before = {
+      sent: proxy.forwarded.up,
+      read: sourceProxy.forwarded.down,
+      readBack: proxy.forwarded.down,
+    };
     const began = performance.now();
-    await installation.sql`update work.transfer_jobs set lease_until = now() - interval '1 second' where transfer_id = ${id}`;
+    await installation.sql`
+      update work.transfer_jobs set lease_until = now() - interval '1 second'
+       where transfer_id = ${id}`;
     await untilStatus(installation, id, ['completed', 'failed'], 60);
     const seconds = (performance.now() - began) / 1_000;
-    await until('its row is gone', async () => (await installation.sql`select from work.transfer_jobs`).length === 0);
-    await until('the clean-up', async () => (await installation.sql`select from work.cleanups`).length === 0);
+    await until(
+      'its job is gone',
+      async () => (await installation.sql`select from work.transfer_jobs`).length === 0,
+    );
+    await until(
+      'the clean-up',
+      async () => (await installation.sql`select from work.cleanups`).length === 0,
+    );
     return {
       id,
       sent: proxy.forwarded.up - before.sent,
@@ -121,7 +180,12 @@ await describeTransfers('a mover killed with -9', () => {
     expect(await storyOf(installation, id)).toEqual(story);
     expect(await sha256Of(join(beta.root, name, name))).toBe(sha256);
     expect(await filesBelow(join(beta.root, name))).toEqual([name]);
-    outcomes.push([fault, 'completed once, whole', readBack ? 'read back' : 'as it passed', `${figures.seconds.toFixed(1)} s`]);
+    outcomes.push([
+      fault,
+      'completed once, whole',
+      readBack ? 'read back' : 'as it passed',
+      `${figures.seconds.toFixed(1)} s`,
+    ]);
   }
 
   const sourceSha256 = (name: string) => sha256Of(join(alpha.root, name));
@@ -135,10 +199,13 @@ await describeTransfers('a mover killed with -9', () => {
     return until(`${bytes} bytes are sent`, () => proxy.forwarded.up - before > bytes);
   };
   const lockRow = (id: string) =>
-    holdRows(installation.sql, (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`);
+    holdRows(
+      installation.sql,
+      (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`,
+    );
   const lockHead = () => holdRows(installation.sql, (tx) => tx`select from log.head for update`);
 
-  /** All of it is in the part, and the record can't be saved. */
+  /** The part has all bytes, and the record cannot be saved. */
   async function deliverAll(id: string, name: string): Promise<RowLock> {
     await sending(MiB);
     proxy.stall(true);
@@ -151,11 +218,14 @@ await describeTransfers('a mover killed with -9', () => {
       const [part] = await filesBelow(folder);
       return part !== undefined && (await sha256Of(join(folder, part))) === sha256;
     });
-    await until('its mover waits to save that', async () => (await row.waiting('set resume_record')) > 0);
+    await until(
+      'its mover waits to save the progress',
+      async () => (await row.waiting('set resume_record')) > 0,
+    );
     return row;
   }
 
-  /** The destination has its name, and the log can't be written. */
+  /** The destination has its name, and the log cannot be written. */
   async function publish(name: string): Promise<RowLock> {
     const head = await lockHead();
     proxy.stall(false);
@@ -165,23 +235,28 @@ await describeTransfers('a mover killed with -9', () => {
     return head;
   }
 
-  test('before it could open the destination', async () => {
+  test('before it opened the destination', async () => {
     const name = 'before-open';
-    const reach = () => until('it has connected', () => proxy.connections > 0).then(() => undefined);
+    const reach = () =>
+      until('it has connected', () => proxy.connections > 0).then(() => undefined);
     const recovery = await crash({ name, size: 12 * MiB, stalled: true, reach });
-    await expectArrived('before the destination was opened', { name, sha256: await sourceSha256(name), readBack: false }, recovery);
+    await expectArrived(
+      'before the destination was opened',
+      { name, sha256: await sourceSha256(name), readBack: false },
+      recovery,
+    );
   });
 
-  test('in the middle of the data: only what was in flight is sent again', async () => {
+  test('in the middle of the data: only the bytes in flight are sent again', async () => {
     const name = 'mid-data';
-    // A larger one could go over several connections.
+    // A larger one could use several connections.
     const size = 56 * MiB;
     let saved = 0;
     const recovery = await crash({
       name,
       size,
       reach: async (id) => {
-        // Four chunks are on their way at once: soon they arrive, and the rest takes its time.
+        // Four chunks are in flight at once: soon they arrive, and the rest takes its time.
         await sending(3 * CHUNK);
         proxy.throttle(2 * MiB);
         await until('a chunk is saved', async () => (await savedChunks(installation, id)) > 0, 60);
@@ -194,10 +269,14 @@ await describeTransfers('a mover killed with -9', () => {
     expect(saved).toBeGreaterThan(0);
     expect(recovery.sent).toBeLessThan(size - saved * CHUNK + OVERHEAD);
     expect(recovery.read).toBeLessThan(size + OVERHEAD);
-    await expectArrived('in the middle of the data', { name, sha256: await sourceSha256(name), readBack: false }, recovery);
+    await expectArrived(
+      'in the middle of the data',
+      { name, sha256: await sourceSha256(name), readBack: false },
+      recovery,
+    );
   });
 
-  test('with every byte delivered and nothing saved of it', async () => {
+  test('after every byte was delivered and before the progress was saved', async () => {
     const name = 'before-committing';
     const size = 12 * MiB;
     let row: RowLock;
@@ -217,37 +296,46 @@ await describeTransfers('a mover killed with -9', () => {
     );
   });
 
-  test.each(['beta', 'careful'] as const)('when it had said that it would rename, and had not: %s', async (endpoint) => {
-    const name = `before-rename-${endpoint}`;
-    let sessions: number[] = [];
-    const recovery = await crash({
-      name,
-      size: 12 * MiB,
-      endpoint,
-      reach: async (id) => {
-        const row = await deliverAll(id, name);
-        sessions = descendants(beta.pid);
-        for (const pid of sessions) process.kill(pid, 'SIGSTOP');
-        await row.release();
-        await until('it is about to rename', async () => (await resumeRecord(id))?.committing);
-      },
-      letGo: async () => {
-        for (const pid of sessions) process.kill(pid, 'SIGCONT');
-      },
-    });
-    expect(existsSync(join(beta.root, name, name))).toBe(true);
-    expect(recovery.sent).toBeLessThan(OVERHEAD);
-    expect(recovery.read).toBeLessThan(OVERHEAD);
-    const fault = `after \`committing\` was saved, before the rename${endpoint === 'careful' ? ', `overwrite: false`' : ''}`;
-    await expectArrived(fault, { name, sha256: await sourceSha256(name), readBack: false }, recovery);
-  });
+  test.each(['beta', 'careful'] as const)(
+    'after it announced the rename and before the rename: %s',
+    async (endpoint) => {
+      const name = `before-rename-${endpoint}`;
+      let sessions: number[] = [];
+      const recovery = await crash({
+        name,
+        size: 12 * MiB,
+        endpoint,
+        reach: async (id) => {
+          const row = await deliverAll(id, name);
+          sessions = descendants(beta.pid);
+          for (const pid of sessions) process.kill(pid, 'SIGSTOP');
+          await row.release();
+          await until('it is about to rename', async () => (await resumeRecord(id))?.committing);
+        },
+        letGo: async () => {
+          for (const pid of sessions) process.kill(pid, 'SIGCONT');
+        },
+      });
+      expect(existsSync(join(beta.root, name, name))).toBe(true);
+      expect(recovery.sent).toBeLessThan(OVERHEAD);
+      expect(recovery.read).toBeLessThan(OVERHEAD);
+      const fault =
+        `after \`committing\` was saved, before the ` +
+        `rename${endpoint === 'careful' ? ', `overwrite: false`' : ''}`;
+      await expectArrived(
+        fault,
+        { name, sha256: await sourceSha256(name), readBack: false },
+        recovery,
+      );
+    },
+  );
 
   test.each([
     ['beta', 12 * MiB],
     ['careful', 12 * MiB],
     ['beta', 1],
     ['careful', 1],
-  ] as const)('after the rename, before the log knew: %s, %i bytes', async (endpoint, size) => {
+  ] as const)('after the rename and before the append: %s, %i bytes', async (endpoint, size) => {
     const name = `before-append-${endpoint}-${size}`;
     let head: RowLock;
     const recovery = await crash({
@@ -263,11 +351,17 @@ await describeTransfers('a mover killed with -9', () => {
     expect(recovery.sent).toBeLessThan(OVERHEAD);
     expect(recovery.read).toBe(0);
     expect(recovery.readBack).toBeGreaterThanOrEqual(size);
-    const fault = `after the rename, before the append${endpoint === 'careful' ? ', `overwrite: false`' : ''} (${size} bytes)`;
-    await expectArrived(fault, { name, sha256: await sourceSha256(name), readBack: true }, recovery);
+    const fault =
+      'after the rename, before the ' +
+      `append${endpoint === 'careful' ? ', `overwrite: false`' : ''} (${size} bytes)`;
+    await expectArrived(
+      fault,
+      { name, sha256: await sourceSha256(name), readBack: true },
+      recovery,
+    );
   });
 
-  test('after the rename, and its source is removed before anybody takes over', async () => {
+  test('after the rename, and its source is removed before the take-over', async () => {
     const name = 'source-gone';
     let head: RowLock;
     let sha256 = '';
@@ -282,12 +376,16 @@ await describeTransfers('a mover killed with -9', () => {
       letGo: () => head.release({ ending: 'log.append' }),
       meanwhile: () => rmSync(join(alpha.root, name)),
     });
-    await expectArrived('after the rename, source removed since', { name, sha256, readBack: true }, recovery);
+    await expectArrived(
+      'after the rename, source removed since',
+      { name, sha256, readBack: true },
+      recovery,
+    );
   });
 
   test.each([
-    ['after the append, before its row was updated', true],
-    ['while its append was on the way, which arrived', false],
+    ['after the append and before its job was updated', true],
+    ['during its append, which arrived', false],
   ] as const)('%s', async (fault, appended) => {
     const name = appended ? 'before-row' : 'append-arrives';
     let locks: RowLock[] = [];
@@ -306,6 +404,11 @@ await describeTransfers('a mover killed with -9', () => {
       letGo: () => Promise.all(locks.map((lock) => lock.release())),
     });
     expect(recovery.sent + recovery.read).toBeLessThan(OVERHEAD);
-    await expectArrived(fault, { name, sha256: await sourceSha256(name), readBack: false }, recovery, COMPLETED_AT_FIRST);
+    await expectArrived(
+      fault,
+      { name, sha256: await sourceSha256(name), readBack: false },
+      recovery,
+      COMPLETED_AT_FIRST,
+    );
   });
 });

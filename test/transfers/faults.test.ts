@@ -3,7 +3,7 @@ import { useSftpPair } from '../support/sftp-pair.ts';
 import type { Direction, TcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, retriesOf, until } from '../support/transfers.ts';
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
@@ -17,16 +17,20 @@ await describeTransfers('faults of servers and networks', () => {
     ['destination', 'up', () => pair.destination],
     ['destination', 'down', () => pair.destination],
   ] as [string, Direction, () => TcpProxy][])(
-    'a connection that is cut after any eighth of all that goes to and fro, from the greeting to the rename: %s, %s',
+    'a file arrives after a cut at any eighth of the traffic, from the greeting to the ' +
+      'rename: %s, %s',
     async (side, direction, proxyOf) => {
       const proxy = proxyOf();
       const move = async (name: string) => {
         pair.create(name, 5_000);
-        // No connection is left from before: all of it is done anew.
+        // No earlier connection is left: everything happens again.
         pair.source.cut();
         pair.destination.cut();
-        await until('they are gone', () => pair.source.connections + pair.destination.connections === 0);
-        // What it may not overwrite may be its own file, whose rename was not answered.
+        await until(
+          'they are gone',
+          () => pair.source.connections + pair.destination.connections === 0,
+        );
+        // A file that it may not overwrite may be its own, if the rename got no answer.
         const id = await pair.submitted(name, 'careful');
         await pair.expectArrived(id, name);
         return id;
@@ -37,7 +41,10 @@ await describeTransfers('faults of servers and networks', () => {
       const phases = new Set<string>();
       for (let eighth = 0; eighth < 8; eighth++) {
         proxy.cutAfter(Math.max(1, Math.floor((all * eighth) / 8)), direction);
-        for (const { code, phase } of await retriesOf(pair.installation, await move(`cut-${side}-${direction}-${eighth}`))) {
+        for (const { code, phase } of await retriesOf(
+          pair.installation,
+          await move(`cut-${side}-${direction}-${eighth}`),
+        )) {
           expect(code).toBe('connection_failed');
           phases.add(phase);
         }
@@ -46,7 +53,7 @@ await describeTransfers('faults of servers and networks', () => {
     },
   );
 
-  test('a long round trip and a narrow line', async () => {
+  test('a file arrives over a narrow line with long round trips', async () => {
     for (const proxy of [pair.source, pair.destination]) {
       proxy.delay(80);
       proxy.throttle(4 * MiB);

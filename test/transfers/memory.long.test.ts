@@ -3,7 +3,13 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peakBytes } from '../../bench/support/usage.ts';
-import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { describeTransfers } from '../support/transfers.ts';
@@ -11,7 +17,7 @@ import { describeTransfers } from '../support/transfers.ts';
 const MiB = 1 << 20;
 const FILES = 8;
 const FILE_BYTES = 5 * 1024 * MiB;
-/** What arrives is not sparse. */
+/** Arriving files are not sparse. */
 const DISK_BYTES = 1.1 * FILES * FILE_BYTES;
 const PATIENCE_SECONDS = 25 * 60;
 
@@ -22,7 +28,11 @@ await describeTransfers('the memory of a service', () => {
   let service: SpawnedService;
 
   beforeAll(async () => {
-    [installation, alpha, beta] = await Promise.all([openTestInstallation(), startSftpServer(), startSftpServer()]);
+    [installation, alpha, beta] = await Promise.all([
+      openTestInstallation(),
+      startSftpServer(),
+      startSftpServer(),
+    ]);
     await configureSftp(installation, 'alpha', alpha);
     await configureSftp(installation, 'beta', beta);
     service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
@@ -33,17 +43,22 @@ await describeTransfers('the memory of a service', () => {
   });
 
   test('stays below 300 MiB while 8 files of 5 GiB move at once', async (ctx) => {
-    if (peakBytes(service.pid) === null) return ctx.skip('this system does not tell how much memory a process has held');
+    if (peakBytes(service.pid) === null) return ctx.skip('this system does not report peak memory');
     const { bavail, bsize } = statfsSync(beta.root);
-    if (bavail * bsize < DISK_BYTES) return ctx.skip(`it takes ${Math.ceil(DISK_BYTES / 2 ** 30)} GiB of disk`);
+    if (bavail * bsize < DISK_BYTES)
+      return ctx.skip(`it takes ${Math.ceil(DISK_BYTES / 2 ** 30)} GiB of disk`);
     const names = Array.from({ length: FILES }, (_, index) => `large-${index}`);
     for (const name of names) {
       writeFileSync(join(alpha.root, name), '');
       truncateSync(join(alpha.root, name), FILE_BYTES);
     }
-    const ids = await Promise.all(names.map((name) => submit(installation, `sftp://alpha/${name}`, `sftp://beta/${name}`)));
+    const ids = await Promise.all(
+      names.map((name) => submit(installation, `sftp://alpha/${name}`, `sftp://beta/${name}`)),
+    );
     for (const id of ids) {
-      expect(await untilStatus(installation, id, ['completed', 'failed'], PATIENCE_SECONDS)).toMatchObject({ status: 'completed' });
+      expect(
+        await untilStatus(installation, id, ['completed', 'failed'], PATIENCE_SECONDS),
+      ).toMatchObject({ status: 'completed' });
     }
     for (const name of names) expect((await stat(join(beta.root, name))).size).toBe(FILE_BYTES);
     expect((peakBytes(service.pid) as number) / MiB).toBeLessThan(300);

@@ -2,7 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { configureSftp, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  configureSftp,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
@@ -10,7 +16,7 @@ import { describeTransfers, sha256Of, storyOf, until } from '../support/transfer
 
 const MiB = 1 << 20;
 
-await describeTransfers('a service that vanishes, with the leases and locks it held', () => {
+await describeTransfers('a service that vanishes with its leases and locks', () => {
   let installation: TestInstallation;
   let alpha: SftpServer;
   let beta: SftpServer;
@@ -37,30 +43,46 @@ await describeTransfers('a service that vanishes, with the leases and locks it h
     await Promise.all([alpha?.stop(), beta?.stop()]);
   });
 
-  const startAnother = () => spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+  const startAnother = () =>
+    spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
 
-  test.each(['SIGKILL', 'SIGSTOP'] as const)('%s: the one that stood by takes over by itself', async (signal) => {
-    const name = `after-${signal}`;
-    const before = proxy.forwarded.up;
-    proxy.throttle(8 * MiB);
-    const id = await submit(installation, 'sftp://alpha/file', `sftp://beta/${name}`);
-    await until('some of it is written', () => proxy.forwarded.up - before > 16 * MiB);
-    const [first] = services as [SpawnedService];
-    services.push(await startAnother());
-    first.signal(signal);
-    proxy.throttle(Number.POSITIVE_INFINITY);
+  test.each(['SIGKILL', 'SIGSTOP'] as const)(
+    '%s: the standby process takes over without help',
+    async (signal) => {
+      const name = `after-${signal}`;
+      const before = proxy.forwarded.up;
+      proxy.throttle(8 * MiB);
+      const id = await submit(installation, 'sftp://alpha/file', `sftp://beta/${name}`);
+      await until('some of it is written', () => proxy.forwarded.up - before > 16 * MiB);
+      const [first] = services as [SpawnedService];
+      services.push(await startAnother());
+      first.signal(signal);
+      proxy.throttle(Number.POSITIVE_INFINITY);
 
-    const done = await untilStatus(installation, id, ['completed', 'failed'], 120);
-    expect(done).toMatchObject({ status: 'completed', checksum_sha256: await sha256Of(join(beta.root, name)) });
-    const story = ['created', 'queued: admitted', 'in_progress', 'queued: mover_lost', 'in_progress', 'completed'];
-    expect(await storyOf(installation, id)).toEqual(story);
-    if (signal === 'SIGKILL') return;
+      const done = await untilStatus(installation, id, ['completed', 'failed'], 120);
+      expect(done).toMatchObject({
+        status: 'completed',
+        checksum_sha256: await sha256Of(join(beta.root, name)),
+      });
+      const story = [
+        'created',
+        'queued: admitted',
+        'in_progress',
+        'queued: mover_lost',
+        'in_progress',
+        'completed',
+      ];
+      expect(await storyOf(installation, id)).toEqual(story);
+      if (signal === 'SIGKILL') return;
 
-    first.signal('SIGCONT');
-    const next = await submit(installation, 'sftp://alpha/file', `sftp://beta/${name}-next`);
-    expect(await untilStatus(installation, next, ['completed', 'failed'], 60)).toMatchObject({ status: 'completed' });
-    expect(await first.stop()).toBe(0);
-    expect(await sha256Of(join(beta.root, name))).toBe(await sha256Of(join(alpha.root, 'file')));
-    expect(await storyOf(installation, id)).toEqual(story);
-  });
+      first.signal('SIGCONT');
+      const next = await submit(installation, 'sftp://alpha/file', `sftp://beta/${name}-next`);
+      expect(await untilStatus(installation, next, ['completed', 'failed'], 60)).toMatchObject({
+        status: 'completed',
+      });
+      expect(await first.stop()).toBe(0);
+      expect(await sha256Of(join(beta.root, name))).toBe(await sha256Of(join(alpha.root, 'file')));
+      expect(await storyOf(installation, id)).toEqual(story);
+    },
+  );
 });

@@ -1,22 +1,38 @@
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { AttemptFigures } from '../../src/domain/transfer.ts';
-import { submit } from '../support/installation.ts';
+import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
+import { submit, transferInLog } from '../support/installation.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, expireLeases, filesBelow, historyOf, savedChunks, storyOf, until } from '../support/transfers.ts';
+import {
+  describeTransfers,
+  expireLeases,
+  filesBelow,
+  historyOf,
+  savedChunks,
+  storyOf,
+  until,
+} from '../support/transfers.ts';
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
 const BIG = 128 * MiB;
 const MEDIUM = 64 * MiB;
-const TAKEN_OVER = ['created', 'queued: admitted', 'in_progress', 'queued: mover_lost', 'in_progress', 'completed'];
+const TAKEN_OVER = [
+  'created',
+  'queued: admitted',
+  'in_progress',
+  'queued: mover_lost',
+  'in_progress',
+  'completed',
+];
 
-await describeTransfers('movers that vanish', () => {
+await describeTransfers('lost movers', () => {
   const pair = useSftpPair({}, startDispatch);
   let movers: SpawnedService[] = [];
 
@@ -31,16 +47,26 @@ await describeTransfers('movers that vanish', () => {
   });
 
   async function startMover(environment: Record<string, string> = {}): Promise<SpawnedService> {
-    const mover = await spawnService({ ...pair.installation.environment, WAYBILL_LOG_LEVEL: 'info', ...environment });
+    const mover = await spawnService({
+      ...pair.installation.environment,
+      WAYBILL_LOG_LEVEL: 'info',
+      ...environment,
+    });
     movers.push(mover);
     return mover;
   }
 
-  /** Submits a file and returns when so many bytes of it have gone to the destination; the rest waits for the caller. */
+  /**
+   * Submits a file and returns when this many bytes of it have gone to the destination. The caller
+   * decides when the rest moves.
+   */
   async function submitAndReach(file: string, folder: string, bytes: number): Promise<string> {
     const before = pair.destination.forwarded.up;
     const id = await submit(pair.installation, `sftp://alpha/${file}`, `sftp://beta/${folder}/`);
-    await until(`${bytes} bytes are on their way`, () => pair.destination.forwarded.up - before > bytes);
+    await until(
+      `${bytes} bytes are on their way`,
+      () => pair.destination.forwarded.up - before > bytes,
+    );
     pair.destination.throttle(MiB / 4);
     expect((await storyOf(pair.installation, id)).at(-1)).toBe('in_progress');
     return id;
@@ -50,16 +76,23 @@ await describeTransfers('movers that vanish', () => {
     expect(await pair.expectArrived(id, file, folder)).toMatchObject({ facts: { retry_count: 0 } });
   }
 
-  test('killed in the middle: another one goes on where it was', async () => {
+  test('a transfer resumes on another mover after its mover was killed in the middle', async () => {
     pair.destination.throttle(4 * MiB);
     const first = await startMover();
     const id = await submit(pair.installation, 'sftp://alpha/big', 'sftp://beta/killed/');
     await until('a chunk is saved', async () => (await savedChunks(pair.installation, id)) > 0, 60);
     pair.destination.throttle(MiB / 4);
     await first.kill();
+    const { installation } = pair;
+    const wait = await until('it says what it waits for', async () =>
+      findWait(installation.sql, await transferInLog(installation, id)),
+    );
+    expect(wait.reason).toBe('previous_lease');
     await until('its connections are gone', () => pair.destination.connections === 0);
     const saved = await savedChunks(pair.installation, id);
-    expect(await filesBelow(join(pair.beta.root, 'killed'))).toEqual([expect.stringMatching(/^\.big\..*\.part$/)]);
+    expect(await filesBelow(join(pair.beta.root, 'killed'))).toEqual([
+      expect.stringMatching(/^\.big\..*\.part$/),
+    ]);
 
     const sentBefore = pair.destination.forwarded.up;
     pair.destination.throttle(Number.POSITIVE_INFINITY);
@@ -68,21 +101,27 @@ await describeTransfers('movers that vanish', () => {
     expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(BIG - saved * CHUNK + MiB);
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
     const lost = (await historyOf(pair.installation, id))[3];
-    expect(lost).toMatchObject({ data: { lost_in_a_row: 1, size_bytes: BIG }, metadata: { actor: 'system:admission' } });
+    expect(lost).toMatchObject({
+      data: { lost_in_a_row: 1, size_bytes: BIG },
+      metadata: { actor: 'system:admission' },
+    });
   });
 
-  test('told to stop in the middle: it hands the file back, and the next one goes on at once', async () => {
+  test('a mover that stops releases the transfer, and another resumes it', async () => {
     const first = await startMover();
     const id = await submitAndReach('medium', 'stopped', 48 * MiB);
     expect(await first.stop()).toBe(0);
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER.slice(0, 4));
     const handedBack = (await historyOf(pair.installation, id))[3];
-    expect(handedBack).toMatchObject({ data: { lost_in_a_row: 0 }, metadata: { actor: expect.stringMatching(/^mover:/) } });
+    expect(handedBack).toMatchObject({
+      data: { lost_in_a_row: 0 },
+      metadata: { actor: expect.stringMatching(/^mover:/) },
+    });
     const arrived = (handedBack as { data: AttemptFigures }).data.transferred_bytes;
     expect(arrived).toBeGreaterThan(0);
 
     pair.destination.throttle(Number.POSITIVE_INFINITY);
-    // What it had sent may still be on the slow line.
+    // Bytes that it had sent may still be on the slow line.
     await until('its connections are gone', () => pair.destination.connections === 0);
     const sentBefore = pair.destination.forwarded.up;
     await startMover();
@@ -91,7 +130,7 @@ await describeTransfers('movers that vanish', () => {
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
   });
 
-  test('cut off from Postgres, which falls silent: it cuts its own connections, and another one goes on', async () => {
+  test('a mover without Postgres cuts its connections, and another resumes', async () => {
     const url = new URL(pair.installation.environment.DATABASE_URL as string);
     const postgres = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
     onTestFinished(postgres.close);
@@ -99,9 +138,15 @@ await describeTransfers('movers that vanish', () => {
     const first = await startMover({ DATABASE_URL: url.href });
     const id = await submitAndReach('big', 'silent', 16 * MiB);
     postgres.stall(true);
-    // However slow this machine is, nobody takes over meanwhile.
-    await pair.installation.sql`update work.transfer_jobs set lease_until = now() + interval '1 hour' where transfer_id = ${id}`;
-    await until('its connections are gone', () => pair.source.connections + pair.destination.connections === 0, 60);
+    // However slow this machine is, no other mover takes over meanwhile.
+    await pair.installation.sql`
+        update work.transfer_jobs set lease_until = now() + interval '1 hour'
+         where transfer_id = ${id}`;
+    await until(
+      'its connections are gone',
+      () => pair.source.connections + pair.destination.connections === 0,
+      60,
+    );
     expect((await storyOf(pair.installation, id)).at(-1)).toBe('in_progress');
 
     pair.destination.throttle(Number.POSITIVE_INFINITY);

@@ -2,28 +2,50 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { Side } from '../../src/adapters/files/port.ts';
-import { credentialsOf, definitionOf } from '../../src/commands/endpoints.ts';
-import { endpointRequest } from '../../src/commands/requests.ts';
+import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, sha256At, type TestEndpoint, whyNotAll } from '../support/endpoints.ts';
-import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  ENDPOINT_KINDS,
+  ENDPOINT_NAMES,
+  type EndpointName,
+  sha256At,
+  type TestEndpoint,
+  whyNotAll,
+} from '../support/endpoints.ts';
+import {
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
 
-/** A sound endpoint, configured as `other`, and everything else it takes to suspect nothing but the other side. */
+/**
+ * A sound endpoint, configured as `other`, and everything else, so that only the faulty side can
+ * fail.
+ */
 export interface Surroundings {
   installation: TestInstallation;
   other: TestEndpoint;
 }
 
-/** Where something goes wrong: an endpoint behind a proxy, configured under the name of its kind, and with `-once` where it may not overwrite. */
+/**
+ * The faulty endpoint: behind a proxy, configured under the name of its kind, and with `-once` if
+ * it may not overwrite.
+ */
 export interface Faulty extends ProxiedEndpoint {
   name: EndpointName;
 }
 
-/** For the tests of a block: started with it, with all roles, and stopped after it. What fails is tried again at once. */
+/**
+ * Starts the surroundings for the tests of a block, with all roles, and stops them afterwards.
+ * Failures are retried at once.
+ */
 export function useSurroundings(): Surroundings {
   const surroundings = {} as Surroundings;
   let roles: RunningRoles;
@@ -44,11 +66,17 @@ export function useSurroundings(): Surroundings {
   return surroundings;
 }
 
-/** A block of tests for each kind of endpoint, beside the others, and skipped by name where its server can't run. Its tests share a proxy. */
+/**
+ * Describes each kind of endpoint, concurrently. A kind whose server cannot run is skipped by name.
+ * The tests of a kind share a proxy.
+ */
 export function describeFaulty(surroundings: Surroundings, tests: (faulty: Faulty) => void): void {
   for (const name of ENDPOINT_NAMES) {
     const reason = whyNotAll([name]);
-    describe(reason === null ? name : `${name} (skipped: ${reason})`, { concurrent: true, skip: reason !== null }, () => {
+    describe(reason === null ? name : `${name} (skipped: ${reason})`, {
+      concurrent: true,
+      skip: reason !== null,
+    }, () => {
       const faulty = { name } as Faulty;
       beforeAll(async () => {
         Object.assign(faulty, await startFaulty(surroundings, name));
@@ -62,32 +90,41 @@ export function describeFaulty(surroundings: Surroundings, tests: (faulty: Fault
 async function startFaulty({ installation }: Surroundings, name: EndpointName): Promise<Faulty> {
   const endpoint = await startBehindProxy(name);
   await configureEndpoint(installation, { ...endpoint.request, name });
-  await configureEndpoint(installation, { ...endpoint.request, name: `${name}-once`, overwrite: false });
+  await configureEndpoint(installation, {
+    ...endpoint.request,
+    name: `${name}-once`,
+    overwrite: false,
+  });
   return { ...endpoint, name };
 }
 
-/** Transfers whose source, or destination, is at a faulty endpoint; their other side is sound. */
+/** Transfers whose source or destination is at a faulty endpoint. The other side is sound. */
 export interface OneSide {
   proxy: TcpProxy;
-  /** Ends the connections that the service keeps, so that all is done anew. */
+  /** Ends the connections that the service keeps, so everything happens again. */
   startAfresh(): Promise<void>;
-  /** Puts a file of so many random bytes at the source. */
+  /** Writes this many random bytes to a file at the source. */
   create(file: string, bytes: number): Promise<void>;
-  /** Submits the transfer of a file to a folder of its name. */
+  /** Submits the transfer of a file to a folder of the same name. */
   beginOf(file: string, options?: { overwrite: boolean }): Promise<string>;
   retries(id: string): Promise<TransferError[]>;
-  /** Whether its mover has noted that it is about to commit. */
+  /** True if its mover has recorded that it is about to commit. */
   isCommitting(id: string): Promise<boolean>;
-  /** Whether the destination has it under its name. */
+  /** True if the destination has it under its name. */
   exists(file: string): Promise<boolean>;
-  /** Waits for the end, which is that the file has arrived whole and that nothing else is left. */
+  /** Waits for the end. Expects that the file has arrived whole and that nothing else is left. */
   arrives(id: string, file: string): Promise<void>;
 }
 
-export function oneSide({ installation, other }: Surroundings, faulty: Faulty, side: Side): OneSide {
+export function oneSide(
+  { installation, other }: Surroundings,
+  faulty: Faulty,
+  side: Side,
+): OneSide {
   const [source, destination] = side === 'source' ? [faulty, other] : [other, faulty];
   const { protocol } = ENDPOINT_KINDS[faulty.name];
-  const at = (host: string, path: string) => `${host === 'other' ? 's3' : protocol}://${host}/${encodeURI(path)}`;
+  const at = (host: string, path: string) =>
+    `${host === 'other' ? 's3' : protocol}://${host}/${encodeURI(path)}`;
   return {
     proxy: faulty.proxy,
     async startAfresh() {
@@ -104,7 +141,9 @@ export function oneSide({ installation, other }: Surroundings, faulty: Faulty, s
     },
     retries: (id) => retriesOf(installation, id),
     async isCommitting(id) {
-      const [row] = await installation.sql`select resume_record->>'committing' as noted from work.transfer_jobs where transfer_id = ${id}`;
+      const [row] = await installation.sql`
+          select resume_record->>'committing' as noted from work.transfer_jobs
+           where transfer_id = ${id}`;
       return row?.noted != null;
     },
     exists: async (file) => (await destination.read(`${file}/${file}`))?.destroy() !== undefined,
@@ -119,7 +158,7 @@ export function oneSide({ installation, other }: Surroundings, faulty: Faulty, s
   };
 }
 
-/** Bytes that are sent over a new connection before anybody signs in. */
+/** Returns the bytes that are sent over a new connection before the sign-in. */
 export async function bytesBeforeSignIn({ request, proxy }: Faulty): Promise<number> {
   const parsed = endpointRequest.parse({ ...request, name: 'probed' });
   const endpoint = await openFileEndpoint(definitionOf(parsed), credentialsOf(parsed).credentials);

@@ -14,7 +14,13 @@ import {
   uriOf,
   whyNotAll,
 } from '../support/endpoints.ts';
-import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { untilCleanedUp } from '../support/transfers.ts';
@@ -34,36 +40,53 @@ describeWithPostgres('big files between every two protocols', () => {
   });
   afterEach(async () => {
     await service?.kill();
-    await Promise.all([installation?.close(), ...[...endpoints.values()].map((endpoint) => endpoint.stop())]);
+    await Promise.all([
+      installation?.close(),
+      ...[...endpoints.values()].map((endpoint) => endpoint.stop()),
+    ]);
     endpoints.clear();
   });
 
   const endpointOf = (name: EndpointName) => endpoints.get(name) as TestEndpoint;
 
-  async function start(name: EndpointName, starting: Promise<TestEndpoint> = ENDPOINT_KINDS[name].start()): Promise<void> {
+  async function start(
+    name: EndpointName,
+    starting: Promise<TestEndpoint> = ENDPOINT_KINDS[name].start(),
+  ): Promise<void> {
     const endpoint = await starting;
     endpoints.set(name, endpoint);
     await configureEndpoint(installation, { ...endpoint.request, name });
   }
 
-  /** The most that the service has had in memory so far, in MiB. */
+  /** The service's peak memory so far, in MiB. */
   function peakMemory(): number {
-    const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8')) ?? [];
+    const [, kibibytes] =
+      /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8')) ?? [];
     return Number(kibibytes) / 1024;
   }
 
-  async function expectMoved(from: EndpointName, source: string, to: EndpointName, destination: string, sha256: string | null) {
+  async function expectMoved(
+    from: EndpointName,
+    source: string,
+    to: EndpointName,
+    destination: string,
+    sha256: string | null,
+  ) {
     const id = await submit(installation, uriOf(from, source), uriOf(to, destination));
     const done = await untilStatus(installation, id, ['completed', 'failed'], 20 * 60);
     const route = `${from} to ${to}`;
-    expect(done, route).toMatchObject({ status: 'completed', checksum_sha256: sha256, facts: { retry_count: 0 } });
+    expect(done, route).toMatchObject({
+      status: 'completed',
+      checksum_sha256: sha256,
+      facts: { retry_count: 0 },
+    });
     expect(await sha256At(endpointOf(to), destination), route).toBe(sha256);
     await untilCleanedUp(installation);
     expect(await endpointOf(to).names(dirname(destination)), route).toEqual([destination]);
     expect(peakMemory(), route).toBeLessThan(MEMORY_MIB);
   }
 
-  test('300 MiB, each replacing the one before', async () => {
+  test('300 MiB arrive, and each file replaces the previous one', async () => {
     const available = ENDPOINT_NAMES.filter((name) => !whyNotAll([name]));
     const content = randomBytes(300 * MiB);
     for (const name of available) {
@@ -83,26 +106,36 @@ describeWithPostgres('big files between every two protocols', () => {
 
   const ROUND = ['sftp', 's3-strict', 'azure', 'ftps', 'sftp'] as const;
   const reason = whyNotAll(ROUND);
-  const title = `5 GiB and a bit, ${ROUND.join(' to ')}`;
+  const title = `files just over 5 GiB arrive: ${ROUND.join(' to ')}`;
   test.skipIf(reason)(reason ? `${title} (skipped: ${reason})` : title, async () => {
     const [first] = ROUND;
     for (const name of new Set(ROUND)) {
-      // Not in its memory, as it would be by itself.
-      await start(name, name === 'azure' ? startAzurite({ onDisk: true }).then(azureEndpoint) : undefined);
+      // On disk, not in its default place, which is memory.
+      await start(
+        name,
+        name === 'azure' ? startAzurite({ onDisk: true }).then(azureEndpoint) : undefined,
+      );
     }
     const source = 'round 0/file';
     await writeSparse(join(endpointOf(first).root as string, source), 5 * GiB + 12_345);
     const sha256 = await sha256At(endpointOf(first), source);
     for (const [round, from] of ROUND.slice(0, -1).entries()) {
-      await expectMoved(from, `round ${round}/file`, ROUND[round + 1] as EndpointName, `round ${round + 1}/file`, sha256);
+      await expectMoved(
+        from,
+        `round ${round}/file`,
+        ROUND[round + 1] as EndpointName,
+        `round ${round + 1}/file`,
+        sha256,
+      );
     }
   });
 });
 
-/** A file of zeros with random bytes at its start, across 4 GiB and at its end. */
+/** Writes a file of zeros with random bytes at its start, across 4 GiB and at its end. */
 async function writeSparse(file: string, size: number): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
   const handle = await open(file, 'w');
-  for (const at of [0, 4 * GiB - MiB / 2, size - MiB]) await handle.write(randomBytes(MiB), 0, MiB, at);
+  for (const at of [0, 4 * GiB - MiB / 2, size - MiB])
+    await handle.write(randomBytes(MiB), 0, MiB, at);
   await handle.close();
 }

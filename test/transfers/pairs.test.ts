@@ -1,8 +1,21 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type TestEndpoint, uriOf, whyNotAll } from '../support/endpoints.ts';
-import { configureEndpoint, openTestInstallation, submit, type TestInstallation, untilStatus } from '../support/installation.ts';
+import {
+  ENDPOINT_KINDS,
+  ENDPOINT_NAMES,
+  type EndpointName,
+  type TestEndpoint,
+  uriOf,
+  whyNotAll,
+} from '../support/endpoints.ts';
+import {
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+  untilStatus,
+} from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { storyOf, untilCleanedUp } from '../support/transfers.ts';
@@ -11,7 +24,10 @@ const KiB = 1 << 10;
 const MiB = 1 << 20;
 /** All adapters but FTPS move chunks of 8 MiB, FTPS of 4 MiB. */
 const CHUNK = 8 * MiB;
-const FILES = [0, 1, 10 * KiB, CHUNK, CHUNK + 1].map((size) => ({ name: `${size} bytes`, content: randomBytes(size) }));
+const FILES = [0, 1, 10 * KiB, CHUNK, CHUNK + 1].map((size) => ({
+  name: `${size} bytes`,
+  content: randomBytes(size),
+}));
 const NAMES = [
   'two words.txt',
   ' spaces around ',
@@ -28,8 +44,16 @@ const NAMES = [
 ];
 const PAIRS = ENDPOINT_NAMES.flatMap((from) => ENDPOINT_NAMES.map((to) => ({ from, to })));
 
-/** A test of endpoints, skipped with the reason in its name where the server of one can't be had. */
-function testBetween(from: EndpointName, to: EndpointName, name: string, run: () => Promise<void>): void {
+/**
+ * Defines a test of two endpoints. Skips it, with the reason in its name, if the server of one
+ * cannot run.
+ */
+function testBetween(
+  from: EndpointName,
+  to: EndpointName,
+  name: string,
+  run: () => Promise<void>,
+): void {
   const reason = whyNotAll([from, to]);
   test.skipIf(reason)(reason ? `${name} (skipped: ${reason})` : name, { timeout: 90_000 }, run);
 }
@@ -48,28 +72,39 @@ describeWithPostgres('files between every two protocols', () => {
   beforeAll(async () => {
     const available = ENDPOINT_NAMES.filter((name) => !whyNotAll([name]));
     installation = await openTestInstallation();
-    await Promise.all(available.map(async (name) => endpoints.set(name, await ENDPOINT_KINDS[name].start())));
+    await Promise.all(
+      available.map(async (name) => endpoints.set(name, await ENDPOINT_KINDS[name].start())),
+    );
     roles = await startRoles(installation);
-    for (const [name, { request }] of endpoints) await configureEndpoint(installation, { ...request, name });
-    const sources = [...FILES, ...NAMES.map((name) => ({ name: `names/${name}`, content: Buffer.from(name) }))];
+    for (const [name, { request }] of endpoints)
+      await configureEndpoint(installation, { ...request, name });
+    const sources = [
+      ...FILES,
+      ...NAMES.map((name) => ({ name: `names/${name}`, content: Buffer.from(name) })),
+    ];
     for (const [name, endpoint] of endpoints) {
       for (const source of sources) {
         await endpoint.put(`source/${source.name}`, source.content);
         stamps.set(`${name}/${source.name}`, await endpoint.stamp(`source/${source.name}`));
       }
     }
-    // All at once; each test then waits for its own.
+    // All start at once; each test then waits for its own.
     for (const { from, to } of PAIRS.filter((pair) => !whyNotAll([pair.from, pair.to]))) {
-      for (const { name } of FILES) await begin(uriOf(from, `source/${name}`), uriOf(to, `${folderOf(from)}/${name}`));
+      for (const { name } of FILES)
+        await begin(uriOf(from, `source/${name}`), uriOf(to, `${folderOf(from)}/${name}`));
     }
     for (const name of available) {
-      for (const file of NAMES) await begin(uriOf(name, `source/names/${file}`), uriOf(name, 'names/'));
+      for (const file of NAMES)
+        await begin(uriOf(name, `source/names/${file}`), uriOf(name, 'names/'));
     }
   });
 
   afterAll(async () => {
     await roles?.stop();
-    await Promise.all([installation?.close(), ...[...endpoints.values()].map((endpoint) => endpoint.stop())]);
+    await Promise.all([
+      installation?.close(),
+      ...[...endpoints.values()].map((endpoint) => endpoint.stop()),
+    ]);
   });
 
   async function begin(source: string, destination: string): Promise<void> {
@@ -80,7 +115,12 @@ describeWithPostgres('files between every two protocols', () => {
     const id = transfers.get(`${source} ${destination}`) as string;
     const done = await untilStatus(installation, id, ['completed', 'failed'], 80);
     expect(done, `${source} to ${destination}`).toMatchObject({ status: 'completed' });
-    expect(await storyOf(installation, id)).toEqual(['created', 'queued: admitted', 'in_progress', 'completed']);
+    expect(await storyOf(installation, id)).toEqual([
+      'created',
+      'queued: admitted',
+      'in_progress',
+      'completed',
+    ]);
     return done;
   }
 
@@ -99,14 +139,23 @@ describeWithPostgres('files between every two protocols', () => {
           verification: {
             size: true,
             source_unchanged: true,
-            destination_checksum: ENDPOINT_KINDS[to].compares[content.length > CHUNK ? 'parts' : 'whole'],
+            destination_checksum:
+              ENDPOINT_KINDS[to].compares[content.length > CHUNK ? 'parts' : 'whole'],
             read_back: false,
             atomic_replace: true,
           },
-          facts: { size_bytes: content.length, transferred_bytes: content.length, error: null, retry_count: 0 },
+          facts: {
+            size_bytes: content.length,
+            transferred_bytes: content.length,
+            error: null,
+            retry_count: 0,
+          },
         });
         expect((await contentOf(to, target)).equals(content), target).toBe(true);
-        expect((await contentOf(from, `source/${name}`)).equals(content), `the source of ${target}`).toBe(true);
+        expect(
+          (await contentOf(from, `source/${name}`)).equals(content),
+          `the source of ${target}`,
+        ).toBe(true);
         expect(await endpointOf(from).stamp(`source/${name}`)).toBe(stamps.get(`${from}/${name}`));
       }
       await untilCleanedUp(installation);
@@ -116,14 +165,24 @@ describeWithPostgres('files between every two protocols', () => {
   }
 
   for (const endpoint of ENDPOINT_NAMES) {
-    testBetween(endpoint, endpoint, `names stay what they are, from and to ${endpoint}`, async () => {
-      for (const name of NAMES) {
-        const done = await ended(uriOf(endpoint, `source/names/${name}`), uriOf(endpoint, 'names/'));
-        expect(done.facts).toMatchObject({ file_name: name });
-        expect(String(await contentOf(endpoint, `names/${name}`))).toBe(name);
-      }
-      await untilCleanedUp(installation);
-      expect((await endpointOf(endpoint).names('names')).sort()).toEqual(NAMES.map((name) => `names/${name}`).sort());
-    });
+    testBetween(
+      endpoint,
+      endpoint,
+      `names stay what they are, from and to ${endpoint}`,
+      async () => {
+        for (const name of NAMES) {
+          const done = await ended(
+            uriOf(endpoint, `source/names/${name}`),
+            uriOf(endpoint, 'names/'),
+          );
+          expect(done.facts).toMatchObject({ file_name: name });
+          expect(String(await contentOf(endpoint, `names/${name}`))).toBe(name);
+        }
+        await untilCleanedUp(installation);
+        expect((await endpointOf(endpoint).names('names')).sort()).toEqual(
+          NAMES.map((name) => `names/${name}`).sort(),
+        );
+      },
+    );
   }
 });

@@ -10,14 +10,17 @@ const MiB = 1 << 20;
 const CUTS = 32;
 
 const SIDES: readonly Side[] = ['source', 'destination'];
-const WAYS = SIDES.flatMap((side) => (['up', 'down'] satisfies Direction[]).map((direction) => ({ side, direction })));
+const WAYS = SIDES.flatMap((side) =>
+  (['up', 'down'] satisfies Direction[]).map((direction) => ({ side, direction })),
+);
 
 describeWithPostgres('faults at any moment of a transfer', () => {
   const surroundings = useSurroundings();
 
   describeFaulty(surroundings, (faulty) => {
     test.each(WAYS)(
-      'cut after each thirty-second of all that goes $direction at the $side, from the greeting to the commit',
+      'a file arrives after a cut at each thirty-second of the $direction traffic at the ' +
+        '$side, from the greeting to the commit',
       { concurrent: false },
       async ({ side, direction }) => {
         const moves = oneSide(surroundings, faulty, side);
@@ -25,7 +28,7 @@ describeWithPostgres('faults at any moment of a transfer', () => {
           await moves.create(file, 20 * KiB);
           await moves.startAfresh();
           if (cutAfter !== null) moves.proxy.cutAfter(Math.max(1, Math.floor(cutAfter)), direction);
-          // What may not be overwritten may be its own file, whose commit was not answered.
+          // A file that it may not overwrite may be its own, if the commit got no answer.
           const id = await moves.beginOf(file, { overwrite: false });
           await moves.arrives(id, file);
           for (const { code } of await moves.retries(id)) expect(code).toBe('connection_failed');
@@ -33,12 +36,13 @@ describeWithPostgres('faults at any moment of a transfer', () => {
         const before = moves.proxy.forwarded[direction];
         await move(`${faulty.name} ${side} ${direction} uncut`, null);
         const all = moves.proxy.forwarded[direction] - before;
-        for (let cut = 0; cut < CUTS; cut++) await move(`${faulty.name} ${side} ${direction} ${cut}`, (all * cut) / CUTS);
+        for (let cut = 0; cut < CUTS; cut++)
+          await move(`${faulty.name} ${side} ${direction} ${cut}`, (all * cut) / CUTS);
       },
     );
 
     test.each(SIDES)(
-      'a %s that goes silent is noticed after a minute, and a retry completes the file',
+      'a %s that goes silent is detected after a minute, and a retry completes the file',
       { concurrent: false },
       async (side) => {
         const moves = oneSide(surroundings, faulty, side);

@@ -4,17 +4,32 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Side } from '../../src/adapters/files/port.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
-import type { Protocol } from '../../src/domain/endpoint.ts';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type EndpointName, type EndpointOptions, sha256At, whyNotAll } from '../support/endpoints.ts';
+import type { ProtocolName } from '../../src/domain/protocols/index.ts';
+import {
+  ENDPOINT_KINDS,
+  ENDPOINT_NAMES,
+  type EndpointName,
+  type EndpointOptions,
+  sha256At,
+  whyNotAll,
+} from '../support/endpoints.ts';
 import { CAUSE, configureEndpoint, submit, untilStatus } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import type { Direction } from '../support/tcp-proxy.ts';
 import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
-import { bytesBeforeSignIn, describeFaulty, type Faulty, type OneSide, oneSide, useSurroundings } from './one-side.ts';
+import {
+  bytesBeforeSignIn,
+  describeFaulty,
+  type Faulty,
+  type OneSide,
+  oneSide,
+  useSurroundings,
+} from './one-side.ts';
 
-// Sizes on and off a chunk's boundary, none at all, and odd names: pairs.test.ts. Movers that are killed: takeover.test.ts.
+// Sizes on and off a chunk's boundary, empty files and odd names are in pairs.test.ts. Killed
+// movers are in takeover-from-killed.test.ts.
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const KiB = 1 << 10;
@@ -27,7 +42,7 @@ const LONG = 24 * MiB;
 
 interface Aim extends OneSide {
   faulty: Faulty;
-  /** Where its bytes go: down from a faulty source, up to a faulty destination. */
+  /** Direction of its bytes: down from a faulty source, up to a faulty destination. */
   payload: Direction;
   file: string;
   begin(): Promise<string>;
@@ -36,20 +51,20 @@ interface Aim extends OneSide {
 interface Cut {
   sides: readonly Side[];
   sizes: readonly number[];
-  /** Where nothing may be overwritten too. */
+  /** Also tested without overwriting. */
   once?: true;
-  /** Has the file moved and the connections cut; gives the transfer's id. */
+  /** Starts the move and cuts the connections; returns the transfer's id. */
   strike(aim: Aim): Promise<string>;
-  /** Where the attempt ends that is tried again; null where it goes on by itself. */
+  /** Where the attempt ends that is retried; null if it continues without a retry. */
   failsAt: 'connect' | 'sign_in' | 'anywhere' | null;
-  /** Protocols that can't be cut there, and why. */
-  never?: Partial<Record<Protocol, string>>;
+  /** Protocols in which this cut is impossible, and why. */
+  never?: Partial<Record<ProtocolName, string>>;
 }
 
-/** What is never full, and why. */
+/** Endpoints that are never full, and why. */
 const NO_LIMIT: Partial<Record<EndpointName, string>> = {
-  's3-strict': 'it has no quotas, and what S3 says of one is in test/adapters/files/s3/errors.test.ts',
-  azure: 'an account has no limit that it would name: it grows',
+  's3-strict': "it has no quotas; S3's quota error is in test/adapters/files/s3/errors.test.ts",
+  azure: 'an account has no limit: it grows',
 };
 
 const BOTH = ['source', 'destination'] as const;
@@ -57,7 +72,7 @@ const NO_SIGN_IN = 'each request is signed for itself';
 const NO_PART_FILES = 'it keeps no part under a name';
 
 const CUTS: Record<string, Cut> = {
-  'before it stands': {
+  'before it is established': {
     sides: BOTH,
     sizes: [SMALL],
     failsAt: 'connect',
@@ -90,7 +105,7 @@ const CUTS: Record<string, Cut> = {
     sizes: [SMALL],
     failsAt: 'anywhere',
     async strike({ proxy, create, beginOf, arrives, file, begin }) {
-      // Leaves connections, which end with the first word that is said over them.
+      // Leaves connections that end at their next use.
       await create(`${file}-before`, SMALL);
       await arrives(await beginOf(`${file}-before`), `${file}-before`);
       return during(
@@ -111,7 +126,7 @@ const CUTS: Record<string, Cut> = {
       );
     },
   },
-  'when the source is looked at again': {
+  'at the second check of the source': {
     sides: ['source'],
     sizes: [BIG],
     failsAt: null,
@@ -134,7 +149,7 @@ const CUTS: Record<string, Cut> = {
       return id;
     },
   },
-  'before the commit, and the end of what it had got lost': {
+  'before the commit, with the last bytes lost': {
     sides: ['destination'],
     sizes: [BIG],
     failsAt: null,
@@ -165,7 +180,7 @@ const CUTS: Record<string, Cut> = {
   },
 };
 
-/** Submits a transfer, and gives its id when what was planned has happened to it. */
+/** Submits a transfer, and returns its id after the planned fault has happened. */
 async function during(planned: Promise<void>, begin: () => Promise<string>): Promise<string> {
   const id = await begin();
   await planned;
@@ -174,7 +189,9 @@ async function during(planned: Promise<void>, begin: () => Promise<string>): Pro
 
 const CASES = Object.entries(CUTS).flatMap(([at, cut]) =>
   cut.sides.flatMap((side) =>
-    cut.sizes.flatMap((size) => (cut.once ? [true, false] : [true]).map((overwrite) => ({ at, cut, side, size, overwrite }))),
+    cut.sizes.flatMap((size) =>
+      (cut.once ? [true, false] : [true]).map((overwrite) => ({ at, cut, side, size, overwrite })),
+    ),
   ),
 );
 
@@ -187,19 +204,32 @@ describeWithPostgres('faults at one side of a transfer', () => {
 
     for (const { at, cut, side, size, overwrite } of CASES) {
       const why = cut.never?.[protocol];
-      const title = `the ${side} is cut off ${at}: ${size} bytes${overwrite ? '' : ', nothing may be overwritten'}`;
-      test.skipIf(why)(why ? `${title} (cannot be: ${why})` : title, { concurrent: false }, async () => {
-        const moves = oneSide(surroundings, faulty, side);
-        const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
-        await moves.create(file, size);
-        const begin = () => moves.beginOf(file, { overwrite });
-        const id = await cut.strike({ ...moves, faulty, payload: side === 'source' ? 'down' : 'up', file, begin });
-        await moves.arrives(id, file);
-        const retries = await moves.retries(id);
-        for (const { code } of retries) expect(code).toBe('connection_failed');
-        if (cut.failsAt === null) expect(retries).toEqual([]);
-        else if (cut.failsAt !== 'anywhere') expect(retries[0]).toMatchObject({ phase: `${side}_${cut.failsAt}` });
-      });
+      const title =
+        `the connection to the ${side} is cut ${at}: ${size} ` +
+        `bytes${overwrite ? '' : ', without overwriting'}`;
+      test.skipIf(why)(
+        why ? `${title} (impossible: ${why})` : title,
+        { concurrent: false },
+        async () => {
+          const moves = oneSide(surroundings, faulty, side);
+          const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
+          await moves.create(file, size);
+          const begin = () => moves.beginOf(file, { overwrite });
+          const id = await cut.strike({
+            ...moves,
+            faulty,
+            payload: side === 'source' ? 'down' : 'up',
+            file,
+            begin,
+          });
+          await moves.arrives(id, file);
+          const retries = await moves.retries(id);
+          for (const { code } of retries) expect(code).toBe('connection_failed');
+          if (cut.failsAt === null) expect(retries).toEqual([]);
+          else if (cut.failsAt !== 'anywhere')
+            expect(retries[0]).toMatchObject({ phase: `${side}_${cut.failsAt}` });
+        },
+      );
     }
 
     test.each([
@@ -209,7 +239,7 @@ describeWithPostgres('faults at one side of a transfer', () => {
       const moves = oneSide(surroundings, faulty, 'source');
       const file = `${name} becomes ${what}`;
       await moves.create(file, LONG);
-      // Servers that tell whole seconds could not tell it from what takes its place within the same one.
+      // Servers with times in whole seconds could not detect a replacement within the same second.
       if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
       const before = moves.proxy.forwarded.down;
       moves.proxy.throttle(8 * MiB);
@@ -220,25 +250,42 @@ describeWithPostgres('faults at one side of a transfer', () => {
       moves.proxy.throttle(Number.POSITIVE_INFINITY);
       moves.proxy.stall(false);
       await moves.arrives(id, file);
-      expect(await moves.retries(id)).toMatchObject([{ code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) }]);
+      expect(await moves.retries(id)).toMatchObject([
+        { code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) },
+      ]);
     });
 
-    test('what exists at the destination stays where nothing may be overwritten', { concurrent: false }, async () => {
+    test('an existing destination stays if it may not be overwritten', {
+      concurrent: false,
+    }, async () => {
       const moves = oneSide(surroundings, faulty, 'destination');
       for (const size of [SMALL, BIG]) {
         const file = `${name} exists ${size}`;
         await moves.create(file, size);
         await faulty.put(`${file}/${file}`, Buffer.from('before'));
         const id = await moves.beginOf(file, { overwrite: false });
-        const { facts } = await untilStatus(surroundings.installation, id, ['failed', 'completed'], 60);
-        expect(facts.error).toMatchObject({ code: 'destination_exists', retryable: false, attempts: 1 });
-        expect(await sha256At(faulty, `${file}/${file}`)).toBe(createHash('sha256').update('before').digest('hex'));
+        const { facts } = await untilStatus(
+          surroundings.installation,
+          id,
+          ['failed', 'completed'],
+          60,
+        );
+        expect(facts.error).toMatchObject({
+          code: 'destination_exists',
+          retryable: false,
+          attempts: 1,
+        });
+        expect(await sha256At(faulty, `${file}/${file}`)).toBe(
+          createHash('sha256').update('before').digest('hex'),
+        );
         await untilCleanedUp(surroundings.installation, id);
         expect(await faulty.names(file)).toEqual([`${file}/${file}`]);
       }
     });
 
-    test('the clean-up after a transfer meets the next one to the same name', { concurrent: false }, async () => {
+    test('the clean-up of a transfer meets the next transfer to the same name', {
+      concurrent: false,
+    }, async () => {
       const moves = oneSide(surroundings, faulty, 'destination');
       const file = `${name} cleaned up`;
       await moves.create(file, LONG);
@@ -260,12 +307,15 @@ describeWithPostgres('faults at one side of a transfer', () => {
           () => false,
         ),
       );
-      // There it fails, where there is anything to remove.
-      const untried = () => surroundings.installation.sql`select from work.cleanups where transfer_id = ${first} and tries = 0`;
+      // The removal fails there, if there is anything to remove.
+      const untried = () =>
+        surroundings.installation
+          .sql`select from work.cleanups where transfer_id = ${first} and tries = 0`;
       await until('its clean-up was tried', async () => (await untried()).length === 0);
       await proxy.refuse(false);
       const second = await upload();
-      await surroundings.installation.sql`update work.cleanups set due_at = now() where transfer_id = ${first}`;
+      await surroundings.installation
+        .sql`update work.cleanups set due_at = now() where transfer_id = ${first}`;
       await untilCleanedUp(surroundings.installation, first);
       proxy.throttle(Number.POSITIVE_INFINITY);
       await moves.arrives(second, file);
@@ -276,7 +326,10 @@ describeWithPostgres('faults at one side of a transfer', () => {
   const refusing = async (name: EndpointName, options: EndpointOptions) => {
     const endpoint = await ENDPOINT_KINDS[name].start(options);
     onTestFinished(endpoint.stop);
-    await configureEndpoint(surroundings.installation, { ...endpoint.request, name: `${name}-refusing` });
+    await configureEndpoint(surroundings.installation, {
+      ...endpoint.request,
+      name: `${name}-refusing`,
+    });
     return endpoint;
   };
 
@@ -284,33 +337,59 @@ describeWithPostgres('faults at one side of a transfer', () => {
     const reason = whyNotAll([name]);
     const { protocol } = ENDPOINT_KINDS[name];
 
-    const readOnly = `a destination that may only be read: ${name}`;
+    const readOnly = `a read-only destination fails the transfer: ${name}`;
     test.skipIf(reason)(reason ? `${readOnly} (skipped: ${reason})` : readOnly, async () => {
       const endpoint = await refusing(name, { readOnly: true });
       for (const size of [SMALL, BIG]) {
         const file = `${name} read-only ${size}`;
         await surroundings.other.put(file, randomBytes(size));
-        const id = await submit(surroundings.installation, `s3://other/${encodeURI(file)}`, `${protocol}://${name}-refusing/folder/`);
-        const { status, facts } = await untilStatus(surroundings.installation, id, ['failed', 'completed'], 60);
+        const id = await submit(
+          surroundings.installation,
+          `s3://other/${encodeURI(file)}`,
+          `${protocol}://${name}-refusing/folder/`,
+        );
+        const { status, facts } = await untilStatus(
+          surroundings.installation,
+          id,
+          ['failed', 'completed'],
+          60,
+        );
         expect(status).toBe('failed');
-        expect(facts.error).toMatchObject({ code: 'permission_denied', retryable: false, attempts: 1 });
+        expect(facts.error).toMatchObject({
+          code: 'permission_denied',
+          retryable: false,
+          attempts: 1,
+        });
         expect(facts.error?.phase).toMatch(/^(destination_open|write|commit)$/);
         await untilCleanedUp(surroundings.installation, id);
       }
       expect(await endpoint.names('folder')).toEqual([]);
     });
 
-    const full = `a destination that is full, until there is room: ${name}`;
-    const why = reason ?? NO_LIMIT[name] ?? (protocol !== 's3' && !AS_ROOT ? 'a small disk takes root to mount' : null);
+    const full = `a full destination gets the file once it has room: ${name}`;
+    const why =
+      reason ??
+      NO_LIMIT[name] ??
+      (protocol !== 's3' && !AS_ROOT ? 'only root can mount a small disk' : null);
     test.skipIf(why)(why ? `${full} (skipped: ${why})` : full, async () => {
       await refusing(name, { room: 16 * MiB });
       const at = (file: string) => `${protocol}://${name}-refusing/${file}`;
       const move = (from: string, to: string) => submit(surroundings.installation, from, to);
-      const files = { filler: randomBytes(12 * MiB), waiting: randomBytes(BIG), empty: Buffer.alloc(0) };
-      for (const [file, content] of Object.entries(files)) await surroundings.other.put(`${name}/${file}`, content);
+      const files = {
+        filler: randomBytes(12 * MiB),
+        waiting: randomBytes(BIG),
+        empty: Buffer.alloc(0),
+      };
+      for (const [file, content] of Object.entries(files))
+        await surroundings.other.put(`${name}/${file}`, content);
       const source = (file: keyof typeof files) => `s3://other/${name}/${file}`;
       expect(
-        await untilStatus(surroundings.installation, await move(source('filler'), at('filler')), ['completed', 'failed'], 60),
+        await untilStatus(
+          surroundings.installation,
+          await move(source('filler'), at('filler')),
+          ['completed', 'failed'],
+          60,
+        ),
       ).toMatchObject({
         status: 'completed',
       });
@@ -320,15 +399,24 @@ describeWithPostgres('faults at one side of a transfer', () => {
         return retries.length > 0 ? retries : null;
       });
       expect(refused).toMatchObject({ code: 'disk_full', retryable: true });
-      await untilStatus(surroundings.installation, await move(source('empty'), at('filler')), ['completed', 'failed'], 60);
+      await untilStatus(
+        surroundings.installation,
+        await move(source('empty'), at('filler')),
+        ['completed', 'failed'],
+        60,
+      );
       const sha256 = createHash('sha256').update(files.waiting).digest('hex');
-      expect(await untilStatus(surroundings.installation, id, ['completed', 'failed'], 60)).toMatchObject({
+      expect(
+        await untilStatus(surroundings.installation, id, ['completed', 'failed'], 60),
+      ).toMatchObject({
         status: 'completed',
         checksum_sha256: sha256,
       });
       await untilCleanedUp(surroundings.installation, id);
       const back = await move(at('waiting'), `s3://other/${name}/back`);
-      expect(await untilStatus(surroundings.installation, back, ['completed', 'failed'], 60)).toMatchObject({
+      expect(
+        await untilStatus(surroundings.installation, back, ['completed', 'failed'], 60),
+      ).toMatchObject({
         status: 'completed',
         checksum_sha256: sha256,
       });

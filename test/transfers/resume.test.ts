@@ -1,23 +1,46 @@
-import { closeSync, existsSync, openSync, rmSync, statSync, truncateSync, utimesSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { CAUSE, untilStatus } from '../support/installation.ts';
 import { holdRows } from '../support/row-locks.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, filesBelow, historyOf, savedChunks, storyOf, until } from '../support/transfers.ts';
+import {
+  describeTransfers,
+  filesBelow,
+  historyOf,
+  savedChunks,
+  storyOf,
+  until,
+} from '../support/transfers.ts';
 
-// They move real bytes, on machines that may be busy.
+// These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
-/** Chunks of one file that may be on their way at once. */
+/** Chunks of one file that may be in flight at once. */
 const IN_FLIGHT = 6 * CHUNK;
 const SIZE = 64 * MiB;
 const OVERHEAD = 2 * MiB;
 const AT_FIRST = ['created', 'queued: admitted', 'in_progress', 'completed'];
-const AT_SECOND = ['created', 'queued: admitted', 'in_progress', 'queued: retry', 'in_progress', 'completed'];
+const AT_SECOND = [
+  'created',
+  'queued: admitted',
+  'in_progress',
+  'queued: retry',
+  'in_progress',
+  'completed',
+];
 
 await describeTransfers('a move that is interrupted', () => {
   const pair = useSftpPair({ WAYBILL_TRANSFER_RETRY_DELAYS: '100ms,200ms,300ms' });
@@ -32,23 +55,26 @@ await describeTransfers('a move that is interrupted', () => {
     ['source', () => pair.source.cutAfter(80 * MiB, 'down')],
     ['destination', () => pair.destination.cutAfter(80 * MiB, 'up')],
     ['both', () => pair.destination.cutAfter(80 * MiB, 'up')],
-  ])('a connection that breaks late is made anew, and only what was in flight is moved again: %s', async (side, cutLater) => {
-    const name = `cut-${side}`;
-    const size = 112 * MiB;
-    pair.create(name, size);
-    const before = { read: pair.source.forwarded.down, sent: pair.destination.forwarded.up };
-    cutLater();
-    const id = await pair.submitted(name);
-    if (side === 'both') {
-      await until('it is cut', () => pair.destination.forwarded.up - before.sent >= 80 * MiB);
-      pair.source.cut();
-    }
-    await expectArrived(id, name, AT_FIRST);
-    expect(pair.source.forwarded.down - before.read).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
-    expect(pair.destination.forwarded.up - before.sent).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
-  });
+  ])(
+    'a connection that breaks late is replaced, and only the bytes in flight are sent again: %s',
+    async (side, cutLater) => {
+      const name = `cut-${side}`;
+      const size = 112 * MiB;
+      pair.create(name, size);
+      const before = { read: pair.source.forwarded.down, sent: pair.destination.forwarded.up };
+      cutLater();
+      const id = await pair.submitted(name);
+      if (side === 'both') {
+        await until('it is cut', () => pair.destination.forwarded.up - before.sent >= 80 * MiB);
+        pair.source.cut();
+      }
+      await expectArrived(id, name, AT_FIRST);
+      expect(pair.source.forwarded.down - before.read).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
+      expect(pair.destination.forwarded.up - before.sent).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
+    },
+  );
 
-  test('one that breaks three times is made anew three times', async () => {
+  test('a connection that breaks three times is replaced three times', async () => {
     const name = 'cut-thrice';
     pair.create(name, 48 * MiB);
     for (const proxy of [pair.source, pair.destination]) proxy.throttle(32 * MiB);
@@ -65,26 +91,40 @@ await describeTransfers('a move that is interrupted', () => {
     await expectArrived(id, name, AT_FIRST);
   });
 
-  test.each(['beta', 'careful'])('a rename whose answer is lost is found to be done: %s', async (endpoint) => {
-    const name = `answer-lost-${endpoint}`;
-    pair.create(name, 12 * MiB);
-    pair.destination.throttle(12 * MiB);
-    const id = await pair.submitted(name, endpoint);
-    const before = pair.destination.forwarded.up;
-    await until('it moves', () => pair.destination.forwarded.up - before > MiB);
-    const row = await holdRows(pair.installation.sql, (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`);
-    pair.destination.throttle(Number.POSITIVE_INFINITY);
-    await until('all is sent but the commit', () => pair.destination.forwarded.up - before > 12 * MiB);
-    // What the server answers takes a second back: the file has its name long before.
-    pair.destination.delay(2_000);
-    await row.release();
-    await until('it has its name', () => existsSync(join(pair.beta.root, name, name)));
-    pair.destination.cut();
-    pair.destination.delay(0);
-    expect(await expectArrived(id, name, AT_FIRST)).toMatchObject({ verification: { read_back: true } });
-  });
+  test.each(['beta', 'careful'])(
+    'a rename whose answer is lost is found to be done: %s',
+    async (endpoint) => {
+      const name = `answer-lost-${endpoint}`;
+      pair.create(name, 12 * MiB);
+      pair.destination.throttle(12 * MiB);
+      const id = await pair.submitted(name, endpoint);
+      const before = pair.destination.forwarded.up;
+      await until('it moves', () => pair.destination.forwarded.up - before > MiB);
+      const row = await holdRows(
+        pair.installation.sql,
+        (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`,
+      );
+      pair.destination.throttle(Number.POSITIVE_INFINITY);
+      await until(
+        'everything is sent except the commit',
+        () => pair.destination.forwarded.up - before > 12 * MiB,
+      );
+      // What the server answers takes a second back: the file has its name long before.
+      pair.destination.delay(2_000);
+      await row.release();
+      await until('it has its name', () => existsSync(join(pair.beta.root, name, name)));
+      pair.destination.cut();
+      pair.destination.delay(0);
+      expect(await expectArrived(id, name, AT_FIRST)).toMatchObject({
+        verification: { read_back: true },
+      });
+    },
+  );
 
-  /** Moves most of a file, then takes the destination away for so long that the attempt fails. Gives what was saved. */
+  /**
+   * Moves most of a file, then takes the destination down until the attempt fails. Returns the
+   * saved progress.
+   */
   async function interrupted(name: string): Promise<{ id: string; saved: number; part: string }> {
     const before = pair.destination.forwarded.up;
     pair.destination.throttle(24 * MiB);
@@ -106,7 +146,7 @@ await describeTransfers('a move that is interrupted', () => {
     await resumeEndpoint(pair.installation.commands, pair.betaId, CAUSE);
   }
 
-  test('a retry sends what the attempt before it could not', async () => {
+  test('a retry sends only the bytes that the previous attempt could not', async () => {
     pair.create('retried', SIZE);
     const { id, saved } = await interrupted('retried');
     const before = pair.destination.forwarded.up;
@@ -123,7 +163,7 @@ await describeTransfers('a move that is interrupted', () => {
     await expectArrived(id, 'replaced', AT_SECOND);
   });
 
-  test('one that was changed in place, in size and time as before, is noticed and moved from its start', async () => {
+  test('a changed source of the same size and time is moved from its start', async () => {
     const file = pair.create('touched', SIZE);
     const { id } = await interrupted('touched');
     const { atime, mtime } = statSync(file);
@@ -136,7 +176,10 @@ await describeTransfers('a move that is interrupted', () => {
     const retries = (await historyOf(pair.installation, id)).flatMap(({ type, data }) =>
       type === 'transfer.queued' && data.reason === 'retry' ? [data.error] : [],
     );
-    expect(retries).toMatchObject([{ code: 'connection_failed' }, { code: 'source_changed', phase: 'read' }]);
+    expect(retries).toMatchObject([
+      { code: 'connection_failed' },
+      { code: 'source_changed', phase: 'read' },
+    ]);
   });
 
   test.each([
@@ -153,13 +196,20 @@ await describeTransfers('a move that is interrupted', () => {
     expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
   });
 
-  test('a source that is gone at the retry fails the transfer, and its part is removed', async () => {
+  test('a source that is gone at the retry fails the transfer', async () => {
     const file = pair.create('lost', SIZE);
     const { id } = await interrupted('lost');
     rmSync(file);
     await goOn();
     const { facts } = await untilStatus(pair.installation, id, 'failed');
-    expect(facts.error).toMatchObject({ code: 'source_not_found', phase: 'source_open', attempts: 2 });
-    await until('the clean-up', async () => (await filesBelow(join(pair.beta.root, 'lost'))).length === 0);
+    expect(facts.error).toMatchObject({
+      code: 'source_not_found',
+      phase: 'source_open',
+      attempts: 2,
+    });
+    await until(
+      'the clean-up',
+      async () => (await filesBelow(join(pair.beta.root, 'lost'))).length === 0,
+    );
   });
 });

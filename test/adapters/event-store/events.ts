@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Batch, type EventStore, RevisionConflict, type SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
+import {
+  type Batch,
+  type EventStore,
+  RevisionConflict,
+  type SubscribeOptions,
+} from '../../../src/adapters/event-store/port.ts';
 import type { NewEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 
@@ -29,7 +34,7 @@ export function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i);
 }
 
-/** What a subscription gave so far. */
+/** What a subscription has yielded so far. */
 export interface Gathered {
   batches: Batch[];
   last: Batch;
@@ -39,19 +44,26 @@ export interface Gathered {
 
 export interface GatherOptions extends Omit<SubscribeOptions, 'signal'> {
   until(gathered: Gathered): boolean;
-  /** Aborts as well, beside `until`. */
+  /** Aborts too, as well as `until`. */
   signal?: AbortSignal;
-  /** How long the consumer takes over each batch. */
+  /** How long the consumer works on each batch. */
   pauseMs?: number;
 }
 
-/** The batches of a subscription up to the one with which `until` holds; the signal then ends it. */
-export async function gather(store: EventStore, { until, signal, pauseMs = 0, ...options }: GatherOptions): Promise<Batch[]> {
+/** Reads batches until `until` is true for one, then ends the subscription. */
+export async function gather(
+  store: EventStore,
+  { until, signal, pauseMs = 0, ...options }: GatherOptions,
+): Promise<Batch[]> {
   const stop = new AbortController();
   const batches: Batch[] = [];
   let count = 0;
-  for await (const batch of store.subscribe({ ...options, signal: AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]) })) {
-    if (stop.signal.aborted) throw new Error('The subscription gave a batch after its signal had aborted');
+  for await (const batch of store.subscribe({
+    ...options,
+    signal: AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]),
+  })) {
+    if (stop.signal.aborted)
+      throw new Error('The subscription gave a batch after its signal had aborted');
     batches.push(batch);
     count += batch.events.length;
     if (pauseMs > 0) await sleep(pauseMs);
@@ -60,15 +72,22 @@ export async function gather(store: EventStore, { until, signal, pauseMs = 0, ..
   return batches;
 }
 
-/** Appends one event as a command does: load, append at the revision seen, again at a conflict. Gives its revision. */
+/** Grows with each attempt. Without a pause, the work grows with the square of the writers. */
+const PAUSE_AFTER_CONFLICT_MS = 100;
+
+/**
+ * Appends one event as a command does: loads the stream and appends at its revision. On a conflict,
+ * repeats both after a pause. Returns the revision of the event.
+ */
 export async function appendWithRetry(store: EventStore, stream: string): Promise<number> {
   let seen = -1;
-  for (;;) {
+  for (let attempt = 1; ; attempt++) {
     seen = (await store.read(stream, seen + 1)).at(-1)?.revision ?? seen;
     try {
       return (await store.append(stream, seen < 0 ? 'no_stream' : seen, events(1))).revision;
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
+      await sleep(Math.random() * PAUSE_AFTER_CONFLICT_MS * attempt);
     }
   }
 }

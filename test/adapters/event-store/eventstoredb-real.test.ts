@@ -8,7 +8,7 @@ const IMAGE = 'eventstore/eventstore:24.2.0-jammy';
 
 type Server = { url: string; stop(): Promise<unknown> } | { absent: string };
 
-/** `EVENTSTORE_URL`, which has to answer, else a container where Docker can give one. */
+/** The server of `EVENTSTORE_URL`, which must answer; otherwise a container, if Docker runs. */
 async function findServer(): Promise<Server> {
   const url = process.env.EVENTSTORE_URL;
   if (url) return { url, stop: async () => undefined };
@@ -19,9 +19,14 @@ async function findServer(): Promise<Server> {
       .withExposedPorts(2113)
       .withWaitStrategy(Wait.forHttp('/health/live', 2113).forStatusCode(204))
       .start();
-    return { url: `esdb://${container.getHost()}:${container.getMappedPort(2113)}?tls=false`, stop: () => container.stop() };
+    return {
+      url: `esdb://${container.getHost()}:${container.getMappedPort(2113)}?tls=false`,
+      stop: () => container.stop(),
+    };
   } catch (error) {
-    return { absent: `no EVENTSTORE_URL, and no container of ${IMAGE}: ${(error as Error).message}` };
+    return {
+      absent: `no EVENTSTORE_URL, and no container of ${IMAGE}: ${(error as Error).message}`,
+    };
   }
 }
 
@@ -30,9 +35,10 @@ const server = await findServer();
 async function startEngine(): Promise<Engine> {
   if ('absent' in server) throw new Error(server.absent);
   const stores: EventStore[] = [];
-  // Only a single node without TLS can be reached by another address than its own.
+  // The client can reach only a single node without TLS by an address that is not its own.
   const single = /^esdb:\/\/([^@/?,:]+):(\d+)(\/?\?.*tls=false.*)$/i.exec(server.url);
-  const proxy = single && (await startTcpProxy({ host: single[1] as string, port: Number(single[2]) }));
+  const proxy =
+    single && (await startTcpProxy({ host: single[1] as string, port: Number(single[2]) }));
   const url = proxy ? `esdb://${proxy.host}:${proxy.port}${single[3]}` : server.url;
   return {
     async open(prefix) {

@@ -2,7 +2,11 @@ import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 import { event } from './events.ts';
@@ -31,18 +35,25 @@ async function startEngine(): Promise<Engine> {
 }
 
 const postgres = inject('postgres');
-describeEventStore('Postgres', startEngine, postgres.state === 'ready' ? null : `no Postgres: ${postgres.reason}`);
+describeEventStore(
+  'Postgres',
+  startEngine,
+  postgres.state === 'ready' ? null : `no Postgres: ${postgres.reason}`,
+);
 
-it('gives up once for all who wait, where Postgres does not answer', async () => {
+it('rejects all waiting calls at once when Postgres does not answer', async () => {
   const sql = connect('postgres://nobody@127.0.0.1:1/nothing');
   const store = createPostgresLog({ sql, prefix: 'test_' });
-  const appends = ['a', 'b', 'c', 'd'].map((stream) => store.append(stream, 'no_stream', [event()]));
+  const appends = ['a', 'b', 'c', 'd'].map((stream) =>
+    store.append(stream, 'no_stream', [event()]),
+  );
   const outcomes = await Promise.allSettled(appends);
-  for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
+  for (const outcome of outcomes)
+    expect(outcome).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
   await sql.end();
 });
 
-describeWithPostgres('a log on a line that falls silent', () => {
+describeWithPostgres('a log on a connection that goes silent', () => {
   let database: TestDatabase;
   let proxy: TcpProxy;
   let sql: Sql;
@@ -62,20 +73,28 @@ describeWithPostgres('a log on a line that falls silent', () => {
     await database?.drop();
   });
 
-  it.each(['up', 'down'] as const)('goes over another connection, and appends once whatever arrives late: %s', async (direction) => {
-    const held = proxy.holdWhen(() => true, direction);
-    expect(await store.append('a', 0, [event()])).toMatchObject({ revision: 1 });
-    (await held)();
-    // Waits for what was held.
-    await sql.end();
-    expect(await database.sql`select from log.events`).toHaveLength(2);
-  });
+  it.each(['up', 'down'] as const)(
+    'continues on another connection, and appends once whatever arrives late: %s',
+    async (direction) => {
+      const held = proxy.holdWhen(() => true, direction);
+      expect(await store.append('a', 0, [event()])).toMatchObject({ revision: 1 });
+      (await held)();
+      // Waits for the bytes that were held back.
+      await sql.end();
+      expect(await database.sql`select from log.events`).toHaveLength(2);
+    },
+  );
 
-  it('says that it is not available, and takes what is repeated for what it is', async () => {
+  it('reports that it is unavailable, and recognizes a repeated append', async () => {
     const appended = event();
     proxy.stall(true);
-    const calls = await Promise.allSettled([store.append('a', 0, [appended]), store.read('a'), store.head()]);
-    for (const call of calls) expect(call).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
+    const calls = await Promise.allSettled([
+      store.append('a', 0, [appended]),
+      store.read('a'),
+      store.head(),
+    ]);
+    for (const call of calls)
+      expect(call).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
     proxy.stall(false);
     expect(await store.append('a', 0, [appended])).toMatchObject({ revision: 1 });
     expect(await store.read('a')).toHaveLength(2);

@@ -1,16 +1,22 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { CommitProof, DestinationFile, FileEndpoint, OpenDestination, SourceFile } from '../../../src/adapters/files/port.ts';
+import type {
+  CommitProof,
+  DestinationFile,
+  FileEndpoint,
+  OpenDestination,
+  SourceFile,
+} from '../../../src/adapters/files/port.ts';
 import { newId } from '../../../src/domain/ids.ts';
 
-/** A real server with an endpoint on it, and a way to its files that does not lead through the adapter. */
+/** A real server with an endpoint on it, and access to its files without the adapter. */
 export interface EndpointFixture {
   endpoint: FileEndpoint;
-  /** Remote path of a name, which may have folders in it. */
+  /** Returns the remote path of a name. The name may contain folders. */
   path(name: string): string;
   put(name: string, content: Buffer): Promise<void>;
-  /** null where there is no such file. */
+  /** Null if there is no such file. */
   get(name: string): Promise<Buffer | null>;
   /** Names of all files on the server, part files included. */
   names(): Promise<string[]>;
@@ -31,8 +37,12 @@ const ODD_NAMES = [
   'x'.repeat(200),
 ];
 
-/** What every FileEndpoint owes to the mover. `whyNot` skips the suite by name. */
-export function describeFileEndpoint(name: string, whyNot: string | null, start: () => Promise<EndpointFixture>): void {
+/** What every FileEndpoint must do. `whyNot` skips the suite by name. */
+export function describeFileEndpoint(
+  name: string,
+  whyNot: string | null,
+  start: () => Promise<EndpointFixture>,
+): void {
   describe.skipIf(whyNot !== null)(whyNot === null ? name : `${name} (${whyNot})`, () => {
     let fixture: EndpointFixture;
     let endpoint: FileEndpoint;
@@ -49,41 +59,48 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       return (await fixture.names()).filter((file) => file.includes('.part'));
     }
 
-    test.each([0, 1, 10_240, 8 << 20, (8 << 20) + 1, 32 << 20])('moves %i bytes in and out', async (size) => {
-      const content = randomBytes(size);
-      const proof = await upload(endpoint, fixture.path(`size-${size}`), content);
-      expect(proof.size).toBe(size);
-      expect(content.equals((await fixture.get(`size-${size}`)) as Buffer)).toBe(true);
-      expect(content.equals(await download(endpoint, fixture.path(`size-${size}`)))).toBe(true);
-    });
+    test.each([0, 1, 10_240, 8 << 20, (8 << 20) + 1, 32 << 20])(
+      'a file of %i bytes moves in and out',
+      async (size) => {
+        const content = randomBytes(size);
+        const proof = await upload(endpoint, fixture.path(`size-${size}`), content);
+        expect(proof.size).toBe(size);
+        expect(content.equals((await fixture.get(`size-${size}`)) as Buffer)).toBe(true);
+        expect(content.equals(await download(endpoint, fixture.path(`size-${size}`)))).toBe(true);
+      },
+    );
 
-    test.each(ODD_NAMES)('takes the name %j as it is', async (odd) => {
+    test.each(ODD_NAMES)('the name %j is used as it is', async (odd) => {
       const content = Buffer.from(odd);
       await upload(endpoint, fixture.path(`odd/${odd}`), content);
       expect(await fixture.get(`odd/${odd}`)).toEqual(content);
       expect(await download(endpoint, fixture.path(`odd/${odd}`))).toEqual(content);
     });
 
-    test('makes folders that are missing', async () => {
+    test('missing folders are created', async () => {
       await upload(endpoint, fixture.path('new/folder/in/depth.txt'), Buffer.from('deep'));
       expect(await fixture.get('new/folder/in/depth.txt')).toEqual(Buffer.from('deep'));
     });
 
-    test('many uploads into one new folder do not trip over each other', async () => {
+    test('concurrent uploads into one new folder do not disturb each other', async () => {
       const names = Array.from({ length: 20 }, (_, index) => `crowd/a/b/${index}`);
-      await Promise.all(names.map((file) => upload(endpoint, fixture.path(file), Buffer.from(file))));
+      await Promise.all(
+        names.map((file) => upload(endpoint, fixture.path(file), Buffer.from(file))),
+      );
       for (const file of names) expect(await fixture.get(file)).toEqual(Buffer.from(file));
     });
 
-    test('replaces an existing file', async () => {
+    test('an existing file is replaced', async () => {
       await fixture.put('replaced', Buffer.from('the old and longer content'));
       await upload(endpoint, fixture.path('replaced'), Buffer.from('new'));
       expect(await fixture.get('replaced')).toEqual(Buffer.from('new'));
     });
 
-    test('leaves an existing file alone where it may not overwrite', async () => {
+    test('an existing file stays if it may not be overwritten', async () => {
       await fixture.put('kept', Buffer.from('old'));
-      await expect(upload(endpoint, fixture.path('kept'), Buffer.from('new'), { overwrite: false })).rejects.toMatchObject({
+      await expect(
+        upload(endpoint, fixture.path('kept'), Buffer.from('new'), { overwrite: false }),
+      ).rejects.toMatchObject({
         code: 'destination_exists',
       });
       expect(await fixture.get('kept')).toEqual(Buffer.from('old'));
@@ -95,13 +112,16 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       const file = await endpoint.openDestination(fixture.path('raced'), given);
       await file.write(0, content);
       await fixture.put('raced', Buffer.from('other'));
-      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'destination_exists', step: 'commit' });
+      await expect(file.commit(whole(content))).rejects.toMatchObject({
+        code: 'destination_exists',
+        step: 'commit',
+      });
       await abandon(endpoint, file, fixture.path('raced'), given);
       expect(await fixture.get('raced')).toEqual(Buffer.from('other'));
       expect(await leftovers()).toEqual([]);
     });
 
-    test('nothing stands under the name before the commit', async () => {
+    test('the name does not exist before the commit', async () => {
       const content = randomBytes(100_000);
       await fixture.put('whole', Buffer.from('before'));
       const file = await endpoint.openDestination(fixture.path('whole'), options(content.length));
@@ -113,7 +133,7 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(await leftovers()).toEqual([]);
     });
 
-    test('a commit is refused when bytes are missing', async () => {
+    test('a commit with missing bytes is rejected', async () => {
       const content = randomBytes(1000);
       const given = options(content.length);
       const file = await endpoint.openDestination(fixture.path('short'), given);
@@ -123,18 +143,25 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(await fixture.get('short')).toBeNull();
     });
 
-    test('what several claims left is removed, and nothing else', async () => {
+    test('clean-up removes the leftovers of several claims, and nothing else', async () => {
       const transferId = newId('txr');
       const before = Buffer.from('the destination as it was');
       await fixture.put('left-behind', before);
       for (const _claim of ['first', 'second']) {
-        const file = await endpoint.openDestination(fixture.path('left-behind'), options(9, { transferId }));
+        const file = await endpoint.openDestination(
+          fixture.path('left-behind'),
+          options(9, { transferId }),
+        );
         await file.write(0, Buffer.from('some bits'));
         await file.close();
       }
       const other = await endpoint.openDestination(fixture.path('left-behind'), options(5));
       await other.write(0, Buffer.from('other'));
-      await endpoint.removeLeftovers(fixture.path('left-behind'), { transferId, resume: null, signal: never });
+      await endpoint.removeLeftovers(fixture.path('left-behind'), {
+        transferId,
+        resume: null,
+        signal: never,
+      });
       expect(await fixture.get('left-behind')).toEqual(before);
       await other.commit(whole(Buffer.from('other')));
       await other.close();
@@ -142,11 +169,15 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(await fixture.get('left-behind')).toEqual(Buffer.from('other'));
     });
 
-    test('where nothing was left there is nothing to remove', async () => {
-      await endpoint.removeLeftovers(fixture.path('no/such/folder/file'), { transferId: newId('txr'), resume: null, signal: never });
+    test('clean-up without leftovers removes nothing', async () => {
+      await endpoint.removeLeftovers(fixture.path('no/such/folder/file'), {
+        transferId: newId('txr'),
+        resume: null,
+        signal: never,
+      });
     });
 
-    test('closing a source ends what is under way: no buffer is written into after it', async () => {
+    test('closing a source ends its reads: no buffer is written to afterwards', async () => {
       await fixture.put('closed-early', randomBytes(16 << 20));
       const source = await endpoint.openSource(fixture.path('closed-early'), never);
       const target = Buffer.alloc(16 << 20);
@@ -158,7 +189,7 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(target.equals(atClose)).toBe(true);
     });
 
-    test('closing a destination ends what is under way', async () => {
+    test('closing a destination ends its writes', async () => {
       const content = randomBytes(16 << 20);
       const given = options(content.length);
       const file = await endpoint.openDestination(fixture.path('never-finished'), given);
@@ -171,31 +202,43 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(await leftovers()).toEqual([]);
     });
 
-    test.each([0, 1])('a successor with another claim goes on where the first one stopped, after %i chunks', async (chunks) => {
-      const content = randomBytes((16 << 20) + 5);
-      const transferId = newId('txr');
-      const first = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId }));
-      const written = chunks * first.chunkSize;
-      if (written > 0) await first.write(0, content.subarray(0, written));
-      const resume = JSON.parse(JSON.stringify(await first.resumePoint(written)));
-      await first.close();
-      const second = await endpoint.openDestination(fixture.path('resumed'), options(content.length, { transferId, resume }));
-      expect(second.resumedFrom).toBe(written);
-      await writeFrom(second, content);
-      await second.commit(whole(content));
-      await second.close();
-      expect(content.equals((await fixture.get('resumed')) as Buffer)).toBe(true);
-      expect(await leftovers()).toEqual([]);
-    });
+    test.each([0, 1])(
+      'a successor with another claim resumes where the first one stopped, after %i chunks',
+      async (chunks) => {
+        const content = randomBytes((16 << 20) + 5);
+        const transferId = newId('txr');
+        const first = await endpoint.openDestination(
+          fixture.path('resumed'),
+          options(content.length, { transferId }),
+        );
+        const written = chunks * first.chunkSize;
+        if (written > 0) await first.write(0, content.subarray(0, written));
+        const resume = JSON.parse(JSON.stringify(await first.resumePoint(written)));
+        await first.close();
+        const second = await endpoint.openDestination(
+          fixture.path('resumed'),
+          options(content.length, { transferId, resume }),
+        );
+        expect(second.resumedFrom).toBe(written);
+        await writeFrom(second, content);
+        await second.commit(whole(content));
+        await second.close();
+        expect(content.equals((await fixture.get('resumed')) as Buffer)).toBe(true);
+        expect(await leftovers()).toEqual([]);
+      },
+    );
 
-    test('starts from zero where what is to be resumed is gone', async () => {
+    test('an upload starts from zero when its resume point is gone', async () => {
       const content = randomBytes(9 << 20);
       const given = options(content.length);
       const first = await endpoint.openDestination(fixture.path('afresh'), given);
       await first.write(0, content.subarray(0, first.chunkSize));
       const resume = await first.resumePoint(first.chunkSize);
       await abandon(endpoint, first, fixture.path('afresh'), given);
-      const second = await endpoint.openDestination(fixture.path('afresh'), options(content.length, { resume }));
+      const second = await endpoint.openDestination(
+        fixture.path('afresh'),
+        options(content.length, { resume }),
+      );
       expect(second.resumedFrom).toBe(0);
       await writeFrom(second, content);
       await second.commit(whole(content));
@@ -203,7 +246,7 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       expect(content.equals((await fixture.get('afresh')) as Buffer)).toBe(true);
     });
 
-    test('says when a source is missing', async () => {
+    test('a missing source is reported', async () => {
       await expect(endpoint.openSource(fixture.path('no-such-file'), never)).rejects.toMatchObject({
         name: 'FileError',
         code: 'source_not_found',
@@ -211,15 +254,17 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       });
     });
 
-    test('a source that shrinks while it is read is never taken for a whole one', async () => {
+    test('a source that shrinks during the read does not count as complete', async () => {
       await fixture.put('shrinking', randomBytes(4 << 20));
       const file = await endpoint.openSource(fixture.path('shrinking'), never);
       await fixture.put('shrinking', randomBytes(1 << 20));
-      await expect(file.read(0, new Uint8Array(4 << 20))).rejects.toMatchObject({ code: 'source_changed' });
+      await expect(file.read(0, new Uint8Array(4 << 20))).rejects.toMatchObject({
+        code: 'source_changed',
+      });
       await file.close();
     });
 
-    test('a source that was replaced has another identity', async () => {
+    test('a replaced source has another identity', async () => {
       await fixture.put('identity', randomBytes(1000));
       const file = await endpoint.openSource(fixture.path('identity'), never);
       expect(await file.stat()).toEqual(file.identity);
@@ -228,11 +273,15 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       await file.close();
     });
 
-    test('lists a folder', async () => {
+    test('a folder is listed', async () => {
       await fixture.put('listed/file.txt', Buffer.from('12345'));
       await fixture.put('listed/below/deeper.txt', Buffer.from('1'));
       const entries = await endpoint.list(fixture.path('listed'), never);
-      expect(entries.map(({ name, type, size }) => ({ name, type, size })).sort((a, b) => a.name.localeCompare(b.name))).toEqual([
+      expect(
+        entries
+          .map(({ name, type, size }) => ({ name, type, size }))
+          .sort((a, b) => a.name.localeCompare(b.name)),
+      ).toEqual([
         { name: 'below', type: 'directory', size: null },
         { name: 'file.txt', type: 'file', size: 5 },
       ]);
@@ -240,11 +289,11 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       if (modifiedAt !== null) expect(Date.parse(modifiedAt)).not.toBeNaN();
     });
 
-    test('the server that is configured is trusted', async () => {
+    test('the configured server is trusted', async () => {
       expect(await endpoint.probe(never)).toMatchObject({ trusted: true, reason: null });
     });
 
-    test('an aborted signal ends a move, and the endpoint stays of use', async () => {
+    test('an aborted signal ends a move, and the endpoint remains usable', async () => {
       await fixture.put('aborted', randomBytes(8 << 20));
       const control = new AbortController();
       const file = await endpoint.openSource(fixture.path('aborted'), control.signal);
@@ -252,11 +301,13 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
       control.abort();
       await expect(reading).rejects.toMatchObject({ name: 'FileError' });
       await file.close();
-      await expect(endpoint.openSource(fixture.path('aborted'), control.signal)).rejects.toMatchObject({ name: 'FileError' });
+      await expect(
+        endpoint.openSource(fixture.path('aborted'), control.signal),
+      ).rejects.toMatchObject({ name: 'FileError' });
       expect((await download(endpoint, fixture.path('aborted'))).length).toBe(8 << 20);
     });
 
-    test('what an aborted upload left can still be removed', async () => {
+    test('the leftovers of an aborted upload can still be removed', async () => {
       const control = new AbortController();
       const given = options(8 << 20, { signal: control.signal });
       const file = await endpoint.openDestination(fixture.path('aborted-upload'), given);
@@ -270,16 +321,27 @@ export function describeFileEndpoint(name: string, whyNot: string | null, start:
   });
 }
 
-/** Options of a destination for a transfer and claim of its own. */
+/** Options of a destination for its own transfer and claim. */
 export function options(size: number, given: Partial<OpenDestination> = {}): OpenDestination {
-  return { transferId: newId('txr'), claimId: newId('clm'), size, overwrite: true, resume: null, signal: never, ...given };
+  return {
+    transferId: newId('txr'),
+    claimId: newId('clm'),
+    size,
+    overwrite: true,
+    resume: null,
+    signal: never,
+    ...given,
+  };
 }
 
 export function whole(content: Buffer): { size: number; sha256: string } {
   return { size: content.length, sha256: createHash('sha256').update(content).digest('hex') };
 }
 
-/** Writes, commits and closes as a mover does: chunk by chunk, so many at once as the destination takes. */
+/**
+ * Writes, commits and closes as a mover does: chunk by chunk, as many at once as the destination
+ * accepts.
+ */
 export async function upload(
   endpoint: FileEndpoint,
   path: string,
@@ -299,16 +361,23 @@ export async function upload(
   }
 }
 
-/** Ends a transfer that failed, as a mover does. */
-export async function abandon(endpoint: FileEndpoint, file: DestinationFile, path: string, { transferId }: OpenDestination): Promise<void> {
+/** Ends a failed transfer, as a mover does. */
+export async function abandon(
+  endpoint: FileEndpoint,
+  file: DestinationFile,
+  path: string,
+  { transferId }: OpenDestination,
+): Promise<void> {
   await file.close();
   await endpoint.removeLeftovers(path, { transferId, resume: null, signal: never });
 }
 
-/** Writes what is missing from `resumedFrom` on. */
+/** Writes the bytes missing from `resumedFrom`. */
 export async function writeFrom(file: DestinationFile, content: Buffer): Promise<void> {
   const offsets = chunks(file.resumedFrom, content.length, file.chunkSize);
-  await inParallel(file.parallelWrites, offsets, ([start, end]) => file.write(start, content.subarray(start, end)));
+  await inParallel(file.parallelWrites, offsets, ([start, end]) =>
+    file.write(start, content.subarray(start, end)),
+  );
 }
 
 export async function download(endpoint: FileEndpoint, path: string): Promise<Buffer> {
@@ -324,16 +393,23 @@ export async function download(endpoint: FileEndpoint, path: string): Promise<Bu
 
 export async function readAll(file: SourceFile, content: Buffer): Promise<void> {
   const offsets = chunks(0, content.length, 8 << 20);
-  await inParallel(file.parallelReads, offsets, ([start, end]) => file.read(start, content.subarray(start, end)));
+  await inParallel(file.parallelReads, offsets, ([start, end]) =>
+    file.read(start, content.subarray(start, end)),
+  );
 }
 
 function chunks(from: number, to: number, size: number): [number, number][] {
   const offsets: [number, number][] = [];
-  for (let start = from; start < to; start += size) offsets.push([start, Math.min(to, start + size)]);
+  for (let start = from; start < to; start += size)
+    offsets.push([start, Math.min(to, start + size)]);
   return offsets;
 }
 
-async function inParallel<Item>(width: number, items: Item[], work: (item: Item) => Promise<void>): Promise<void> {
+async function inParallel<Item>(
+  width: number,
+  items: Item[],
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
   const queue = items.values();
   await Promise.all(
     Array.from({ length: width }, async () => {

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+import { connect } from '../../../src/adapters/postgres/connect.ts';
+import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
 
 describeWithPostgres('connect', () => {
   let database: TestDatabase;
@@ -8,41 +14,62 @@ describeWithPostgres('connect', () => {
   });
   afterAll(() => database?.drop());
 
-  it('gives bigints', async () => {
+  it('returns bigints', async () => {
     const { sql } = database;
-    const [row] = await sql`select ${9_007_199_254_740_993n}::bigint as one, ${sql.array([1n, 2n ** 62n], 1016)}::bigint[] as many`;
+    const [row] = await sql`
+        select ${9_007_199_254_740_993n}::bigint as one,
+               ${sql.array([1n, 2n ** 62n], 1016)}::bigint[] as many`;
     expect(row).toEqual({ one: 9_007_199_254_740_993n, many: [1n, 2n ** 62n] });
   });
 
-  it('gives timestamps as ISO 8601 in UTC with milliseconds, and takes strings and dates', async () => {
+  it('returns timestamps as ISO 8601 in UTC, and accepts strings and dates', async () => {
     const at = '2026-01-31T09:30:00.120Z';
     const [row] = await database.sql`
       select ${at}::timestamptz as "fromString", ${new Date(at)}::timestamptz as "fromDate",
-             '2026-01-31 11:30:00.120987+02'::timestamptz as "fromZone", array[${at}::timestamptz] as list`;
+             '2026-01-31 11:30:00.120987+02'::timestamptz as "fromZone",
+             array[${at}::timestamptz] as list`;
     expect(row).toEqual({ fromString: at, fromDate: at, fromZone: at, list: [at] });
   });
 
-  it('takes and gives arrays, whatever is in them', async () => {
+  it('accepts and returns arrays with any content', async () => {
     const { sql } = database;
     const texts = ['a', 'b c', 'q"q', 'b\\s', null, '', 'NULL', '{x,y}', 'new\nline', "it's"];
     const [row] = await sql`
-      select ${texts}::text[] as texts, ${[1, null, -3]}::integer[] as integers, ${[]}::text[] as none,
+      select ${texts}::text[] as texts, ${[1, null, -3]}::integer[] as integers,
+             ${[]}::text[] as none,
              ${['9007199254740993']}::bigint[] as bigints, 'x' = any(${['x']}) as found`;
-    expect(row).toEqual({ texts, integers: [1, null, -3], none: [], bigints: [9_007_199_254_740_993n], found: true });
+    expect(row).toEqual({
+      texts,
+      integers: [1, null, -3],
+      none: [],
+      bigints: [9_007_199_254_740_993n],
+      found: true,
+    });
   });
 
-  it('sends JSON once encoded', async () => {
+  it('encodes JSON once', async () => {
     const { sql } = database;
     const value = { name: 'a "quoted" name', list: [1, null], nested: { ü: true } };
     const text = JSON.stringify(value);
     const [row] = await sql`
       select jsonb_typeof(${sql.json(value)}::jsonb) as type, ${sql.json(value)}::jsonb as value,
-             ${text}::text::jsonb as "fromText", jsonb_typeof(${sql.json('word')}::jsonb) as "stringType"`;
+             ${text}::text::jsonb as "fromText",
+             jsonb_typeof(${sql.json('word')}::jsonb) as "stringType"`;
     expect(row).toEqual({ type: 'object', value, fromText: value, stringType: 'string' });
   });
 
-  it('names itself', async () => {
-    const [row] = await database.sql`select current_setting('application_name') as name, current_setting('TimeZone') as zone`;
+  it('counts a server that takes no writes as unavailable', async () => {
+    const settings = { default_transaction_read_only: 'on' };
+    const sql = connect(database.url, { max: 1, settings });
+    const error = await sql`create table anything ()`.catch((error: unknown) => error);
+    await sql.end();
+    expect(error).toMatchObject({ code: '25006' });
+    expect(isPostgresUnavailable(error)).toBe(true);
+  });
+
+  it('sets its application name', async () => {
+    const [row] = await database.sql`
+        select current_setting('application_name') as name, current_setting('TimeZone') as zone`;
     expect(row).toEqual({ name: 'waybill', zone: 'UTC' });
   });
 });

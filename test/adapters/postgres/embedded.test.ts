@@ -21,18 +21,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
-import { copyPostgres, installedPostgres } from '../../../src/adapters/postgres/embedded/binaries.ts';
-import { EmbeddedPostgresError, startEmbeddedPostgres } from '../../../src/adapters/postgres/embedded.ts';
+import {
+  copyPostgres,
+  installedPostgres,
+} from '../../../src/adapters/postgres/embedded/binaries.ts';
+import {
+  EmbeddedPostgresError,
+  startEmbeddedPostgres,
+} from '../../../src/adapters/postgres/embedded.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { killAll } from '../../support/process-tree.ts';
 
 const USER = resolve(import.meta.dirname, '../../support/embedded-user.ts');
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
-const nobodyReachesProject = isRoot && succeeds('setpriv', [`--reuid=${NOBODY}`, '--clear-groups', process.execPath, '--check', USER]);
+const nobodyReachesProject =
+  isRoot &&
+  succeeds('setpriv', [`--reuid=${NOBODY}`, '--clear-groups', process.execPath, '--check', USER]);
 
 const canPassCapability =
-  isRoot && succeeds('setpriv', ['--securebits=+no_setuid_fixup', '--inh-caps=+dac_override', '--ambient-caps=+dac_override', 'true']);
+  isRoot &&
+  succeeds('setpriv', [
+    '--securebits=+no_setuid_fixup',
+    '--inh-caps=+dac_override',
+    '--ambient-caps=+dac_override',
+    'true',
+  ]);
 
 let root: string;
 let dataDir: string;
@@ -58,13 +72,25 @@ interface User {
   url?: string;
   error?: string;
   child: ChildProcess;
-  /** Lets go of the server and ends. */
+  /** Releases the server and ends. */
   end(): Promise<void>;
 }
 
 /** Another process that uses the server. */
-async function startUser({ env = process.env, uid }: { env?: NodeJS.ProcessEnv; uid?: number } = {}): Promise<User> {
-  const child = spawn(process.execPath, [USER, dataDir], { env, uid, gid: uid, detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
+async function startUser({
+  env = process.env,
+  uid,
+}: {
+  env?: NodeJS.ProcessEnv;
+  uid?: number;
+} = {}): Promise<User> {
+  const child = spawn(process.execPath, [USER, dataDir], {
+    env,
+    uid,
+    gid: uid,
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const exit = once(child, 'exit');
   const end = async () => {
     child.stdin.end();
@@ -81,7 +107,8 @@ async function query(url: string, text: string) {
 }
 
 const pidFile = () => join(dataDir, 'postgres', 'data', 'postmaster.pid');
-const postmasterPid = () => (existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n')[0]) : null);
+const postmasterPid = () =>
+  existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n')[0]) : null;
 
 function succeeds(program: string, args: string[]): boolean {
   try {
@@ -92,21 +119,24 @@ function succeeds(program: string, args: string[]): boolean {
   }
 }
 
-/** An environment in which only these programs are found. */
+/** Returns an environment in which only these programs are found. */
 function withPrograms(names: string[]): NodeJS.ProcessEnv {
   const folder = join(root, 'programs');
   mkdirSync(folder);
-  for (const name of names) symlinkSync(execFileSync('which', [name], { encoding: 'utf8' }).trim(), join(folder, name));
+  for (const name of names)
+    symlinkSync(execFileSync('which', [name], { encoding: 'utf8' }).trim(), join(folder, name));
   return { ...process.env, PATH: folder };
 }
 
 describeWithPostgres('embedded Postgres', () => {
-  it('starts in an empty folder, in UTF-8 and UTC, for its owner alone', async () => {
+  it('starts in an empty folder, in UTF-8 and UTC, with access for its owner alone', async () => {
     const { url } = await start();
     const [settings] = await query(
       url,
-      `select current_setting('server_encoding') as encoding, current_setting('TimeZone') as zone, current_setting('fsync') as fsync,
-              current_setting('listen_addresses') as addresses, current_setting('unix_socket_directories') as sockets,
+      `select current_setting('server_encoding') as encoding,
+              current_setting('TimeZone') as zone, current_setting('fsync') as fsync,
+              current_setting('listen_addresses') as addresses,
+              current_setting('unix_socket_directories') as sockets,
               datlocprovider as provider, datlocale as locale
          from pg_database where datname = current_database()`,
     );
@@ -122,10 +152,12 @@ describeWithPostgres('embedded Postgres', () => {
     expect(statSync(dataDir).mode & 0o077).toBe(0);
     const stranger = new URL(url);
     stranger.password = 'wrong';
-    await expect(query(stranger.href, 'select 1')).rejects.toThrow(/password authentication failed/);
+    await expect(query(stranger.href, 'select 1')).rejects.toThrow(
+      /password authentication failed/,
+    );
   });
 
-  it('stops when it is released, and starts again with what it held', async () => {
+  it('stops when it is released, and starts again with its data', async () => {
     const first = await start();
     await query(first.url, 'create table kept (id integer); insert into kept values (1)');
     const pid = postmasterPid()!;
@@ -135,7 +167,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(await query(second.url, 'select id from kept')).toEqual([{ id: 1 }]);
   });
 
-  it('is one server for all that start at the same moment, and stops with the last of them', async () => {
+  it('is one server for all processes, and stops with the last of them', async () => {
     const [one, two, here] = await Promise.all([startUser(), startUser(), start()]);
     expect(new Set([one.url, two.url, here.url]).size).toBe(1);
     const pid = postmasterPid();
@@ -147,7 +179,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
-  it('is taken over from a process that was killed, which does not count as a user', async () => {
+  it('is taken over from a killed process, which no longer counts as a user', async () => {
     const killed = await startUser();
     await query(killed.url!, 'create table kept (id integer); insert into kept values (1)');
     const pid = postmasterPid();
@@ -169,29 +201,37 @@ describeWithPostgres('embedded Postgres', () => {
     expect(await query(next.url, 'select id from kept')).toEqual([{ id: 1 }]);
   });
 
-  it('comes back at the same address when the server is killed under its users', async () => {
+  it('restarts at the same address when the server is killed while in use', async () => {
     const [here, other] = [await start(), await startUser()];
     const pid = postmasterPid()!;
     await killAll([pid]);
-    while (postmasterPid() === null || postmasterPid() === pid || !(await query(here.url, 'select 1').catch(() => null))) await sleep(50);
+    while (
+      postmasterPid() === null ||
+      postmasterPid() === pid ||
+      !(await query(here.url, 'select 1').catch(() => null))
+    )
+      await sleep(50);
     expect(await query(other.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
     await other.end();
     await here.release();
     expect(postmasterPid()).toBeNull();
   });
 
-  it('does not touch a stranger who has been given the process id of a dead server', async () => {
+  it('leaves another process alone that has the process id of a dead server', async () => {
     await (await start()).release();
     const stranger = spawn('sleep', ['600']);
     undo.push(async () => stranger.kill());
     await once(stranger, 'spawn');
-    writeFileSync(pidFile(), `${stranger.pid}\n${join(dataDir, 'postgres', 'data')}\n1\n1\n\n127.0.0.1\n\nready   \n`);
+    writeFileSync(
+      pidFile(),
+      `${stranger.pid}\n${join(dataDir, 'postgres', 'data')}\n1\n1\n\n127.0.0.1\n\nready   \n`,
+    );
     const { url } = await start();
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
   });
 
-  it('stops a server of its own that lets nobody in, and starts another', async () => {
+  it('replaces its own server when that accepts no connections', async () => {
     const killed = await startUser();
     await killAll([killed.child.pid!]);
     const pid = postmasterPid()!;
@@ -206,7 +246,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).not.toBe(pid);
   });
 
-  it('starts anew where a first start was interrupted', async () => {
+  it('starts over after an interrupted first start', async () => {
     const home = join(dataDir, 'postgres');
     mkdirSync(join(home, 'new-1234', 'base'), { recursive: true });
     writeFileSync(join(home, 'new-1234', 'PG_VERSION'), '18\n');
@@ -216,30 +256,37 @@ describeWithPostgres('embedded Postgres', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('new-'))).toEqual([]);
   });
 
-  it('leaves the data of another major version alone and says what to do', async () => {
+  it('rejects data of another major version, and says what to do', async () => {
     await (await start()).release();
     const version = join(dataDir, 'postgres', 'data', 'PG_VERSION');
     writeFileSync(version, '17\n');
-    await expect(start()).rejects.toThrow(/made by Postgres 17.*brings Postgres 18.*DATABASE_URL/);
+    await expect(start()).rejects.toThrow(
+      /created by Postgres 17.*includes Postgres 18.*DATABASE_URL/,
+    );
     writeFileSync(version, '18\n');
     await start();
   });
 
-  it('says what to do where the folder can not be made', async () => {
+  it('says what to do when the folder cannot be created', async () => {
     writeFileSync(join(root, 'a folder'), 'a file');
     await expect(start()).rejects.toThrow(EmbeddedPostgresError);
     await expect(start()).rejects.toThrow(/can't be used.*WAYBILL_DATA_DIR or DATABASE_URL/);
   });
 
-  it('says what the server says when it does not start', async () => {
+  it("repeats the server's error when it does not start", async () => {
     await (await start()).release();
     renameSync(join(dataDir, 'postgres', 'data', 'global'), join(root, 'global'));
     await expect(start()).rejects.toThrow(/does not start.*\n.*global/s);
   });
 
   it('runs from a copy of its binaries', async () => {
-    const copy = await copyPostgres(await installedPostgres(join(root, 'unused')), join(root, 'copy'));
-    expect(execFileSync(join(copy, 'bin', 'postgres'), ['--version'], { encoding: 'utf8' })).toMatch(/^postgres \(PostgreSQL\) 18/);
+    const copy = await copyPostgres(
+      await installedPostgres(join(root, 'unused')),
+      join(root, 'copy'),
+    );
+    expect(
+      execFileSync(join(copy, 'bin', 'postgres'), ['--version'], { encoding: 'utf8' }),
+    ).toMatch(/^postgres \(PostgreSQL\) 18/);
   });
 });
 
@@ -248,7 +295,9 @@ describe('embedded Postgres on a platform without binaries', () => {
     const arch = Object.getOwnPropertyDescriptor(process, 'arch')!;
     Object.defineProperty(process, 'arch', { ...arch, value: 'sparc' });
     try {
-      await expect(installedPostgres(join(root, 'unused'))).rejects.toThrow(/no embedded Postgres for \w+-sparc.*DATABASE_URL/);
+      await expect(installedPostgres(join(root, 'unused'))).rejects.toThrow(
+        /no embedded Postgres for \w+-sparc.*DATABASE_URL/,
+      );
     } finally {
       Object.defineProperty(process, 'arch', arch);
     }
@@ -258,57 +307,61 @@ describe('embedded Postgres on a platform without binaries', () => {
 describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', () => {
   const owner = () => statSync(join(dataDir, 'postgres', 'data')).uid;
 
-  it('keeps its files root’s where user namespaces are allowed', async (ctx) => {
-    if (!succeeds('unshare', ['-U', 'true'])) return ctx.skip('user namespaces are refused here');
+  it('runs as root if user namespaces are allowed', async (ctx) => {
+    if (!succeeds('unshare', ['-U', 'true']))
+      return ctx.skip('user namespaces are not allowed here');
     await start();
     expect(owner()).toBe(0);
   });
 
-  it('runs as nobody where user namespaces are refused, in a folder that all can reach', async () => {
+  it('runs as the user nobody if user namespaces are not allowed', async () => {
     chmodSync(root, 0o755);
     mkdirSync(join(root, 'a folder'));
     const user = await startUser({ env: withPrograms(['id', 'chown', 'test']) });
     expect(user.error).toBeUndefined();
     expect(await query(user.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(owner()).toBe(NOBODY);
-    // Whatever is allowed later: the files stay with the one who has them.
+    // The files keep their owner even if user namespaces are allowed later.
     await user.end();
     const { url } = await start();
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  it('runs as nobody below a folder that is closed to all but root', async (ctx) => {
-    if (!canPassCapability) return ctx.skip('root can not pass on its right to read every folder here');
+  it('runs as the user nobody below a folder that only root can read', async (ctx) => {
+    if (!canPassCapability) return ctx.skip('root cannot pass on its right to read every folder');
     const user = await startUser({ env: withPrograms(['id', 'chown', 'test', 'setpriv']) });
     expect(user.error).toBeUndefined();
     expect(await query(user.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(owner()).toBe(NOBODY);
   });
 
-  it('says what to do where every way is closed', async () => {
+  it('says what to do when neither way works', async () => {
     const user = await startUser({ env: withPrograms(['id', 'chown', 'test']) });
     expect(user.error).toMatch(/does not run as root.*WAYBILL_DATA_DIR.*DATABASE_URL/);
   });
 
-  describe.skipIf(!nobodyReachesProject)('beside an ordinary user (skipped where that can not read this project)', () => {
-    it('lets the ordinary user run a server of its own, and shares it', async () => {
-      chmodSync(root, 0o755);
-      mkdirSync(join(root, 'a folder'));
-      chownSync(join(root, 'a folder'), NOBODY, NOBODY);
-      const user = await startUser({ uid: NOBODY });
-      expect(user.error).toBeUndefined();
-      expect(owner()).toBe(NOBODY);
-      const { url } = await start();
-      expect(url).toBe(user.url);
-    });
+  describe.skipIf(!nobodyReachesProject)(
+    'with an ordinary user (skipped if that user cannot read this project)',
+    () => {
+      it('lets the ordinary user run its own server, and shares it', async () => {
+        chmodSync(root, 0o755);
+        mkdirSync(join(root, 'a folder'));
+        chownSync(join(root, 'a folder'), NOBODY, NOBODY);
+        const user = await startUser({ uid: NOBODY });
+        expect(user.error).toBeUndefined();
+        expect(owner()).toBe(NOBODY);
+        const { url } = await start();
+        expect(url).toBe(user.url);
+      });
 
-    it('tells the ordinary user whose the data folder is', async () => {
-      chmodSync(root, 0o755);
-      await (await start()).release();
-      chmodSync(join(root, 'a folder'), 0o755);
-      chmodSync(dataDir, 0o755);
-      const user = await startUser({ uid: NOBODY });
-      expect(user.error).toMatch(/belongs to user 0, but this process runs as user 65534/);
-    });
-  });
+      it('tells the ordinary user who owns the data folder', async () => {
+        chmodSync(root, 0o755);
+        await (await start()).release();
+        chmodSync(join(root, 'a folder'), 0o755);
+        chmodSync(dataDir, 0o755);
+        const user = await startUser({ uid: NOBODY });
+        expect(user.error).toMatch(/belongs to user 0, but this process runs as user 65534/);
+      });
+    },
+  );
 });

@@ -3,7 +3,11 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/adapters/postgres/locks.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
 
 const LOCKS = resolve(import.meta.dirname, '../../../src/adapters/postgres/locks.ts');
 const never = new AbortController().signal;
@@ -23,11 +27,13 @@ describeWithPostgres('locks', () => {
     return locks;
   }
 
-  /** Ends the connections of all locks, as a restart of the server does. */
+  /** Ends the connections of all locks, as a server restart does. */
   const cutConnections = () =>
-    database.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'waybill locks' and datname = current_database()`;
+    database.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'waybill locks' and datname = current_database()`;
 
-  it('gives a lock to one process only, until that gives it back', async () => {
+  it('grants a lock to one process at a time', async () => {
     const [one, other] = [openLocks(), openLocks()];
     const held = await one.acquire('a', never);
     expect(await other.tryAcquire('a')).toBeNull();
@@ -36,23 +42,28 @@ describeWithPostgres('locks', () => {
     expect(await other.tryAcquire('a')).not.toBeNull();
   });
 
-  it('tells every process whether somebody holds one', async () => {
+  it('tells every process whether a lock is held', async () => {
     const [one, other] = [openLocks(), openLocks()];
     const names = ['held 1', 'held 2', 'held 3', 'held 4'];
     const held = await Promise.all(names.map((name) => one.acquire(name, never)));
-    for (const name of names) expect([await one.isHeld(name), await other.isHeld(name)]).toEqual([true, true]);
+    for (const name of names)
+      expect([await one.isHeld(name), await other.isHeld(name)]).toEqual([true, true]);
     await Promise.all(held.map((each) => each.release()));
     for (const name of names) expect(await other.isHeld(name)).toBe(false);
   });
 
-  it('is not re-entrant', async () => {
+  it('are not reentrant', async () => {
     const locks = openLocks();
-    const attempts = await Promise.all([locks.tryAcquire('a'), locks.tryAcquire('a'), locks.tryAcquire('a')]);
+    const attempts = await Promise.all([
+      locks.tryAcquire('a'),
+      locks.tryAcquire('a'),
+      locks.tryAcquire('a'),
+    ]);
     expect(attempts.filter((held) => held !== null)).toHaveLength(1);
     expect(await locks.tryAcquire('a')).toBeNull();
   });
 
-  it('does not give back what somebody else has taken meanwhile', async () => {
+  it('do not release a lock that another process has acquired meanwhile', async () => {
     const locks = openLocks();
     const first = await locks.acquire('a', never);
     await Promise.all([first.release(), first.release()]);
@@ -62,7 +73,7 @@ describeWithPostgres('locks', () => {
     expect(second.signal.aborted).toBe(false);
   });
 
-  it('lets every waiter have its turn, one at a time', async () => {
+  it('give every waiter its turn, one at a time', async () => {
     const processes = [openLocks(), openLocks()];
     let inside = 0;
     let most = 0;
@@ -77,7 +88,7 @@ describeWithPostgres('locks', () => {
     expect(most).toBe(1);
   });
 
-  it('waits on one connection, however many wait', async () => {
+  it('wait on one connection, for any number of waiters', async () => {
     const holder = openLocks();
     const names = Array.from({ length: 10 }, (_, index) => `many-${index}`);
     const held = await Promise.all(names.map((name) => holder.acquire(name, never)));
@@ -85,13 +96,14 @@ describeWithPostgres('locks', () => {
     const waiters = names.map((name) => waiting.acquire(name, never));
     await waiting.tryAcquire('another');
     const [row] = await database.sql`
-      select count(*)::int as count from pg_stat_activity where application_name = 'waybill locks' and datname = current_database()`;
+      select count(*)::int as count from pg_stat_activity
+       where application_name = 'waybill locks' and datname = current_database()`;
     expect(row).toEqual({ count: 2 });
     await Promise.all(held.map((lock) => lock.release()));
     expect(await Promise.all(waiters)).toHaveLength(10);
   });
 
-  it('ends waiting when the signal aborts', async () => {
+  it('stop waiting when the signal aborts', async () => {
     const [one, other] = [openLocks(), openLocks()];
     const held = await one.acquire('a', never);
     const controller = new AbortController();
@@ -102,7 +114,7 @@ describeWithPostgres('locks', () => {
     expect(await one.tryAcquire('a')).not.toBeNull();
   });
 
-  it('tells the holder that its connection was lost, and lets others have the lock', async () => {
+  it('notify the holder of a lost connection, and free the lock', async () => {
     const [one, other] = [openLocks(), openLocks()];
     const held = await one.acquire('a', never);
     const waiting = other.acquire('a', never);
@@ -116,7 +128,20 @@ describeWithPostgres('locks', () => {
     expect(next.signal.aborted).toBe(false);
   });
 
-  it('gives and takes after a lost connection as before', async () => {
+  it('never report a free lock as held when its connection is lost meanwhile', async () => {
+    const locks = openLocks();
+    await locks.tryAcquire('first');
+    for (let round = 0; round < 40; round++) {
+      const cutting = cutConnections();
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, n) => locks.tryAcquire(`${round}:${n}`)),
+      );
+      await cutting;
+      expect(outcomes).not.toContainEqual({ status: 'fulfilled', value: null });
+    }
+  });
+
+  it('work again after a lost connection', async () => {
     const locks = openLocks();
     const held = await locks.acquire('a', never);
     const lost = once(held.signal, 'abort');
@@ -127,7 +152,7 @@ describeWithPostgres('locks', () => {
     await again.release();
   });
 
-  it('goes to the next when its process is killed', async () => {
+  it('pass to the next process when the holder is killed', async () => {
     const script = `
       import { createLocks } from ${JSON.stringify(LOCKS)};
       await createLocks(process.env.LOCKS_URL).acquire('a', new AbortController().signal);
@@ -149,7 +174,7 @@ describeWithPostgres('locks', () => {
     }
   });
 
-  it('gives everything back when it is closed', async () => {
+  it('release everything when they are closed', async () => {
     const locks = openLocks();
     const held = await locks.acquire('a', never);
     const other = openLocks();

@@ -4,14 +4,18 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { MigrationError, migrate } from '../../../src/adapters/postgres/migrate.ts';
-import { createTestDatabase, describeWithPostgres, type TestDatabase } from '../../support/postgres.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
 
 describeWithPostgres('migrate', () => {
   let database: TestDatabase;
   let folder: string;
   beforeEach(async () => {
     database = await createTestDatabase();
-    // The template is migrated already; these tests bring migrations of their own.
+    // The template is migrated already. These tests use their own migrations.
     await database.sql`truncate work.migrations`;
     folder = await mkdtemp(join(tmpdir(), 'waybill-migrations-'));
   });
@@ -22,9 +26,10 @@ describeWithPostgres('migrate', () => {
 
   const file = (name: string, text: string) => writeFile(join(folder, name), text);
   const run = () => migrate(database.sql, folder);
-  const applied = async () => (await database.sql`select name from work.migrations order by name`).map(({ name }) => name);
+  const applied = async () =>
+    (await database.sql`select name from work.migrations order by name`).map(({ name }) => name);
 
-  it('applies what is new, in order, once', async () => {
+  it('applies new files once, in order', async () => {
     await file('002_rows.sql', 'insert into things values (1); insert into things values (2);');
     await file('001_things.sql', 'create table things (id integer)');
     await file('README.md', 'not a migration');
@@ -32,10 +37,14 @@ describeWithPostgres('migrate', () => {
     expect(await run()).toEqual([]);
     await file('010_more.sql', 'insert into things values (3)');
     expect(await run()).toEqual(['010_more.sql']);
-    expect(await database.sql`select id from things order by id`).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
+    expect(await database.sql`select id from things order by id`).toEqual([
+      { id: 1 },
+      { id: 2 },
+      { id: 3 },
+    ]);
   });
 
-  it('takes back the whole of a file that fails, names it, and goes on from there', async () => {
+  it('rolls back a whole file that fails, names it, and continues there next time', async () => {
     await file('001_things.sql', 'create table things (id integer primary key)');
     await file('002_broken.sql', 'insert into things values (1); insert into things values (1);');
     await expect(run()).rejects.toThrow(/002_broken\.sql fails: duplicate key/);
@@ -45,7 +54,7 @@ describeWithPostgres('migrate', () => {
     expect(await run()).toEqual(['002_broken.sql']);
   });
 
-  it('refuses a file that was changed after it had been applied', async () => {
+  it('rejects a file that was changed after it was applied', async () => {
     await file('001_things.sql', 'create table things (id integer)');
     await run();
     await file('001_things.sql', 'create table things (id bigint)');
@@ -53,7 +62,7 @@ describeWithPostgres('migrate', () => {
     await expect(run()).rejects.toThrow(/001_things\.sql was changed/);
   });
 
-  it('refuses a database of a newer version', async () => {
+  it('rejects a database of a newer version', async () => {
     await file('001_things.sql', 'create table things (id integer)');
     await file('002_newer.sql', 'select 1');
     await run();
@@ -61,7 +70,7 @@ describeWithPostgres('migrate', () => {
     await expect(run()).rejects.toThrow(/newer version of Waybill \(002_newer\.sql/);
   });
 
-  it('applies each file once when several processes start at the same moment', async () => {
+  it('applies each file once when several processes start together', async () => {
     await file('001_things.sql', 'create table things (id integer)');
     await file('002_row.sql', 'insert into things values (1)');
     const pools = Array.from({ length: 5 }, () => connect(database.url, { max: 1 }));
@@ -76,11 +85,13 @@ describeWithPostgres('migrate', () => {
 });
 
 describeWithPostgres('the migrations of the service', () => {
-  it('stand in every test database', async () => {
+  it('are applied in every test database', async () => {
     const database = await createTestDatabase();
     try {
       expect(await migrate(database.sql)).toEqual([]);
-      const schemas = await database.sql`select nspname as name from pg_namespace where nspname in ('log', 'read', 'work') order by 1`;
+      const schemas = await database.sql`
+          select nspname as name from pg_namespace where nspname in ('log', 'read', 'work')
+           order by 1`;
       expect(schemas.map(({ name }) => name)).toEqual(['log', 'work']);
     } finally {
       await database.drop();

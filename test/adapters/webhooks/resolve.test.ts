@@ -8,7 +8,10 @@ afterEach(() => {
   for (const step of undo.splice(0)) step();
 });
 
-/** Knows alive.example, has no answer for silent.example and the names below it, and knows of no other. Gives its address and port. */
+/**
+ * A DNS server that knows alive.example, never answers for silent.example and the names below it,
+ * and reports every other name as unknown. Returns its address and port.
+ */
 async function nameServer(): Promise<string> {
   const socket = createSocket('udp4');
   undo.push(() => socket.close());
@@ -21,7 +24,7 @@ async function nameServer(): Promise<string> {
     header.writeUInt16BE(name.includes('alive') ? 0x8180 : 0x8183, 2);
     header.writeUInt16BE(known ? 1 : 0, 6);
     header.writeUInt32BE(0, 8);
-    // The name of the question, type A, class IN, a minute, four bytes.
+    // The question's name, type A, class IN, one minute, four bytes.
     const answer = Buffer.from([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7]);
     socket.send(known ? Buffer.concat([header, answer]) : header, port, address);
   });
@@ -30,7 +33,7 @@ async function nameServer(): Promise<string> {
   return `127.0.0.1:${socket.address().port}`;
 }
 
-it('names whose servers are silent hold up no other', async () => {
+it('names with silent servers delay no other name', async () => {
   const resolve = createHostResolver({ servers: [await nameServer()] });
   let ended = 0;
   const silent = Array.from({ length: 8 }, (_, i) =>
@@ -44,7 +47,7 @@ it('names whose servers are silent hold up no other', async () => {
   expect(new Set(await Promise.all(silent))).toEqual(new Set(['ETIMEOUT']));
 }, 30_000);
 
-it('what the DNS does not hold is looked for by the system', async () => {
+it('the system resolves names that the DNS does not have', async () => {
   const resolve = createHostResolver({ servers: [await nameServer()] });
   expect((await resolve('localhost')).map(({ address }) => address)).toContain('127.0.0.1');
 });

@@ -1,11 +1,19 @@
 import { createServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createWebhookSender, type Outcome, type SenderOptions } from '../../../src/adapters/webhooks/send.ts';
+import {
+  createWebhookSender,
+  type Outcome,
+  type SenderOptions,
+} from '../../../src/adapters/webhooks/send.ts';
 import { createCertificates, type TestCertificates } from '../../support/certificates.ts';
 import { freePort } from '../../support/free-port.ts';
 import { until } from '../../support/transfers.ts';
-import { type ReceiverOptions, startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import {
+  type ReceiverOptions,
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from '../../support/webhook-receiver.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -21,13 +29,17 @@ async function receiver(options?: ReceiverOptions): Promise<WebhookReceiver> {
 function sender(options: Partial<SenderOptions> = {}) {
   const created = createWebhookSender({ allowedCidrs: ['127.0.0.0/8'], ...options });
   undo.push(() => created.close());
-  return (url: string, body = '{"id":"evt_1"}'): Promise<Outcome> => created.send({ url, headers: { 'X-Service-Signature': 'aa' }, body });
+  return (url: string, body = '{"id":"evt_1"}'): Promise<Outcome> =>
+    created.send({ url, headers: { 'X-Service-Signature': 'aa' }, body });
 }
 
 describe('an answer', () => {
-  it.each([200, 201, 204, 299])('%i has arrived', async (status) => {
+  it.each([200, 201, 204, 299])('%i means delivered', async (status) => {
     const { url, received } = await receiver({ behaviour: status });
-    expect(await sender()(`${url}?a=b%20c`)).toMatchObject({ type: 'delivered', statusCode: status });
+    expect(await sender()(`${url}?a=b%20c`)).toMatchObject({
+      type: 'delivered',
+      statusCode: status,
+    });
     expect(received).toMatchObject([
       {
         method: 'POST',
@@ -38,51 +50,68 @@ describe('an answer', () => {
     ]);
   });
 
-  it.each([400, 404, 410, 500, 503])('%i is refused, with what was said', async (status) => {
-    const { url } = await receiver({ behaviour: status });
-    const outcome = await sender()(url);
-    expect(outcome).toMatchObject({ type: 'refused', statusCode: status, responseBody: `said ${status}` });
-  });
+  it.each([400, 404, 410, 500, 503])(
+    "%i means rejected, with the answer's body",
+    async (status) => {
+      const { url } = await receiver({ behaviour: status });
+      const outcome = await sender()(url);
+      expect(outcome).toMatchObject({
+        type: 'refused',
+        statusCode: status,
+        responseBody: `said ${status}`,
+      });
+    },
+  );
 
   it.each([301, 302, 307, 308])('%i is not followed', async (status) => {
     const { url, received } = await receiver({ behaviour: status });
     const outcome = await sender()(url);
-    expect(outcome).toMatchObject({ type: 'refused', statusCode: status, error: expect.stringContaining('https://elsewhere.example/') });
+    expect(outcome).toMatchObject({
+      type: 'refused',
+      statusCode: status,
+      error: expect.stringContaining('https://elsewhere.example/'),
+    });
     expect(received).toHaveLength(1);
   });
 
-  it('whose body never ends has arrived', async () => {
+  it('whose body never ends means delivered', async () => {
     const { url } = await receiver({ behaviour: 'slow_body' });
     const outcome = await sender()(url);
     expect(outcome).toMatchObject({ type: 'delivered', statusCode: 200 });
   });
 
-  it('with a huge body has arrived, and its first 4 KiB are kept', async () => {
+  it('with a huge body means delivered, and its first 4 KiB are kept', async () => {
     const { url } = await receiver({ behaviour: 'huge_body' });
     const outcome = await sender()(url);
     expect(outcome).toMatchObject({ type: 'delivered', responseBody: 'y'.repeat(4_096) });
   });
 
-  it('leaves the connection for the next request', async () => {
+  it('keeps the connection for the next request', async () => {
     const { url, connections } = await receiver();
     const send = sender();
     for (let i = 0; i < 5; i++) await send(url);
-    // A request that comes before the last one was tidied away takes a second.
+    // A request that arrives before the previous one is cleaned up takes a second.
     expect(connections()).toBeLessThanOrEqual(2);
   });
 });
 
 describe('no answer', () => {
-  it.each(['hang', 'slow_headers'] as const)('by a receiver with %s ends after its time', async (behaviour) => {
-    const { url, received } = await receiver({ behaviour });
-    const outcome = await sender({ withinMs: 300 })(url);
-    expect(outcome).toMatchObject({ type: 'error', error: 'no answer within 0.3 s: answer first, then work' });
-    expect(outcome.durationMs).toBeGreaterThanOrEqual(299);
-    expect(received).toHaveLength(1);
-  });
+  it.each(['hang', 'slow_headers'] as const)(
+    'from a receiver with %s ends at the time limit',
+    async (behaviour) => {
+      const { url, received } = await receiver({ behaviour });
+      const outcome = await sender({ withinMs: 300 })(url);
+      expect(outcome).toMatchObject({
+        type: 'error',
+        error: 'no answer within 0.3 s: answer first, then work',
+      });
+      expect(outcome.durationMs).toBeGreaterThanOrEqual(299);
+      expect(received).toHaveLength(1);
+    },
+  );
 
-  it('by one that takes no connection ends after its time', async () => {
-    // Of TLS it hears the first word and says nothing.
+  it('from a receiver without a handshake ends at the time limit', async () => {
+    // It receives the first bytes of TLS and says nothing.
     const silent = createServer().listen(0, '127.0.0.1');
     undo.push(async () => silent.close());
     const port = await new Promise<number>((resolve) =>
@@ -91,29 +120,40 @@ describe('no answer', () => {
     const outcome = await sender({ withinMs: 300 })(`https://127.0.0.1:${port}/`);
     expect(outcome).toMatchObject({
       type: 'error',
-      error: `127.0.0.1:${port} can't be reached: check that the receiver runs and that no firewall stands between`,
+      error:
+        `127.0.0.1:${port} can't be reached: check that the receiver runs and that no firewall ` +
+        'blocks the connection',
     });
   });
 
-  it('is told apart: a reset, a closed port, another protocol, an unknown name', async () => {
+  it('has its own message for each kind of failed connection', async () => {
     const { url, port } = await receiver({ behaviour: 'reset' });
     const send = sender();
     expect(await send(url)).toMatchObject({
       type: 'error',
-      error: `127.0.0.1:${port} closed the connection without an answer: look for the cause in the log of the receiver`,
+      error:
+        `127.0.0.1:${port} closed the connection without an answer: look for the cause in the ` +
+        'log of the receiver',
     });
     const closed = await freePort();
     expect(await send(`http://127.0.0.1:${closed}/`)).toMatchObject({
-      error: `nothing listens at 127.0.0.1:${closed}: check that the receiver runs, and the port in the URL`,
+      error:
+        `nothing listens at 127.0.0.1:${closed}: check that the receiver runs, and the port in ` +
+        'the URL',
     });
-    expect(await send(`https://127.0.0.1:${port}/`)).toMatchObject({ error: expect.stringContaining('does not speak TLS') });
+    expect(await send(`https://127.0.0.1:${port}/`)).toMatchObject({
+      error: expect.stringContaining('does not speak TLS'),
+    });
     const unknown = sender({
-      resolve: () => Promise.reject(Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })),
+      resolve: () =>
+        Promise.reject(Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })),
     });
-    expect(await unknown('https://hooks.example/')).toMatchObject({ error: 'hooks.example has no address: check the name in the URL' });
+    expect(await unknown('https://hooks.example/')).toMatchObject({
+      error: 'hooks.example has no address: check the name in the URL',
+    });
   });
 
-  it('is thrown where the sender is closed', async () => {
+  it('throws when the sender is closed', async () => {
     const { url, received } = await receiver({ behaviour: 'hang' });
     const created = createWebhookSender({ allowedCidrs: ['127.0.0.0/8'] });
     const sending = created.send({ url, headers: {}, body: '{}' });
@@ -131,7 +171,7 @@ describe('TLS', () => {
     setDefaultCACertificates([...getCACertificates('default'), certificates.caPem]);
   });
 
-  it('is spoken with the name that was dialled', async () => {
+  it('uses the host name that was dialled', async () => {
     const { port, received } = await receiver({ certificate: certificates.valid });
     const send = sender({ resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
     expect(await send(`https://localhost:${port}/hook`)).toMatchObject({ type: 'delivered' });
@@ -141,37 +181,50 @@ describe('TLS', () => {
   it.each([
     ['expired', 'has expired'],
     ['otherName', 'is for another name'],
-    ['untrusted', 'is signed by no authority that is known'],
-  ] as const)('with a certificate that is %s is refused', async (kind, reason) => {
+    ['untrusted', 'is not signed by a known authority'],
+  ] as const)('rejects a certificate that is %s', async (kind, reason) => {
     const { url, received } = await receiver({ certificate: certificates[kind] });
-    expect(await sender()(url)).toMatchObject({ type: 'error', error: expect.stringContaining(reason) });
+    expect(await sender()(url)).toMatchObject({
+      type: 'error',
+      error: expect.stringContaining(reason),
+    });
     expect(received).toEqual([]);
   });
 });
 
-describe('an address that is not allowed', () => {
-  it.each(['http://127.0.0.1', 'https://127.0.0.1', 'https://[::1]', 'https://2130706433', 'https://[::ffff:127.0.0.1]', 'https://0x7f.1'])(
-    '%s is not dialled',
-    async (origin) => {
-      const { port, connections } = await receiver();
-      const outcome = await sender({ allowedCidrs: [] })(`${origin}:${port}/hook`);
-      expect(outcome).toMatchObject({ type: 'error', error: expect.stringContaining('WAYBILL_WEBHOOK_ALLOW_CIDRS') });
-      expect(connections()).toBe(0);
-    },
-  );
+describe('a forbidden address', () => {
+  it.each([
+    'http://127.0.0.1',
+    'https://127.0.0.1',
+    'https://[::1]',
+    'https://2130706433',
+    'https://[::ffff:127.0.0.1]',
+    'https://0x7f.1',
+  ])('such as %s is not dialled', async (origin) => {
+    const { port, connections } = await receiver();
+    const outcome = await sender({ allowedCidrs: [] })(`${origin}:${port}/hook`);
+    expect(outcome).toMatchObject({
+      type: 'error',
+      error: expect.stringContaining('WAYBILL_WEBHOOK_ALLOW_CIDRS'),
+    });
+    expect(connections()).toBe(0);
+  });
 
-  it('among those of a name refuses the name', async () => {
+  it('among the addresses of a name blocks the name', async () => {
     const { port, connections } = await receiver();
     const resolve = async () => [
       { address: '127.0.0.1', family: 4 },
       { address: '10.0.0.1', family: 4 },
     ];
     const outcome = await sender({ resolve })(`http://hooks.example:${port}/`);
-    expect(outcome).toMatchObject({ type: 'error', error: expect.stringMatching(/^hooks\.example leads to 10\.0\.0\.1/) });
+    expect(outcome).toMatchObject({
+      type: 'error',
+      error: expect.stringMatching(/^hooks\.example leads to 10\.0\.0\.1/),
+    });
     expect(connections()).toBe(0);
   });
 
-  it('is found where a name changes its mind between two connections', async () => {
+  it('is detected when a name resolves differently for a second connection', async () => {
     const first = await receiver();
     const answers = ['127.0.0.1', '127.66.0.1'];
     let asked = 0;
@@ -180,15 +233,21 @@ describe('an address that is not allowed', () => {
     expect(await send(`http://hooks.example:${first.port}/`)).toMatchObject({ type: 'delivered' });
     await first.close();
     undo.length = 0;
-    // It listens at every address of the machine, the second one included.
+    // It listens on every address of the machine, including the second one.
     const second = await receiver({ port: first.port });
-    expect(await send(`http://hooks.example:${first.port}/`)).toMatchObject({ error: expect.stringContaining('leads to 127.66.0.1') });
+    expect(await send(`http://hooks.example:${first.port}/`)).toMatchObject({
+      error: expect.stringContaining('leads to 127.66.0.1'),
+    });
     expect([second.connections(), asked]).toEqual([0, 2]);
   });
 
-  it('is not spoken to without TLS, be it public', async () => {
+  it('includes every public address without TLS', async () => {
     const send = sender({ resolve: async () => [{ address: '8.8.8.8', family: 4 }] });
-    expect(await send('http://hooks.example/')).toMatchObject({ error: expect.stringContaining('where only https may be spoken') });
-    expect(await send('http://8.8.8.8/')).toMatchObject({ error: expect.stringContaining('where only https may be spoken') });
+    expect(await send('http://hooks.example/')).toMatchObject({
+      error: expect.stringContaining('which requires https'),
+    });
+    expect(await send('http://8.8.8.8/')).toMatchObject({
+      error: expect.stringContaining('which requires https'),
+    });
   });
 });

@@ -19,16 +19,26 @@ describe('X-Service-Signature', () => {
     openssl = await debianPackages(['openssl'], ['/usr/bin/openssl']);
   });
 
-  it.each(['a secret with spaces', 'geheim-äöü-€', generated()])('is what openssl makes of the body and %s', (secret) => {
-    if (!openssl.available) throw new Error(openssl.reason);
-    const script = 'printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d" " -f1';
-    const env = { ...process.env, ...openssl.env, BODY, SECRET: secret };
-    const printed = execFileSync('sh', ['-c', script], { env, encoding: 'utf8' });
-    expect(signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY)['X-Service-Signature']).toBe(printed.trim());
-  });
+  it.each(['a secret with spaces', 'geheim-äöü-€', generated()])(
+    'is what openssl computes from the body and %s',
+    (secret) => {
+      if (!openssl.available) throw new Error(openssl.reason);
+      const script = 'printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d" " -f1';
+      const env = { ...process.env, ...openssl.env, BODY, SECRET: secret };
+      const printed = execFileSync('sh', ['-c', script], { env, encoding: 'utf8' });
+      expect(
+        signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY)['X-Service-Signature'],
+      ).toBe(printed.trim());
+    },
+  );
 
-  it('stays with the previous secret while that is valid', () => {
-    const headers = signatureHeaders({ current: 'the new one', previous: 'the old one' }, ID, NOW, BODY);
+  it('uses the previous secret while that is valid', () => {
+    const headers = signatureHeaders(
+      { current: 'the new one', previous: 'the old one' },
+      ID,
+      NOW,
+      BODY,
+    );
     expect(headers['X-Service-Signature']).toBe(serviceSignature('the old one', BODY));
   });
 
@@ -38,30 +48,36 @@ describe('X-Service-Signature', () => {
 });
 
 describe('webhook-signature', () => {
-  it('is verified by the public library, with a generated secret', () => {
+  it('is verified by the public library with a generated secret', () => {
     const secret = generated();
     const headers = signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY);
     expect(new Webhook(secret).verify(BODY, headers)).toEqual(JSON.parse(BODY));
   });
 
-  it('is verified by the public library, with the bytes of any other secret', () => {
+  it('is verified by the public library with the bytes of any other secret', () => {
     const headers = signatureHeaders({ current: 'my own secret', previous: null }, ID, NOW, BODY);
-    expect(new Webhook('my own secret', { format: 'raw' }).verify(BODY, headers)).toEqual(JSON.parse(BODY));
+    expect(new Webhook('my own secret', { format: 'raw' }).verify(BODY, headers)).toEqual(
+      JSON.parse(BODY),
+    );
   });
 
   it('is verified with both secrets while both are valid, and with no other', () => {
     const [current, previous, other] = [generated(), generated(), generated()];
     const headers = signatureHeaders({ current, previous }, ID, NOW, BODY);
-    for (const secret of [current, previous]) expect(new Webhook(secret).verify(BODY, headers)).toEqual(JSON.parse(BODY));
+    for (const secret of [current, previous])
+      expect(new Webhook(secret).verify(BODY, headers)).toEqual(JSON.parse(BODY));
     expect(() => new Webhook(other).verify(BODY, headers)).toThrow('No matching signature found');
   });
 
   it('does not verify another body, id or time', () => {
     const secret = generated();
     const headers = signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY);
-    const verify = (body: string, changes: Record<string, string> = {}) => new Webhook(secret).verify(body, { ...headers, ...changes });
+    const verify = (body: string, changes: Record<string, string> = {}) =>
+      new Webhook(secret).verify(body, { ...headers, ...changes });
     expect(() => verify(`${BODY} `)).toThrow('No matching signature found');
     expect(() => verify(BODY, { 'webhook-id': 'evt_2' })).toThrow('No matching signature found');
-    expect(() => verify(BODY, { 'webhook-timestamp': String(NOW - 1) })).toThrow('No matching signature found');
+    expect(() => verify(BODY, { 'webhook-timestamp': String(NOW - 1) })).toThrow(
+      'No matching signature found',
+    );
   });
 });

@@ -18,7 +18,7 @@ describe('a URL for webhooks', () => {
     ['hexadecimal in parts', 'https://0x7f.0.0.0x1/'],
     ['octal', 'https://0177.0.0.1/'],
     ['short', 'https://127.1/'],
-    ['with a dot behind it', 'https://127.0.0.1./'],
+    ['with a trailing dot', 'https://127.0.0.1./'],
     ['percent-encoded', 'https://%31%32%37.0.0.1/'],
     ['in full-width digits', 'https://１２７.0.0.1/'],
     ['in circled digits', 'https://①②⑦.⓪.⓪.①/'],
@@ -43,15 +43,22 @@ describe('a URL for webhooks', () => {
     ['6to4', 'https://[2002:7f00:1::]/'],
     ['unique local', 'https://[fd00::1]/'],
     ['link-local', 'https://[fe80::1]/'],
-  ])('may not be %s: %s', (_, url) => expect(objectionTo(url, [])).toMatch(/^must not lead to a private or reserved address/));
+  ])('may not be %s: %s', (_, url) =>
+    expect(objectionTo(url, [])).toMatch(/^must not lead to a private or reserved address/),
+  );
 
-  it('may be private where its range is allowed', () => {
-    for (const url of ['https://127.0.0.1/', 'https://2130706433/', 'https://[::1]/', 'https://localhost/'])
+  it('may be private if its range is allowed', () => {
+    for (const url of [
+      'https://127.0.0.1/',
+      'https://2130706433/',
+      'https://[::1]/',
+      'https://localhost/',
+    ])
       expect(objectionTo(url, LOOPBACK)).toBeNull();
     expect(objectionTo('https://10.0.0.1/', LOOPBACK)).toMatch(/^must not lead/);
   });
 
-  it('may be plain http in an allowed range alone; a name is judged when it is dialled', () => {
+  it('may be plain http only in an allowed range; a name is checked when it is dialled', () => {
     expect(objectionTo('http://receiver.example.com/', [])).toMatch(/^must be an https URL/);
     expect(objectionTo('http://93.184.216.34/', LOOPBACK)).toMatch(/^must be an https URL/);
     expect(objectionTo('http://127.0.0.1:8080/', [])).toMatch(/^must be an https URL/);

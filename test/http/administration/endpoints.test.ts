@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { noteObservation } from '../../../src/processes/reachability.ts';
+import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
 import { type Answer, type Ask, startApi, type TestApi } from '../../support/api.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint } from '../../support/endpoints.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -41,7 +42,12 @@ describeWithPostgres('/v1/endpoints', () => {
       .map((line) => JSON.parse(line));
 
   test('are created, shown, changed and removed', async () => {
-    const created = await create({ name: 'life', base_path: '/in', max_connections: 3, accounts: ['acc_a'] });
+    const created = await create({
+      name: 'life',
+      base_path: '/in',
+      max_connections: 3,
+      accounts: ['acc_a'],
+    });
     expect(created).toEqual({
       id: expect.stringMatching(/^end_/),
       name: 'life',
@@ -63,34 +69,66 @@ describeWithPostgres('/v1/endpoints', () => {
     });
     expect(await ask('GET', `/${created.id}`)).toMatchObject({ status: 200, body: created });
 
-    const json = { name: 'life', protocol: 'sftp', host: 'files.example.com', username: 'you', overwrite: false };
+    const json = {
+      name: 'life',
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'you',
+      overwrite: false,
+    };
     const changed = await ask('PUT', `/${created.id}`, { json });
     expect(changed).toMatchObject({
       status: 200,
-      body: { username: 'you', base_path: '/', accounts: null, overwrite: false, revision: 1, has_credentials: 'password' },
+      body: {
+        username: 'you',
+        base_path: '/',
+        accounts: null,
+        overwrite: false,
+        revision: 1,
+        has_credentials: 'password',
+      },
     });
     expect((await ask('GET', '')).body.data).toContainEqual(changed.body);
 
     expect(await ask('DELETE', `/${created.id}`)).toMatchObject({ status: 204, body: '' });
-    for (const method of ['GET', 'DELETE']) expect(await ask(method, `/${created.id}`)).toMatchObject({ status: 404 });
+    for (const method of ['GET', 'DELETE'])
+      expect(await ask(method, `/${created.id}`)).toMatchObject({ status: 404 });
     expect(await ask('PUT', `/${created.id}`, { json })).toMatchObject({ status: 404 });
   });
 
   test.each([
-    ['ftps', { host: 'h', username: 'u', password: CANARY }, { port: 21, tls: 'explicit', ca_pem: null }, 'password'],
-    ['s3', { bucket: 'b', access_key_id: CANARY, secret_access_key: CANARY }, { region: 'us-east-1', sse: null }, 'access_key'],
-    ['azure', { account: 'a', container: 'c', sas_token: CANARY }, { prefix: '', endpoint_url: null }, 'sas_token'],
-  ])('show every field of %s but its secrets', async (protocol, fields, shown, has_credentials) => {
-    const body = await create({
-      name: `all-${protocol}`,
-      ...{ host: undefined, username: undefined, password: undefined },
-      protocol,
-      ...fields,
-    });
-    expect(body).toMatchObject({ protocol, ...shown, has_credentials });
-  });
+    [
+      'ftps',
+      { host: 'h', username: 'u', password: CANARY },
+      { port: 21, tls: 'explicit', ca_pem: null },
+      'password',
+    ],
+    [
+      's3',
+      { bucket: 'b', access_key_id: CANARY, secret_access_key: CANARY },
+      { region: 'us-east-1', sse: null },
+      'access_key',
+    ],
+    [
+      'azure',
+      { account: 'a', container: 'c', sas_token: CANARY },
+      { prefix: '', endpoint_url: null },
+      'sas_token',
+    ],
+  ])(
+    'show every field of %s except its secrets',
+    async (protocol, fields, shown, has_credentials) => {
+      const body = await create({
+        name: `all-${protocol}`,
+        ...{ host: undefined, username: undefined, password: undefined },
+        protocol,
+        ...fields,
+      });
+      expect(body).toMatchObject({ protocol, ...shown, has_credentials });
+    },
+  );
 
-  test('are created once with an Idempotency-Key, and under a name once at all', async () => {
+  test('are created once per Idempotency-Key, and once per name', async () => {
     const request = { json: { ...SFTP, name: 'once' }, headers: { 'idempotency-key': 'once' } };
     const first = await ask('POST', '', request);
     const again = await ask('POST', '', request);
@@ -98,20 +136,52 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     expect(again.headers.get('location')).toBe(`/v1/endpoints/${first.body.id}`);
     const other = { ...request, json: { ...request.json, password: 'another' } };
-    expect(await ask('POST', '', other)).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    expect(await ask('POST', '', other)).toMatchObject({
+      status: 422,
+      body: { code: 'idempotency_key_reused' },
+    });
     expect(await ask('POST', '', { json: request.json })).toMatchObject({
       status: 400,
       body: {
         code: 'validation_failed',
-        errors: [{ field: 'name', message: expect.stringContaining(`PUT /v1/endpoints/${first.body.id}`) }],
+        errors: [
+          { field: 'name', message: expect.stringContaining(`PUT /v1/endpoints/${first.body.id}`) },
+        ],
       },
     });
   });
 
-  test('keep no hash of a password that can be guessed quickly', async () => {
+  test('are created after an earlier request claimed the name and died', async () => {
+    const { installation } = api;
+    const store: EventStore = {
+      ...installation.store,
+      async append(stream, ...rest) {
+        if (stream.startsWith('endpoint-')) throw new EventStoreUnavailable('gone');
+        return installation.store.append(stream, ...rest);
+      },
+    };
+    const commands = { ...installation.commands, store };
+    const dying = await api.startServer({ store, commands });
+    const json = { ...SFTP, name: 'claimed' };
+    const died = await dying.ask('POST', '/v1/endpoints', { key: admin, json });
+    expect(died.status).toBe(503);
+
+    const request = { json, headers: { 'idempotency-key': 'claimed' } };
+    const created = await ask('POST', '', request);
+    expect(created.status).toBe(201);
+    const location = created.headers.get('location');
+    expect(location).toBe(`/v1/endpoints/${created.body.id}`);
+    expect(await ask('GET', `/${created.body.id}`)).toMatchObject({ status: 200 });
+    const again = await ask('POST', '', request);
+    expect(again).toMatchObject({ status: 201, body: created.body });
+    expect(again.headers.get('location')).toBe(location);
+  });
+
+  test('keep no fast hash of a password', async () => {
     const json = { ...SFTP, name: 'guessed' };
     await ask('POST', '', { json, headers: { 'idempotency-key': 'guessed' } });
-    const [row] = await api.installation.sql`select fingerprint from work.idempotency_keys where key = 'guessed'`;
+    const [row] = await api.installation
+      .sql`select fingerprint from work.idempotency_keys where key = 'guessed'`;
     expect(row!.fingerprint).toMatch(/^[0-9a-f]{64}$/);
     expect(row!.fingerprint).not.toBe(
       createHash('sha256')
@@ -130,40 +200,66 @@ describeWithPostgres('/v1/endpoints', () => {
     ['another host', { host: 'other.example.com' }],
     ['another port', { port: 2222 }],
     ['another protocol', { protocol: 'ftps' }],
-  ])('ask for credentials again before those are sent to %s', async (what, changes) => {
+  ])('require the credentials again before these go to %s', async (what, changes) => {
     const name = what.replaceAll(' ', '-');
     const { id } = await create({ name });
     const json = { ...SFTP, name, password: undefined, ...changes };
-    expect(await ask('PUT', `/${id}`, { json })).toMatchObject({ status: 400, body: { errors: [{ field: 'password' }] } });
-    expect(await ask('POST', `/${id}/test`, { json })).toMatchObject({ status: 400, body: { errors: [{ field: 'password' }] } });
-    expect(await ask('PUT', `/${id}`, { json: { ...json, password: 'new' } })).toMatchObject({ status: 200 });
+    expect(await ask('PUT', `/${id}`, { json })).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'password' }] },
+    });
+    expect(await ask('POST', `/${id}/test`, { json })).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'password' }] },
+    });
+    expect(await ask('PUT', `/${id}`, { json: { ...json, password: 'new' } })).toMatchObject({
+      status: 200,
+    });
   });
 
-  test('show how they were last seen, with what to do about it', async () => {
+  test('show when they were last seen, and what to do', async () => {
     const { id } = await create({ name: 'seen' });
     const error = { code: 'connection_failed' as const, message: 'connect ECONNREFUSED' };
-    const observation = { endpointId: id, reached: false, error, probe: { latencyMs: 7, fingerprint: null } };
+    const observation = {
+      endpointId: id,
+      connected: false,
+      error,
+      probe: { latencyMs: 7, fingerprint: null },
+    };
     await noteObservation(api.installation.sql, observation);
-    const health = { failures_in_row: 1, latency_ms: 7, error: { ...error, advice: expect.stringContaining('firewall') } };
+    const health = {
+      failures_in_row: 1,
+      latency_ms: 7,
+      error: { ...error, advice: expect.stringContaining('firewall') },
+    };
     expect((await ask('GET', `/${id}`)).body).toMatchObject({ health });
-    expect((await ask('GET', '')).body.data).toContainEqual(expect.objectContaining({ id, health: expect.objectContaining(health) }));
+    expect((await ask('GET', '')).body.data).toContainEqual(
+      expect.objectContaining({ id, health: expect.objectContaining(health) }),
+    );
   });
 
-  test('are paused and resumed, and that again changes nothing', async () => {
+  test('are paused and resumed, and a repetition changes nothing', async () => {
     const { id } = await create({ name: 'switched' });
     for (const paused of [true, true, false, false]) {
-      expect(await ask('POST', `/${id}/${paused ? 'pause' : 'resume'}`)).toMatchObject({ status: 200, body: { paused } });
+      expect(await ask('POST', `/${id}/${paused ? 'pause' : 'resume'}`)).toMatchObject({
+        status: 200,
+        body: { paused },
+      });
     }
     expect((await ask('GET', `/${id}`)).body.revision).toBe(2);
   });
 
-  test('are not removed while open transfers use them, which are named', async () => {
+  test('are not removed while open transfers use them, and the answer names these', async () => {
     const { id } = await create({ name: 'busy' });
     const json = { source_uri: 'sftp://elsewhere/a', destination_uri: 'sftp://busy/a' };
     const { body: transfer } = await api.ask('POST', '/v1/transfers', { json });
     expect(await ask('DELETE', `/${id}`)).toMatchObject({
       status: 409,
-      body: { code: 'endpoint_in_use', transfer_ids: [transfer.id], detail: expect.stringContaining(transfer.id) },
+      body: {
+        code: 'endpoint_in_use',
+        transfer_ids: [transfer.id],
+        detail: expect.stringContaining(transfer.id),
+      },
     });
     await api.ask('DELETE', `/v1/transfers/${transfer.id}`);
     expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204 });
@@ -172,11 +268,11 @@ describeWithPostgres('/v1/endpoints', () => {
   test.each([
     ['no credentials', { password: undefined }, 'password'],
     ['two kinds of credentials', { private_key: 'k' }, 'password'],
-    ['a name that can not be', { name: 'Not this' }, 'name'],
+    ['an invalid name', { name: 'Not this' }, 'name'],
     ['a field of another protocol', { bucket: 'b' }, 'bucket'],
     ['a path that leaves its base', { base_path: '/a/../b' }, 'base_path'],
     ['no protocol', { protocol: undefined }, 'protocol'],
-  ])('are refused with %s', async (_, changes, field) => {
+  ])('are rejected with %s', async (_, changes, field) => {
     const json = { ...SFTP, name: 'refused', ...changes };
     const errors = expect.arrayContaining([expect.objectContaining({ field })]);
     expect(await ask('POST', '', { json })).toMatchObject({ status: 400, body: { errors } });
@@ -195,7 +291,7 @@ describeWithPostgres('/v1/endpoints', () => {
     ['POST', '/ID/pause'],
     ['POST', '/ID/resume'],
     ['GET', '/ID/files'],
-  ])('%s %s needs an admin key, and an endpoint that is there', async (method, path) => {
+  ])('%s %s needs an admin key and an existing endpoint', async (method, path) => {
     const json =
       method === 'GET' || method === 'DELETE'
         ? undefined
@@ -203,107 +299,145 @@ describeWithPostgres('/v1/endpoints', () => {
           ? { host_key_sha256: `SHA256:${'a'.repeat(43)}` }
           : { ...SFTP, name: 'nobody' };
     const request = json && !/pause|resume/.test(path) ? { json } : {};
-    expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
+    expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({
+      status: 403,
+      body: { required_scope: 'admin' },
+    });
     expect(await ask(method, path, { ...request, key: null })).toMatchObject({ status: 401 });
     if (!path.includes('ID')) return;
     for (const id of ['nonsense', '%00', 'end_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
-      expect(await ask(method, path.replace('ID', id), request)).toMatchObject({ status: 404, body: { code: 'not_found' } });
+      expect(await ask(method, path.replace('ID', id), request)).toMatchObject({
+        status: 404,
+        body: { code: 'not_found' },
+      });
     }
   });
 
-  test('take no other methods', async () => {
+  test('reject other methods', async () => {
     const { status, headers } = await ask('PATCH', '');
     expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS, POST']);
   });
 
-  test('keep nothing of a secret in the log of the process or in the read models', async () => {
+  test("put no secret into the process's log or the read models", async () => {
     await create({ name: 'secretive' });
-    const rows = await api.installation
-      .sql`select state::text from read.endpoints union all select answer::text from work.idempotency_keys`;
+    const rows = await api.installation.sql`
+        select state::text from read.endpoints
+        union all
+        select answer::text from work.idempotency_keys`;
     expect(JSON.stringify([...rows]) + api.logged.join('')).not.toContain(CANARY);
   });
 
-  test('tell what is wrong with a server that is not there', async () => {
+  test('report the error of a server that is not there', async () => {
     const { id } = await create({ name: 'gone', host: '127.0.0.1', port: await freePort() });
     const tested = lines(await ask('POST', `/${id}/test`));
     expect(tested).toMatchObject([
       { type: 'step', step: 'resolve', ok: true },
-      { type: 'step', step: 'connect', ok: false, code: 'connection_failed', message: expect.any(String), advice: expect.any(String) },
+      {
+        type: 'step',
+        step: 'connect',
+        ok: false,
+        code: 'connection_failed',
+        message: expect.any(String),
+        advice: expect.any(String),
+      },
       { type: 'result', ok: false, fingerprint: null, write_bps: null },
     ]);
     expect(await ask('GET', `/${id}/files`)).toMatchObject({
       status: 502,
-      body: { code: 'endpoint_failed', endpoint_error: { code: 'connection_failed', advice: expect.any(String) } },
+      body: {
+        code: 'endpoint_failed',
+        endpoint_error: { code: 'connection_failed', advice: expect.any(String) },
+      },
     });
     const json = { host_key_sha256: `SHA256:${'a'.repeat(43)}` };
-    expect(await ask('POST', `/${id}/accept-host-key`, { json })).toMatchObject({ status: 502, body: { code: 'endpoint_failed' } });
-  });
-
-  test.each(['relative', '/..', '/a/../b', '/a//b', '/a\\b', '/a%00', '/%E2%80%AEb'])('list no folder %s', async (path) => {
-    const { body } = await ask('GET', '');
-    const { id } = body.data.find(({ name }: { name: string }) => name === 'archive');
-    expect(await ask('GET', `/${id}/files?path=${path.replaceAll('\\', '%5C')}`)).toMatchObject({
-      status: 400,
-      body: { code: 'invalid_parameter', errors: [{ field: 'path' }] },
+    expect(await ask('POST', `/${id}/accept-host-key`, { json })).toMatchObject({
+      status: 502,
+      body: { code: 'endpoint_failed' },
     });
   });
 
-  describe.each(ENDPOINT_NAMES.filter((name) => name !== 's3-ceph'))('on a real %s server', (kind) => {
-    const { whyNot, protocol, start } = ENDPOINT_KINDS[kind];
-    const rename = protocol === 's3' || protocol === 'azure' ? [] : ['rename'];
-    let server: TestEndpoint;
-    let id: string;
-    beforeAll(async () => {
-      if (whyNot !== null) return;
-      server = await start();
-      const answer = await ask('POST', '', { json: { ...server.request, name: `real-${kind}` } });
-      expect(answer.status).toBe(201);
-      id = answer.body.id;
-    });
-    afterAll(() => server?.stop());
+  test.each(['relative', '/..', '/a/../b', '/a//b', '/a\\b', '/a%00', '/%E2%80%AEb'])(
+    'list no folder %s',
+    async (path) => {
+      const { body } = await ask('GET', '');
+      const { id } = body.data.find(({ name }: { name: string }) => name === 'archive');
+      expect(await ask('GET', `/${id}/files?path=${path.replaceAll('\\', '%5C')}`)).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_parameter', errors: [{ field: 'path' }] },
+      });
+    },
+  );
 
-    test('go through every step of a test, saved or not', async (context) => {
-      if (whyNot !== null) return context.skip(whyNot);
-      const { name: _, ...changes } = { ...server.request, name: '' };
-      const tests: [string, Ask][] = [
-        [`/${id}/test`, {}],
-        [`/${id}/test`, { json: { ...changes, name: `real-${kind}`, max_connections: 2 } }],
-        ['/test', { json: { ...changes, name: 'unsaved' } }],
-      ];
-      for (const [path, request] of tests) {
-        const answer = await ask('POST', path, request);
-        expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
-        const steps = lines(answer);
-        expect(steps.map(({ step, ok }) => [step, ok])).toEqual([
-          ...['resolve', 'connect', 'sign_in', 'list', 'write', ...rename, 'read', 'remove'].map((step) => [step, true]),
-          [undefined, true],
-        ]);
-        expect(steps.at(-1)).toMatchObject({ type: 'result', write_bps: expect.any(Number), read_bps: expect.any(Number) });
-      }
-    });
+  describe.each(ENDPOINT_NAMES.filter((name) => name !== 's3-ceph'))(
+    'on a real %s server',
+    (kind) => {
+      const { whyNot, protocol, start } = ENDPOINT_KINDS[kind];
+      const rename = protocol === 's3' || protocol === 'azure' ? [] : ['rename'];
+      let server: TestEndpoint;
+      let id: string;
+      beforeAll(async () => {
+        if (whyNot !== null) return;
+        server = await start();
+        const answer = await ask('POST', '', { json: { ...server.request, name: `real-${kind}` } });
+        expect(answer.status).toBe(201);
+        id = answer.body.id;
+      });
+      afterAll(() => server?.stop());
 
-    test('list their folders', async (context) => {
-      if (whyNot !== null) return context.skip(whyNot);
-      const odd = 'a b%c+d.csv';
-      await server.put('folder/deep/x.txt', Buffer.from('x'));
-      await server.put(`folder/${odd}`, Buffer.from('12345'));
-      const files = async (path: string) => {
-        const { status, body } = await ask('GET', `/${id}/files?path=${encodeURIComponent(path)}`);
-        expect({ status, path: body.path }).toEqual({ status: 200, path });
-        return body;
-      };
-      for (const path of ['/folder', '/folder/']) {
-        expect(await files(path)).toMatchObject({
-          data: [
-            { name: odd, type: 'file', size: 5, modified_at: expect.stringMatching(/Z$/) },
-            { name: 'deep', type: 'directory', size: null },
-          ],
-          truncated: false,
-        });
-      }
-      expect((await files('/')).data).toContainEqual(expect.objectContaining({ name: 'folder', type: 'directory' }));
-    });
-  });
+      test('pass every step of a test, before and after they are saved', async (context) => {
+        if (whyNot !== null) return context.skip(whyNot);
+        const { name: _, ...changes } = { ...server.request, name: '' };
+        const tests: [string, Ask][] = [
+          [`/${id}/test`, {}],
+          [`/${id}/test`, { json: { ...changes, name: `real-${kind}`, max_connections: 2 } }],
+          ['/test', { json: { ...changes, name: 'unsaved' } }],
+        ];
+        for (const [path, request] of tests) {
+          const answer = await ask('POST', path, request);
+          expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+          const steps = lines(answer);
+          expect(steps.map(({ step, ok }) => [step, ok])).toEqual([
+            ...['resolve', 'connect', 'sign_in', 'list', 'write', ...rename, 'read', 'remove'].map(
+              (step) => [step, true],
+            ),
+            [undefined, true],
+          ]);
+          expect(steps.at(-1)).toMatchObject({
+            type: 'result',
+            write_bps: expect.any(Number),
+            read_bps: expect.any(Number),
+          });
+        }
+      });
+
+      test('list their folders', async (context) => {
+        if (whyNot !== null) return context.skip(whyNot);
+        const odd = 'a b%c+d.csv';
+        await server.put('folder/deep/x.txt', Buffer.from('x'));
+        await server.put(`folder/${odd}`, Buffer.from('12345'));
+        const files = async (path: string) => {
+          const { status, body } = await ask(
+            'GET',
+            `/${id}/files?path=${encodeURIComponent(path)}`,
+          );
+          expect({ status, path: body.path }).toEqual({ status: 200, path });
+          return body;
+        };
+        for (const path of ['/folder', '/folder/']) {
+          expect(await files(path)).toMatchObject({
+            data: [
+              { name: odd, type: 'file', size: 5, modified_at: expect.stringMatching(/Z$/) },
+              { name: 'deep', type: 'directory', size: null },
+            ],
+            truncated: false,
+          });
+        }
+        expect((await files('/')).data).toContainEqual(
+          expect.objectContaining({ name: 'folder', type: 'directory' }),
+        );
+      });
+    },
+  );
 
   describe('on a real SFTP server', () => {
     const { whyNot, start } = ENDPOINT_KINDS.sftp;
@@ -313,25 +447,35 @@ describeWithPostgres('/v1/endpoints', () => {
     });
     afterAll(() => server?.stop());
 
-    test('take the host key that it shows, and no other', async (context) => {
+    test("accept the server's host key, and no other", async (context) => {
       if (whyNot !== null) return context.skip(whyNot);
       const { host_key_sha256: shown, ...request } = server.request;
       const { body } = await ask('POST', '', { json: { ...request, name: 'first-sight' } });
       const result = lines(await ask('POST', `/${body.id}/test`));
-      expect(result.at(-2)).toMatchObject({ step: 'connect', ok: false, code: 'host_key_mismatch' });
+      expect(result.at(-2)).toMatchObject({
+        step: 'connect',
+        ok: false,
+        code: 'host_key_mismatch',
+      });
       expect(result.at(-1)).toMatchObject({ type: 'result', ok: false, fingerprint: shown });
 
-      const accept = (host_key_sha256: unknown) => ask('POST', `/${body.id}/accept-host-key`, { json: { host_key_sha256 } });
+      const accept = (host_key_sha256: unknown) =>
+        ask('POST', `/${body.id}/accept-host-key`, { json: { host_key_sha256 } });
       expect(await accept(`SHA256:${'a'.repeat(43)}`)).toMatchObject({
         status: 400,
-        body: { errors: [{ field: 'host_key_sha256', message: expect.stringContaining(String(shown)) }] },
+        body: {
+          errors: [{ field: 'host_key_sha256', message: expect.stringContaining(String(shown)) }],
+        },
       });
       expect(await accept('md5:of-old')).toMatchObject({ status: 400 });
       expect(await accept(shown)).toMatchObject({ status: 200, body: { host_key_sha256: shown } });
-      expect(lines(await ask('POST', `/${body.id}/test`)).at(-1)).toMatchObject({ type: 'result', ok: true });
+      expect(lines(await ask('POST', `/${body.id}/test`)).at(-1)).toMatchObject({
+        type: 'result',
+        ok: true,
+      });
     });
 
-    test('tell of a folder that is not there', async (context) => {
+    test('report a folder that is not there', async (context) => {
       if (whyNot !== null) return context.skip(whyNot);
       const { body } = await ask('POST', '', { json: { ...server.request, name: 'no-folder' } });
       expect(await ask('GET', `/${body.id}/files?path=/none`)).toMatchObject({

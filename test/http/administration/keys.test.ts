@@ -2,7 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Ask, startApi, type TestApi } from '../../support/api.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 
-const REQUEST = { name: 'nightly', scopes: ['transfers:write'], account: 'acc_a', expires_in: '3d' };
+const REQUEST = {
+  name: 'nightly',
+  scopes: ['transfers:write'],
+  account: 'acc_a',
+  expires_in: '3d',
+};
 
 describeWithPostgres('/v1/keys', () => {
   let api: TestApi;
@@ -13,8 +18,10 @@ describeWithPostgres('/v1/keys', () => {
   });
   afterAll(() => api?.close());
 
-  const ask = (method: string, path = '', options: Ask = {}) => api.ask(method, `/v1/keys${path}`, { key: admin, ...options });
-  const find = async (id: string) => (await ask('GET')).body.data.find((key: { id: string }) => key.id === id);
+  const ask = (method: string, path = '', options: Ask = {}) =>
+    api.ask(method, `/v1/keys${path}`, { key: admin, ...options });
+  const find = async (id: string) =>
+    (await ask('GET')).body.data.find((key: { id: string }) => key.id === id);
 
   test('are created, used, shown without the key itself, and revoked at once', async () => {
     const { status, body } = await ask('POST', '', { json: REQUEST });
@@ -42,9 +49,18 @@ describeWithPostgres('/v1/keys', () => {
     expect(await find(shown.id)).toEqual(used);
 
     const revoked = await ask('POST', `/${shown.id}/revoke`);
-    expect(revoked).toMatchObject({ status: 200, body: { status: 'revoked', expiring_soon: false, revoked_at: expect.any(String) } });
-    expect(await api.ask('GET', '/v1/transfers', { key })).toMatchObject({ status: 401, body: { code: 'api_key_revoked' } });
-    expect(await ask('POST', `/${shown.id}/revoke`)).toMatchObject({ status: 200, body: revoked.body });
+    expect(revoked).toMatchObject({
+      status: 200,
+      body: { status: 'revoked', expiring_soon: false, revoked_at: expect.any(String) },
+    });
+    expect(await api.ask('GET', '/v1/transfers', { key })).toMatchObject({
+      status: 401,
+      body: { code: 'api_key_revoked' },
+    });
+    expect(await ask('POST', `/${shown.id}/revoke`)).toMatchObject({
+      status: 200,
+      body: revoked.body,
+    });
     expect(JSON.stringify((await ask('GET')).body)).not.toContain(key);
   });
 
@@ -61,7 +77,7 @@ describeWithPostgres('/v1/keys', () => {
     expect(JSON.stringify([...rows])).not.toContain(key);
   });
 
-  test('of a request that was cut off after the append are there once, and never shown', async () => {
+  test('of a request that was cut off exist once, and are never shown', async () => {
     const { sql } = api.installation;
     const request = { json: REQUEST, headers: { 'idempotency-key': 'cut off' } };
     const { body } = await ask('POST', '', request);
@@ -70,7 +86,7 @@ describeWithPostgres('/v1/keys', () => {
     expect((await ask('POST', '', request)).body).toEqual(shown);
   });
 
-  test('are shown although the read model is late: nobody could ever see them afterwards', async () => {
+  test('are shown although the read model is late: they could never be shown later', async () => {
     const { sql, commands } = api.installation;
     const late = await api.startServer({ commands: { ...commands, waitFor: async () => false } });
     const answer = await sql.begin(async (tx) => {
@@ -79,21 +95,33 @@ describeWithPostgres('/v1/keys', () => {
     });
     expect(answer).toMatchObject({
       status: 201,
-      body: { id: expect.stringMatching(/^key_/), key: expect.stringMatching(/^wb_/), name: 'nightly' },
+      body: {
+        id: expect.stringMatching(/^key_/),
+        key: expect.stringMatching(/^wb_/),
+        name: 'nightly',
+      },
     });
-    await commands.waitFor('catalog', (await api.installation.store.read(`key-${answer.body.id}`))[0]?.position ?? null);
-    expect(await api.ask('GET', '/v1/transfers', { key: answer.body.key })).toMatchObject({ status: 200 });
+    await commands.waitFor(
+      'catalog',
+      (await api.installation.store.read(`key-${answer.body.id}`))[0]?.position ?? null,
+    );
+    expect(await api.ask('GET', '/v1/transfers', { key: answer.body.key })).toMatchObject({
+      status: 200,
+    });
   });
 
   test.each([
     ['no scopes', { scopes: [] }, 'scopes'],
-    ['a scope that there is not', { scopes: ['everything'] }, 'scopes.0'],
-    ['a life that is too long', { expires_in: '366d' }, 'expires_in'],
-    ['no end, where that is not allowed', { expires_in: 'never' }, 'expires_in'],
-    ['a field that is not known', { colour: 'red' }, 'colour'],
+    ['an unknown scope', { scopes: ['everything'] }, 'scopes.0'],
+    ['a lifetime that is too long', { expires_in: '366d' }, 'expires_in'],
+    ['no expiry, if that is not allowed', { expires_in: 'never' }, 'expires_in'],
+    ['an unknown field', { colour: 'red' }, 'colour'],
     ['no name', { name: undefined }, 'name'],
-  ])('are refused with %s', async (_, changes, field) => {
-    expect(await ask('POST', '', { json: { ...REQUEST, ...changes } })).toMatchObject({ status: 400, body: { errors: [{ field }] } });
+  ])('are rejected with %s', async (_, changes, field) => {
+    expect(await ask('POST', '', { json: { ...REQUEST, ...changes } })).toMatchObject({
+      status: 400,
+      body: { errors: [{ field }] },
+    });
   });
 
   test.each([
@@ -102,13 +130,18 @@ describeWithPostgres('/v1/keys', () => {
     ['POST', '/key_01JZ8Q6W3N5V4T2R1P0M9K8J7H/revoke'],
   ])('%s %s needs an admin key', async (method, path) => {
     const request = path === '' && method === 'POST' ? { json: REQUEST } : {};
-    expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
+    expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({
+      status: 403,
+      body: { required_scope: 'admin' },
+    });
   });
 
-  test('that are not there can not be revoked', async () => {
+  test('cannot be revoked if they do not exist', async () => {
     for (const id of ['nonsense', 'key_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
       expect(await ask('POST', `/${id}/revoke`)).toMatchObject({ status: 404 });
     }
-    expect(await ask('DELETE', '/key_01JZ8Q6W3N5V4T2R1P0M9K8J7H/revoke')).toMatchObject({ status: 405 });
+    expect(await ask('DELETE', '/key_01JZ8Q6W3N5V4T2R1P0M9K8J7H/revoke')).toMatchObject({
+      status: 405,
+    });
   });
 });

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { revokeKey } from '../../../src/commands/keys.ts';
-import { startTransfer, streamOf } from '../../../src/commands/transfers.ts';
+import { startTransfer } from '../../../src/commands/transfers.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import { dispatchConsumer } from '../../../src/processes/jobs.ts';
+import { streamName } from '../../../src/domain/streams.ts';
+import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { runConsumer } from '../../../src/projections/consumer.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { CAUSE } from '../../support/installation.ts';
@@ -37,8 +38,10 @@ describeWithPostgres('transfers under administration', () => {
     const json = { source_uri: `sftp://elsewhere/${name}`, destination_uri: 's3://archive/in/' };
     const { body } = await api.ask('POST', '/v1/transfers', { json, key });
     await until(
-      'its to-do row',
-      async () => (await api.installation.sql`select from work.transfer_jobs where transfer_id = ${body.id}`).length,
+      'its job',
+      async () =>
+        (await api.installation.sql`select from work.transfer_jobs where transfer_id = ${body.id}`)
+          .length,
     );
     return body.id;
   };
@@ -48,13 +51,18 @@ describeWithPostgres('transfers under administration', () => {
     await api.installation.commands.waitFor('transfers', position);
     await until(
       'its claim',
-      async () => (await api.installation.sql`select from work.transfer_jobs where claim_id = ${claim.claimId}`).length,
+      async () =>
+        (
+          await api.installation
+            .sql`select from work.transfer_jobs where claim_id = ${claim.claimId}`
+        ).length,
     );
   };
   const move = (id: string, bytes: number) => api.installation.sql`
-    update work.transfer_jobs set size_bytes = 1000, transferred_bytes = ${bytes}, speed_bps = 800 where transfer_id = ${id}`;
+    update work.transfer_jobs set size_bytes = 1000, transferred_bytes = ${bytes}, speed_bps = 800
+     where transfer_id = ${id}`;
 
-  test('are followed: what is open, how it moves, how it ends', async () => {
+  test('can be watched: the open ones, their progress and their end', async () => {
     const id = await create('moves.bin');
     const stream = await follow<Live>(api.url + live, admin);
     const latest = () =>
@@ -64,13 +72,24 @@ describeWithPostgres('transfers under administration', () => {
         .at(-1);
     await until('the snapshot', latest);
     expect(stream.events[0]).toMatchObject({ event: 'snapshot' });
-    expect(latest()).toMatchObject({ status: 'pending', account: 'acc_other', file_name: 'moves.bin', seconds_left: null });
+    expect(latest()).toMatchObject({
+      status: 'pending',
+      account: 'acc_other',
+      file_name: 'moves.bin',
+      seconds_left: null,
+      waiting_for: { reason: 'no_mover' },
+    });
 
     await start(id);
     await until('its start', () => latest()?.status === 'in_progress');
     await move(id, 500);
     await until('its progress', () => latest()?.progress_pct === 50);
-    expect(latest()).toMatchObject({ size_bytes: 1000, transferred_bytes: 500, speed_bps: 800, seconds_left: 5 });
+    expect(latest()).toMatchObject({
+      size_bytes: 1000,
+      transferred_bytes: 500,
+      speed_bps: 800,
+      seconds_left: 5,
+    });
 
     await api.ask('POST', `/v1/transfers/${id}/abort`, { key: admin });
     await until('its end', () => latest()?.status === 'failed');
@@ -78,46 +97,64 @@ describeWithPostgres('transfers under administration', () => {
     expect(new Set(stream.events.slice(1).map(({ event }) => event))).toEqual(new Set(['changes']));
 
     const later = await follow<Live>(api.url + live, admin);
-    const [snapshot] = await until('the snapshot', () => (later.events.length > 0 ? later.events : null));
+    const [snapshot] = await until('the snapshot', () =>
+      later.events.length > 0 ? later.events : null,
+    );
     expect(snapshot?.data.transfers.map((transfer) => transfer.id)).not.toContain(id);
     later.leave();
     stream.leave();
     await Promise.all([later.ended, stream.ended]);
   });
 
-  test('are followed one alone, from before its start until after its end', async () => {
+  test('can be watched one by one, from before their start until after their end', async () => {
     const [id, another] = [await create('one.bin'), await create('another.bin')];
     const stream = await follow<Live>(`${api.url}${live}?transfer_id=${id}`, admin);
     await until('the snapshot', () => stream.events.length > 0);
-    for (const each of [another, id]) await api.ask('DELETE', `/v1/transfers/${each}`, { key: other });
+    for (const each of [another, id])
+      await api.ask('DELETE', `/v1/transfers/${each}`, { key: other });
     await until('its end', () => stream.events.at(-1)?.data.transfers[0]?.status === 'cancelled');
-    expect(stream.events.flatMap(({ data }) => data.transfers.map((transfer) => transfer.id))).toEqual(
-      expect.not.arrayContaining([another]),
-    );
+    expect(
+      stream.events.flatMap(({ data }) => data.transfers.map((transfer) => transfer.id)),
+    ).toEqual(expect.not.arrayContaining([another]));
     stream.leave();
     await stream.ended;
 
     const ended = await follow<Live>(`${api.url}${live}?transfer_id=${id}`, admin);
     await until('the snapshot', () => ended.events.length > 0);
-    expect(ended.events[0]).toMatchObject({ event: 'snapshot', data: { transfers: [{ id, status: 'cancelled' }] } });
+    expect(ended.events[0]).toMatchObject({
+      event: 'snapshot',
+      data: { transfers: [{ id, status: 'cancelled' }] },
+    });
     ended.leave();
     await ended.ended;
   });
 
-  test.each(['nonsense', 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'])('that are not there (%s) are not followed', async (id) => {
-    expect(await api.ask('GET', `${live}?transfer_id=${id}`, { key: admin })).toMatchObject({ status: 404, body: { code: 'not_found' } });
-  });
+  test.each(['nonsense', 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'])(
+    'that do not exist (%s) cannot be watched',
+    async (id) => {
+      expect(await api.ask('GET', `${live}?transfer_id=${id}`, { key: admin })).toMatchObject({
+        status: 404,
+        body: { code: 'not_found' },
+      });
+    },
+  );
 
-  test('cost one query at a time, however many listen', async () => {
-    const streams = await Promise.all(Array.from({ length: 20 }, () => follow<Live>(api.url + live, admin)));
+  test('cost one query at a time, for any number of watchers', async () => {
+    const streams = await Promise.all(
+      Array.from({ length: 20 }, () => follow<Live>(api.url + live, admin)),
+    );
     await until('all snapshots', () => streams.every(({ events }) => events.length > 0));
     const id = await create('seen-by-all.bin');
-    await until('the news', () => streams.every(({ events }) => events.some(({ data }) => data.transfers.some((t) => t.id === id))));
+    await until('the notification', () =>
+      streams.every(({ events }) =>
+        events.some(({ data }) => data.transfers.some((t) => t.id === id)),
+      ),
+    );
     for (const { leave } of streams) leave();
     await Promise.all(streams.map(({ ended }) => ended));
   });
 
-  test('are no longer followed when the service stops: the streams end in good order', async () => {
+  test('end their streams in good order when the service stops', async () => {
     const server = await api.startServer();
     const stream = await follow<Live>(server.url + live, admin);
     await until('the snapshot', () => stream.events.length > 0);
@@ -125,10 +162,16 @@ describeWithPostgres('transfers under administration', () => {
     await stream.ended;
   });
 
-  test('are followed by who may, and as long as he may', async () => {
-    expect(await api.ask('GET', live)).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
+  test('are shown to authorized watchers, as long as these stay authorized', async () => {
+    expect(await api.ask('GET', live)).toMatchObject({
+      status: 403,
+      body: { required_scope: 'admin' },
+    });
     expect(await api.ask('POST', live, { key: admin })).toMatchObject({ status: 405 });
-    expect(await api.ask('GET', `${live}?x=1`, { key: admin })).toMatchObject({ status: 400, body: { code: 'unknown_field' } });
+    expect(await api.ask('GET', `${live}?x=1`, { key: admin })).toMatchObject({
+      status: 400,
+      body: { code: 'unknown_field' },
+    });
     const { id, key } = await api.createKey(['admin']);
     const stream = await follow<Live>(api.url + live, key);
     await until('a heartbeat', () => stream.comments.length > 0);
@@ -140,23 +183,37 @@ describeWithPostgres('transfers under administration', () => {
     await until('the end of the stream', () => ended);
   });
 
-  test('are aborted while in progress, of any account, and not else', async () => {
+  test('are aborted while in progress, of any account, and otherwise not', async () => {
     const id = await create('aborted.bin');
-    const abort = (key = admin, headers = {}) => api.ask('POST', `/v1/transfers/${id}/abort`, { key, headers });
+    const abort = (key = admin, headers = {}) =>
+      api.ask('POST', `/v1/transfers/${id}/abort`, { key, headers });
     expect(await abort(other)).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
-    expect(await abort()).toMatchObject({ status: 409, body: { code: 'transfer_not_cancellable', current_status: 'pending' } });
+    expect(await abort()).toMatchObject({
+      status: 409,
+      body: { code: 'transfer_not_cancellable', current_status: 'pending' },
+    });
     await start(id);
     const once = { 'idempotency-key': 'once' };
     const aborted = await abort(admin, once);
-    expect(aborted).toMatchObject({ status: 200, body: { id, status: 'failed', error: { code: 'aborted_by_operator' } } });
+    expect(aborted).toMatchObject({
+      status: 200,
+      body: { id, status: 'failed', error: { code: 'aborted_by_operator' } },
+    });
     expect(await abort(admin, once)).toMatchObject({ status: 200, body: aborted.body });
-    // Whoever lost the answer asks again; so does a request whose process died before it kept its answer.
+    // A client that lost the answer asks again. So does one whose process died before it stored its
+    // answer.
     expect(await abort()).toMatchObject({ status: 200, body: aborted.body });
-    expect(await api.ask('GET', `/v1/transfers/${id}`, { key: other })).toMatchObject({ body: { status: 'failed' } });
-    const told = (await api.installation.store.read(streamOf(id))).map(({ type, metadata }) => [type, metadata.account_id]);
+    expect(await api.ask('GET', `/v1/transfers/${id}`, { key: other })).toMatchObject({
+      body: { status: 'failed' },
+    });
+    const told = (await api.installation.store.read(streamName('transfer', id))).map(
+      ({ type, metadata }) => [type, metadata.account_id],
+    );
     expect(told.at(-1)).toEqual(['transfer.failed', 'acc_other']);
     for (const unknown of ['nonsense', 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H']) {
-      expect(await api.ask('POST', `/v1/transfers/${unknown}/abort`, { key: admin })).toMatchObject({ status: 404 });
+      expect(await api.ask('POST', `/v1/transfers/${unknown}/abort`, { key: admin })).toMatchObject(
+        { status: 404 },
+      );
     }
   });
 });

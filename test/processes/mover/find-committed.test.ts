@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { newId } from '../../../src/domain/ids.ts';
+import { createBufferPool } from '../../../src/processes/mover/buffer-pool.ts';
 import { createInlineHasher } from '../../../src/processes/mover/hasher.ts';
 import { moveFile } from '../../../src/processes/mover/move.ts';
 import type { Move, Moved, ResumeRecord } from '../../../src/processes/mover/move-state.ts';
-import { createSlotPool } from '../../../src/processes/mover/slots.ts';
 import { download, upload } from '../../adapters/files/contract.ts';
 import { endpointOn } from '../../adapters/files/s3/endpoint-on.ts';
 import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
@@ -44,7 +44,7 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     overwrite: true,
     record: null,
     figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
-    slots: createSlotPool(1, SLOT_BYTES),
+    buffers: createBufferPool(1, SLOT_BYTES),
     createHasher: createInlineHasher,
     save: async () => true,
     moved() {},
@@ -59,7 +59,14 @@ async function recordOfCommit(): Promise<ResumeRecord> {
   await source.close();
   const { identity } = source;
   const committing = { size: content.length, sha256 };
-  return { source: identity, chunkSize: SLOT_BYTES, crcs: '', destination: { bytes: 0, state: null }, committing };
+  return {
+    source: identity,
+    chunkSize: SLOT_BYTES,
+    crcs: '',
+    destination: { bytes: 0, state: null },
+    committing,
+    saves: 1,
+  };
 }
 
 function refuseToRead(): void {
@@ -70,7 +77,10 @@ function refuseToRead(): void {
 test('a destination that may not be read is committed again', async () => {
   const record = await recordOfCommit();
   refuseToRead();
-  expect(await moveTo('unreadable', { record })).toMatchObject({ sha256, verification: { read_back: false, size: true } });
+  expect(await moveTo('unreadable', { record })).toMatchObject({
+    sha256,
+    verification: { read_back: false, size: true },
+  });
   expect(await download(endpoint, 'unreadable')).toEqual(content);
 });
 
@@ -78,7 +88,11 @@ test('a destination that may not be read and not be overwritten is left to whoev
   const record = await recordOfCommit();
   refuseToRead();
   const moving = moveTo('unreadable-once', { record, overwrite: false });
-  const failure = { code: 'permission_denied', phase: 'commit', message: expect.stringMatching(`AccessDenied.*1000 bytes.*${sha256}`) };
+  const failure = {
+    code: 'permission_denied',
+    phase: 'commit',
+    message: expect.stringMatching(`AccessDenied.*1000 bytes.*${sha256}`),
+  };
   await expect(moving).rejects.toMatchObject({ failure });
   expect(server.object('bucket', 'unreadable-once')).toBeUndefined();
 });
@@ -86,7 +100,10 @@ test('a destination that may not be read and not be overwritten is left to whoev
 test('an object that the server does not tell apart from that of another is read back when the answer to its commit was lost', async () => {
   server.fault({ operation: 'PutObject', kind: 'lose-answer' });
   const destination = { endpoint: encrypted, path: 'lost' };
-  expect(await moveTo('lost', { destination, overwrite: false })).toMatchObject({ sha256, verification: { read_back: true } });
+  expect(await moveTo('lost', { destination, overwrite: false })).toMatchObject({
+    sha256,
+    verification: { read_back: true },
+  });
 });
 
 test('and that of another stays', async () => {
@@ -101,7 +118,8 @@ test('and that of another stays', async () => {
       raced = true;
       await upload(encrypted, 'raced', others);
       // It has come between the look and the commit, whose first try came to nothing.
-      for (const operation of ['HeadObject', 'GetObject'] as const) server.fault({ operation, kind: 'error', code: 'NoSuchKey' });
+      for (const operation of ['HeadObject', 'GetObject'] as const)
+        server.fault({ operation, kind: 'error', code: 'NoSuchKey' });
       server.fault({ operation: 'PutObject', kind: 'error', code: 'InternalError' });
       return true;
     },

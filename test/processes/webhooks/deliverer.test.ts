@@ -5,12 +5,17 @@ import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import { serviceSignature } from '../../../src/adapters/webhooks/signature.ts';
 import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { runDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
-import { getDelivery, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import { ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import { getDelivery } from '../../../src/processes/webhooks/table.ts';
 import { createCertificates } from '../../support/certificates.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/transfers.ts';
-import { type Behaviour, startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import {
+  type Behaviour,
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from '../../support/webhook-receiver.ts';
 import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
 const MINUTE = 60_000;
@@ -29,7 +34,7 @@ describeWithPostgres('the deliverer', () => {
     await installation.sql`delete from work.deliveries`;
   });
 
-  /** Stands still until it is moved. */
+  /** A clock that stands still until it is moved. */
   let now = Date.now();
 
   function startDeliverer({ graceMs = 0, withinMs = 2_000 } = {}): { stop(): Promise<void> } {
@@ -39,7 +44,10 @@ describeWithPostgres('the deliverer', () => {
         sql: installation.derived,
         vault: installation.vault,
         logger: pino({ level: 'silent' }),
-        sender: createWebhookSender({ allowedCidrs: installation.config.webhookAllowCidrs, withinMs }),
+        sender: createWebhookSender({
+          allowedCidrs: installation.config.webhookAllowCidrs,
+          withinMs,
+        }),
         metrics: { attempted: () => undefined, ended: () => undefined },
         retryDelays: DELAYS,
         graceMs,
@@ -61,14 +69,19 @@ describeWithPostgres('the deliverer', () => {
     return started;
   }
 
-  /** A webhook that gets nothing but what it is sent here. */
+  /** Adds a webhook that gets only the pings of this test. */
   async function webhookAt(url: string, secret?: string): Promise<string> {
-    const webhookId = await addWebhook(installation, url, ['transfer.created', 'transfer.in_progress', 'transfer.completed'], {
-      accountId: accountOf(url),
-      ...(secret ? { secret } : {}),
-    });
+    const webhookId = await addWebhook(
+      installation,
+      url,
+      ['transfer.created', 'transfer.in_progress', 'transfer.completed'],
+      {
+        accountId: accountOf(url),
+        ...(secret ? { secret } : {}),
+      },
+    );
     await runOutbox(installation);
-    // Written by Postgres's clock, which is a little ahead of the one that stands still.
+    // Written by Postgres's clock, which is a little ahead of the clock that stands still.
     now = Math.max(now, Date.now());
     return webhookId;
   }
@@ -79,29 +92,42 @@ describeWithPostgres('the deliverer', () => {
     return id;
   }
 
-  const detail = async (id: string) => (await getDelivery(installation.sql, id)) ?? expect.fail(`there is no ${id}`);
+  const detail = async (id: string) =>
+    (await getDelivery(installation.sql, id)) ?? expect.fail(`there is no ${id}`);
   const attempted = (id: string, times: number) =>
     until(`${id} is attempted ${times} times`, async () => {
       const found = await detail(id);
       return found.attempts >= times ? found : null;
     });
 
-  it('tells a receiver what is signed with its secret, and by the headers of Standard Webhooks', async () => {
+  it('signs requests with the secret, and adds Standard Webhooks headers', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url, 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0');
     startDeliverer();
     const delivery = await attempted(await send(webhookId), 1);
-    expect(delivery).toMatchObject({ status: 'delivered', last_status_code: 200, last_error: null, next_attempt_at: null });
-    expect(delivery.attempt_list).toMatchObject([{ number: 1, status_code: 200, error: null, response_body: 'said 200' }]);
+    expect(delivery).toMatchObject({
+      status: 'delivered',
+      last_status_code: 200,
+      last_error: null,
+      next_attempt_at: null,
+    });
+    expect(delivery.attempt_list).toMatchObject([
+      { number: 1, status_code: 200, error: null, response_body: 'said 200' },
+    ]);
     const [request] = received;
     expect(request?.body).toBe(delivery.body);
-    expect(request?.headers['x-service-signature']).toBe(serviceSignature('whsec_c2VjcmV0c2VjcmV0c2VjcmV0', delivery.body));
+    expect(request?.headers['x-service-signature']).toBe(
+      serviceSignature('whsec_c2VjcmV0c2VjcmV0c2VjcmV0', delivery.body),
+    );
     const headers = request?.headers as Record<string, string>;
-    expect(new Webhook('c2VjcmV0c2VjcmV0c2VjcmV0').verify(delivery.body, headers)).toMatchObject({ id: delivery.event_id, type: 'ping' });
+    expect(new Webhook('c2VjcmV0c2VjcmV0c2VjcmV0').verify(delivery.body, headers)).toMatchObject({
+      id: delivery.event_id,
+      type: 'ping',
+    });
     expect(headers['webhook-id']).toBe(delivery.event_id);
   });
 
-  it('tries each kind of failure again after a minute, five and thirty, and then gives up, to the second', async () => {
+  it('retries each failure after 1, 5 and 30 minutes, then gives up', async () => {
     const certificates = await createCertificates();
     const kinds: [Behaviour | 'bad certificate', string | RegExp][] = [
       [302, /^answered 302, a redirect to https:\/\/elsewhere\.example\//],
@@ -110,14 +136,16 @@ describeWithPostgres('the deliverer', () => {
       ['hang', /^no answer within/],
       ['slow_headers', /^no answer within/],
       ['reset', /closed the connection without an answer/],
-      ['bad certificate', /is signed by no authority that is known/],
+      ['bad certificate', /is not signed by a known authority/],
     ];
     const healthy = await webhookAt((await receiver(204)).url);
     startDeliverer();
     const failing = await Promise.all(
       kinds.map(async ([kind, words]) => {
         const bad = kind === 'bad certificate';
-        const { url, received } = bad ? await receiver(200, { certificate: certificates.untrusted }) : await receiver(kind);
+        const { url, received } = bad
+          ? await receiver(200, { certificate: certificates.untrusted })
+          : await receiver(kind);
         return { id: await send(await webhookAt(url)), words, received, bad };
       }),
     );
@@ -129,14 +157,15 @@ describeWithPostgres('the deliverer', () => {
         expect(delivery.last_error).toMatch(failing[k]?.words as RegExp);
         const last = delivery.attempt_list.at(-1) ?? expect.fail();
         const end = Date.parse(last.at) + last.duration_ms;
-        if (delay === null) expect(delivery).toMatchObject({ status: 'failed', next_attempt_at: null, attempts: 4 });
+        if (delay === null)
+          expect(delivery).toMatchObject({ status: 'failed', next_attempt_at: null, attempts: 4 });
         else expect(Date.parse(delivery.next_attempt_at as string) - end).toBe(delay);
       }
       if (delay === null) break;
 
       const due = found.map(({ next_attempt_at }) => Date.parse(next_attempt_at as string));
       now = Math.min(...due) - 1;
-      // What comes after the clock was moved was claimed by that clock, and so were they not.
+      // Later deliveries were claimed by the moved clock, and these were not.
       await attempted(await send(healthy), 1);
       for (const { id } of failing) expect((await detail(id)).attempts).toBe(attempts);
       now = Math.max(...due);
@@ -151,13 +180,19 @@ describeWithPostgres('the deliverer', () => {
     }
   });
 
-  it.each(['slow_body', 'huge_body'] as const)('takes 200 with a %s for an arrival', async (behaviour) => {
-    const webhookId = await webhookAt((await receiver(behaviour)).url);
-    startDeliverer();
-    expect(await attempted(await send(webhookId), 1)).toMatchObject({ status: 'delivered', attempts: 1 });
-  });
+  it.each(['slow_body', 'huge_body'] as const)(
+    'treats 200 with a %s as delivered',
+    async (behaviour) => {
+      const webhookId = await webhookAt((await receiver(behaviour)).url);
+      startDeliverer();
+      expect(await attempted(await send(webhookId), 1)).toMatchObject({
+        status: 'delivered',
+        attempts: 1,
+      });
+    },
+  );
 
-  it('sends what has failed again when it is asked to: the same event, the same bytes', async () => {
+  it('sends a failed delivery again on request, with the same bytes', async () => {
     const { url, received, behave } = await receiver(500);
     const webhookId = await webhookAt(url);
     startDeliverer();
@@ -168,27 +203,37 @@ describeWithPostgres('the deliverer', () => {
     }
     behave(200);
     await redeliver(installation.sql, { deliveryId: ids[0] as string, enabled: true });
-    expect(await attempted(ids[0] as string, 5)).toMatchObject({ status: 'delivered', attempts: 5 });
+    expect(await attempted(ids[0] as string, 5)).toMatchObject({
+      status: 'delivered',
+      attempts: 5,
+    });
     expect(await detail(ids[1] as string)).toMatchObject({ status: 'failed' });
     expect(await retryFailed(installation.sql, { webhook_id: webhookId, enabled: true })).toBe(1);
     expect(await attempted(ids[1] as string, 5)).toMatchObject({ status: 'delivered' });
     for (const id of ids) {
       const { event_id, body } = await detail(id);
-      expect(received.filter(({ eventId }) => eventId === event_id).map((request) => request.body)).toEqual(Array(5).fill(body));
+      expect(
+        received.filter(({ eventId }) => eventId === event_id).map((request) => request.body),
+      ).toEqual(Array(5).fill(body));
     }
   });
 
-  it('sends the events of a transfer in their order, also where the first attempt at one fails', async () => {
+  it("sends a transfer's events in order, even after a failed attempt", async () => {
     const { url, received, behave } = await receiver();
     await webhookAt(url);
-    const happens = () => appendTransfer(installation.store, ['admitted', 'started', 'completed'], { account_id: accountOf(url) });
+    const happens = () =>
+      appendTransfer(installation.store, ['admitted', 'started', 'completed'], {
+        account_id: accountOf(url),
+      });
     const transfers = await Promise.all(Array.from({ length: 40 }, happens));
     await runOutbox(installation);
     now = Date.now();
     startDeliverer();
     await until('all have arrived', () => received.length === 120);
-    const toldOf = (transferId: string) => received.filter(({ body }) => body.includes(transferId)).map(({ eventId }) => eventId);
-    for (const { transferId, eventIds } of transfers) expect(toldOf(transferId)).toEqual([eventIds[0], eventIds[2], eventIds[3]]);
+    const toldOf = (transferId: string) =>
+      received.filter(({ body }) => body.includes(transferId)).map(({ eventId }) => eventId);
+    for (const { transferId, eventIds } of transfers)
+      expect(toldOf(transferId)).toEqual([eventIds[0], eventIds[2], eventIds[3]]);
 
     const { transferId, eventIds } = await happens();
     const [created, , started, completed] = eventIds;
@@ -202,7 +247,7 @@ describeWithPostgres('the deliverer', () => {
     expect(toldOf(transferId)).toEqual([created, started, completed, created]);
   });
 
-  it('lets no webhook wait for one that hangs', async () => {
+  it('delays no webhook because another one hangs', async () => {
     const [dead, healthy] = [await receiver('hang'), await receiver()];
     const [deadId, healthyId] = [await webhookAt(dead.url), await webhookAt(healthy.url)];
     for (let i = 0; i < 50; i++) await send(deadId);
@@ -213,7 +258,7 @@ describeWithPostgres('the deliverer', () => {
     expect(dead.received).toHaveLength(8);
   });
 
-  it('holds what a disabled webhook is to be told until it is enabled', async () => {
+  it('holds the deliveries of a disabled webhook until it is enabled', async () => {
     const { url, received, behave } = await receiver(500);
     const webhookId = await webhookAt(url);
     startDeliverer();
@@ -231,44 +276,59 @@ describeWithPostgres('the deliverer', () => {
     expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
   });
 
-  it('tries what it can not sign as any failure, and sends it once the secret was rotated', async () => {
+  it('treats a delivery that it cannot sign as a failure until a rotation', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url);
     await installation.sql`
       update work.vault set ciphertext = set_byte(ciphertext, 0, get_byte(ciphertext, 0) # 1)
-       where id = (select state ->> 'secret_record' from work.outbox_webhooks where webhook_id = ${webhookId})`;
+       where id = (select state ->> 'secret_record' from work.outbox_webhooks
+        where webhook_id = ${webhookId})`;
     startDeliverer();
     const id = await send(webhookId);
     const tried = await attempted(id, 1);
-    expect(tried).toMatchObject({ status: 'pending', last_error: expect.stringContaining('rotate') });
+    expect(tried).toMatchObject({
+      status: 'pending',
+      last_error: expect.stringContaining('rotate'),
+    });
     const dueAt = Date.parse(tried.next_attempt_at ?? '');
     expect(dueAt - Date.parse(tried.attempt_list[0]?.at ?? '')).toBe(MINUTE);
     expect(received).toEqual([]);
-    await rotateWebhookSecret(installation.commands, webhookId, { secret: 'the new secret', grace: '1h' }, CAUSE);
+    await rotateWebhookSecret(
+      installation.commands,
+      webhookId,
+      { secret: 'the new secret', grace: '1h' },
+      CAUSE,
+    );
     await runOutbox(installation);
     now = dueAt;
     expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
-    expect(received[0]?.headers['x-service-signature']).toBe(serviceSignature('the new secret', received[0]?.body ?? ''));
+    expect(received[0]?.headers['x-service-signature']).toBe(
+      serviceSignature('the new secret', received[0]?.body ?? ''),
+    );
   });
 
-  it('leaves room for those that answer, however many hang', async () => {
+  it('leaves room for webhooks that answer, however many hang', async () => {
     const [dead, healthy] = [await receiver('hang'), await receiver()];
     const healthyId = await webhookAt(healthy.url);
     startDeliverer({ withinMs: 60_000 });
     await attempted(await send(healthyId), 1);
     const { sql } = installation;
-    // More of them than there is room for claims, of eight each.
+    // More webhooks than there is room for claims, of eight each.
     await sql`
       insert into work.outbox_webhooks (webhook_id, account_id, live, revision, position, state)
-      select 'whk_dead_' || n, account_id, true, revision, position, state || ${sql.json({ url: dead.url })}
+      select 'whk_dead_' || n, account_id, true, revision, position,
+             state || ${sql.json({ url: dead.url })}
         from work.outbox_webhooks, generate_series(1, 200) as n where webhook_id = ${healthyId}`;
     undo.push(() => sql`delete from work.outbox_webhooks where webhook_id like 'whk_dead_%'`);
     await sql`
       insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body)
-      select 'dlv_dead_' || n, 'whk_dead_' || n % 200 + 1, 'acc_dead', 'evt_' || n, 'ping', '{}' from generate_series(1, 2000) as n`;
+      select 'dlv_dead_' || n, 'whk_dead_' || n % 200 + 1, 'acc_dead', 'evt_' || n, 'ping', '{}'
+        from generate_series(1, 2000) as n`;
     now = Math.max(now, Date.now());
-    await until('no more of them are begun', async () => {
-      const [row] = await sql<{ claimed: number }[]>`select count(*)::integer as claimed from work.deliveries where claim_id is not null`;
+    await until('no more of them start', async () => {
+      const [row] = await sql<
+        { claimed: number }[]
+      >`select count(*)::integer as claimed from work.deliveries where claim_id is not null`;
       return row?.claimed === 512;
     });
     for (let i = 0; i < 50; i++) await send(healthyId);
@@ -276,24 +336,33 @@ describeWithPostgres('the deliverer', () => {
     expect(dead.received.length).toBeLessThanOrEqual(512);
   });
 
-  it('signs with both secrets while a rotation lasts, and with the new one alone after it', async () => {
+  it('signs with both secrets during a rotation, then with the new one', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url, 'the old secret');
     startDeliverer();
-    await rotateWebhookSecret(installation.commands, webhookId, { secret: 'the new secret', grace: '1h' }, CAUSE);
+    await rotateWebhookSecret(
+      installation.commands,
+      webhookId,
+      { secret: 'the new secret', grace: '1h' },
+      CAUSE,
+    );
     await runOutbox(installation);
     await attempted(await send(webhookId), 1);
     now += 61 * MINUTE;
     await attempted(await send(webhookId), 1);
     const [during, after] = received;
-    expect(during?.headers['x-service-signature']).toBe(serviceSignature('the old secret', during?.body ?? ''));
+    expect(during?.headers['x-service-signature']).toBe(
+      serviceSignature('the old secret', during?.body ?? ''),
+    );
     expect(String(during?.headers['webhook-signature']).split(' ')).toHaveLength(2);
-    expect(after?.headers['x-service-signature']).toBe(serviceSignature('the new secret', after?.body ?? ''));
+    expect(after?.headers['x-service-signature']).toBe(
+      serviceSignature('the new secret', after?.body ?? ''),
+    );
     expect(String(after?.headers['webhook-signature']).split(' ')).toHaveLength(1);
   });
 
   describe('that is stopped', () => {
-    it('waits for what is under way', async () => {
+    it('waits for requests in progress', async () => {
       const { url, received } = await receiver('hang');
       const webhookId = await webhookAt(url);
       const deliverer = startDeliverer({ graceMs: 30_000 });
@@ -303,7 +372,7 @@ describeWithPostgres('the deliverer', () => {
       expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 1 });
     });
 
-    it('gives back what takes longer, and another sends it at once', async () => {
+    it('returns slow requests, and another deliverer sends them at once', async () => {
       const { url, received, behave } = await receiver('hang');
       const webhookId = await webhookAt(url);
       const deliverer = startDeliverer({ graceMs: 10, withinMs: 60_000 });
@@ -318,7 +387,7 @@ describeWithPostgres('the deliverer', () => {
     });
   });
 
-  it('records nothing for a claim that has gone to another', async () => {
+  it('records nothing for a claim that has gone to another deliverer', async () => {
     const { url, received } = await receiver('hang');
     const webhookId = await webhookAt(url);
     startDeliverer();
@@ -330,11 +399,13 @@ describeWithPostgres('the deliverer', () => {
     expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 0, attempt_list: [] });
   });
 
-  it('sends again what was claimed by one that has vanished, when its lease has run out', async () => {
+  it('takes over the deliveries of a crashed deliverer when their leases expire', async () => {
     const { url, received } = await receiver();
     const webhookId = await webhookAt(url);
     const id = await send(webhookId);
-    await installation.sql`update work.deliveries set claim_id = 'clm_gone', lease_until = ${new Date(now + 30_000)} where id = ${id}`;
+    await installation.sql`
+      update work.deliveries set claim_id = 'clm_gone', lease_until = ${new Date(now + 30_000)}
+       where id = ${id}`;
     startDeliverer();
     await attempted(await send(webhookId), 1);
     expect((await detail(id)).attempts).toBe(0);

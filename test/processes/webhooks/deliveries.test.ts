@@ -4,13 +4,25 @@ import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import { getDelivery, listDeliveries, ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
-import { purgeDeliveries } from '../../../src/processes/webhooks/purge.ts';
+import { ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
+import {
+  enqueue,
+  enqueueAgain,
+  getDelivery,
+  listDeliveries,
+  purgeDeliveries,
+} from '../../../src/processes/webhooks/table.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/transfers.ts';
-import { addDeliveries, addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+import {
+  addDeliveries,
+  addWebhook,
+  appendEvents,
+  appendTransfer,
+  runOutbox,
+} from '../../support/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
 
@@ -27,18 +39,22 @@ describeWithPostgres('deliveries', () => {
     await installation.sql`truncate work.deliveries, work.delivery_attempts`;
   });
 
-  /** As if the deliveries of a webhook had ended so. */
+  /** Sets the outcome of a webhook's deliveries. */
   async function end(webhookId: string, status: 'delivered' | 'failed', ago = '0'): Promise<void> {
     await installation.sql`
-      update work.deliveries set status = ${status}, attempts = 4, tries = 4, ended_at = now() - ${ago}::interval where webhook_id = ${webhookId}`;
+      update work.deliveries
+         set status = ${status}, attempts = 4, tries = 4, ended_at = now() - ${ago}::interval
+       where webhook_id = ${webhookId}`;
     await installation.sql`
-      insert into work.delivery_attempts select id, 4, now(), 1, 500, 'answered 500', 'x' from work.deliveries where webhook_id = ${webhookId}`;
+      insert into work.delivery_attempts select id, 4, now(), 1, 500, 'answered 500', 'x'
+        from work.deliveries where webhook_id = ${webhookId}`;
   }
 
   it('are listed newest first, filtered and paged', async () => {
     const { sql } = installation;
     const ids: string[] = [];
-    for (const webhookId of ['whk_a', 'whk_a', 'whk_b']) ids.push(await ping(sql, { webhookId, accountId: `acc_${webhookId}` }));
+    for (const webhookId of ['whk_a', 'whk_a', 'whk_b'])
+      ids.push(await ping(sql, { webhookId, accountId: `acc_${webhookId}` }));
     await end('whk_b', 'failed');
     const listed = async (filter: Partial<Parameters<typeof listDeliveries>[1]>) => {
       const { deliveries, total } = await listDeliveries(sql, { limit: 10, offset: 0, ...filter });
@@ -57,11 +73,36 @@ describeWithPostgres('deliveries', () => {
     });
   });
 
+  it('are enqueued by several processes at once, in any order', async () => {
+    const { sql } = installation;
+    const deliveries = Array.from({ length: 2_000 }, (_, n) => ({
+      webhook_id: 'whk_a',
+      account_id: 'acc_default',
+      event_id: `evt_${n}`,
+      event_type: 'transfer.created',
+      transfer_id: null,
+      body: '{}',
+    }));
+    for (let round = 0; round < 5; round++) {
+      await sql`truncate work.deliveries`;
+      await Promise.all([
+        sql.begin((tx) => enqueue(tx, deliveries)),
+        sql.begin((tx) => enqueueAgain(tx, deliveries.toReversed())),
+      ]);
+      const [row] = await sql`select count(*)::integer as rows from work.deliveries`;
+      expect(row).toEqual({ rows: 2_000 });
+    }
+  });
+
   it('are counted to 10,000, and listed beyond that', async () => {
     const { sql } = installation;
     await addDeliveries(sql, 10_002, { webhookId: 'whk_many' });
     const page = async (offset: number) => {
-      const { deliveries, total, hasMore } = await listDeliveries(sql, { webhookId: 'whk_many', limit: 2, offset });
+      const { deliveries, total, hasMore } = await listDeliveries(sql, {
+        webhookId: 'whk_many',
+        limit: 2,
+        offset,
+      });
       return [deliveries.length, total, hasMore];
     };
     expect(await page(0)).toEqual([2, 10_000, true]);
@@ -70,7 +111,7 @@ describeWithPostgres('deliveries', () => {
     expect(await page(10_002)).toEqual([0, 10_000, false]);
   });
 
-  it('of an account that has few are found without a look at those of all others', async () => {
+  it('of an account with few are found without a scan of those of other accounts', async () => {
     const { sql } = installation;
     await addDeliveries(sql, 5_000, { webhookId: 'whk_many' });
     const id = await ping(sql, { webhookId: 'whk_few', accountId: 'acc_few' });
@@ -83,14 +124,18 @@ describeWithPostgres('deliveries', () => {
         return read.entries;
       };
       const before = await entriesRead();
-      const { deliveries, total } = await listDeliveries(tx, { accountId: 'acc_few', limit: 10, offset: 0 });
+      const { deliveries, total } = await listDeliveries(tx, {
+        accountId: 'acc_few',
+        limit: 10,
+        offset: 0,
+      });
       expect([deliveries.map((found) => found.id), total]).toEqual([[id], 1]);
-      // The planner looks at a few, too.
+      // The planner reads a few too.
       expect((await entriesRead()) - before).toBeLessThan(100);
     });
   });
 
-  it('are made pending again one by one, or all failed ones of a webhook', async () => {
+  it('become pending again one by one, or all failed ones of a webhook', async () => {
     const { sql } = installation;
     const first = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
     await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
@@ -100,10 +145,12 @@ describeWithPostgres('deliveries', () => {
     expect(await getDelivery(sql, first)).toMatchObject({ status: 'pending', attempts: 4 });
     expect(await retryFailed(sql, { webhook_id: 'whk_a', enabled: true })).toBe(1);
     expect(await getDelivery(sql, other)).toMatchObject({ status: 'failed' });
-    await expect(redeliver(sql, { deliveryId: newId('dlv'), enabled: true })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(redeliver(sql, { deliveryId: newId('dlv'), enabled: true })).rejects.toMatchObject(
+      { code: 'not_found' },
+    );
   });
 
-  it('are not made pending again where their webhook is disabled: nobody would try them', async () => {
+  it('stay failed if their webhook is disabled: no process would send them', async () => {
     const { sql, commands } = installation;
     const add = async () => {
       const webhookId = await addWebhook(installation, URL, ['transfer.failed']);
@@ -113,23 +160,26 @@ describeWithPostgres('deliveries', () => {
     };
     const [live, idle] = [await add(), await add()];
     const disabled = await updateWebhook(commands, idle.webhookId, { enabled: false }, CAUSE);
-    await expect(redeliver(sql, { deliveryId: idle.deliveryId, enabled: false })).rejects.toMatchObject({ code: 'webhook_disabled' });
+    await expect(
+      redeliver(sql, { deliveryId: idle.deliveryId, enabled: false }),
+    ).rejects.toMatchObject({ code: 'webhook_disabled' });
     await expect(retryFailed(sql, disabled)).rejects.toMatchObject({ code: 'webhook_disabled' });
     expect(await retryFailed(sql, null)).toBe(1);
     expect(await getDelivery(sql, idle.deliveryId)).toMatchObject({ status: 'failed' });
     expect(await getDelivery(sql, live.deliveryId)).toMatchObject({ status: 'pending' });
   });
 
-  it('are left to the attempt that is under way', async () => {
+  it('with an attempt in progress are left to it', async () => {
     const { sql } = installation;
     const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
-    await sql`update work.deliveries set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
+    await sql`
+      update work.deliveries set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
     await redeliver(sql, { deliveryId: id, enabled: true });
     const [row] = await sql`select claim_id from work.deliveries where id = ${id}`;
     expect(row).toEqual({ claim_id: 'clm_1' });
   });
 
-  it('are purged with their attempts: delivered ones after 7 days, failed ones after 30, pending ones 30 days after they were due', async () => {
+  it('are deleted with their attempts, after 7 or 30 days', async () => {
     const { sql } = installation;
     const add = async (webhookId: string) => ping(sql, { webhookId, accountId: 'acc' });
     const kept = [await add('whk_delivered'), await add('whk_failed'), await add('whk_pending')];
@@ -147,19 +197,26 @@ describeWithPostgres('deliveries', () => {
     await purgeDeliveries(sql);
     const left = await sql<{ id: string }[]>`select id from work.deliveries order by id`;
     expect(left.map(({ id }) => id)).toEqual(kept.toSorted());
-    const attempts = await sql<{ delivery_id: string }[]>`select delivery_id from work.delivery_attempts order by 1`;
+    const attempts = await sql<
+      { delivery_id: string }[]
+    >`select delivery_id from work.delivery_attempts order by 1`;
     expect(attempts.map(({ delivery_id }) => delivery_id)).toEqual(kept.slice(0, 2).toSorted());
   });
 
   describe('of a replay', () => {
     const HOUR = 3_600_000;
-    /** Events of an account of its own, one an hour, the last of them now; then a webhook that subscribes to them. */
+    /**
+     * Adds events of a separate account, one an hour, the last of them now, then a webhook that
+     * subscribes to them.
+     */
     async function history(count: number) {
       const accountId = `acc_${newId('req')}`;
       const ids: string[] = [];
       for (let i = count - 1; i >= 0; i--) {
         const at = new Date(Date.now() - i * HOUR);
-        const { transferId, eventIds } = await appendTransfer(installation.store, [], { account_id: accountId });
+        const { transferId, eventIds } = await appendTransfer(installation.store, [], {
+          account_id: accountId,
+        });
         expect(eventIds).toHaveLength(1);
         ids.push(
           ...(await appendEvents(
@@ -178,7 +235,10 @@ describeWithPostgres('deliveries', () => {
 
     function startReplays(store = installation.store) {
       const stopping = new AbortController();
-      const running = runReplays({ ...installation, store, sql: installation.derived }, stopping.signal);
+      const running = runReplays(
+        { ...installation, store, sql: installation.derived },
+        stopping.signal,
+      );
       const stop = async () => {
         stopping.abort();
         await running;
@@ -188,74 +248,96 @@ describeWithPostgres('deliveries', () => {
     }
 
     async function done(webhookId: string): Promise<string[]> {
-      await until('the replay is done', async () => (await installation.sql`select from work.webhook_replays`).length === 0);
+      await until(
+        'the replay is done',
+        async () => (await installation.sql`select from work.webhook_replays`).length === 0,
+      );
       const rows = await installation.sql<{ event_id: string }[]>`
-        select event_id from work.deliveries where webhook_id = ${webhookId} and status = 'pending' order by event_id`;
+        select event_id from work.deliveries where webhook_id = ${webhookId} and status = 'pending'
+         order by event_id`;
       return rows.map(({ event_id }) => event_id);
     }
 
-    it('from a time are of all that occurred since, also before the webhook was there', async () => {
+    it('from a time contain every event since, also before the registration', async () => {
       const { webhookId, ids } = await history(6);
       startReplays();
-      await replay(installation, webhookId, { time: new Date(Date.now() - 2.5 * HOUR).toISOString() });
+      await replay(installation, webhookId, {
+        time: new Date(Date.now() - 2.5 * HOUR).toISOString(),
+      });
       expect(await done(webhookId)).toEqual(ids.slice(3).toSorted());
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
       expect(await done(webhookId)).toEqual(ids.toSorted());
     });
 
-    it('from a time to come are none', async () => {
+    it('from a future time are none', async () => {
       const { webhookId } = await history(2);
       startReplays();
       await replay(installation, webhookId, { time: new Date(Date.now() + HOUR).toISOString() });
       expect(await done(webhookId)).toEqual([]);
     });
 
-    it('from an event are of that one and all behind it in the log', async () => {
+    it('from an event contain that event and all later ones in the log', async () => {
       const { webhookId, ids } = await history(4);
       startReplays();
       await replay(installation, webhookId, { eventId: ids[1] as string });
       expect(await done(webhookId)).toEqual(ids.slice(1).toSorted());
-      await expect(replay(installation, webhookId, { eventId: newId('evt') })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(
+        replay(installation, webhookId, { eventId: newId('evt') }),
+      ).rejects.toMatchObject({ code: 'not_found' });
     });
 
-    it('that were there are sent again as they are, those that wait go on waiting', async () => {
+    it('that existed are sent again unchanged, and pending ones stay pending', async () => {
       const { webhookId, ids } = await history(2);
       startReplays();
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
       await done(webhookId);
-      await installation.sql`update work.deliveries set body = 'as it was sent', status = 'delivered', ended_at = now(), attempts = 1, tries = 1 where event_id = ${ids[0] as string}`;
-      await installation.sql`update work.deliveries set due_at = now() + interval '1 hour', tries = 2 where event_id = ${ids[1] as string}`;
+      await installation.sql`
+        update work.deliveries
+           set body = 'as it was sent', status = 'delivered', ended_at = now(), attempts = 1,
+               tries = 1
+         where event_id = ${ids[0] as string}`;
+      await installation.sql`
+        update work.deliveries set due_at = now() + interval '1 hour', tries = 2
+         where event_id = ${ids[1] as string}`;
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
       expect(await done(webhookId)).toEqual(ids.toSorted());
-      const rows =
-        await installation.sql`select body = 'as it was sent' as kept, tries, due_at <= now() as due from work.deliveries order by event_id = ${ids[0] as string}`;
+      const rows = await installation.sql`
+          select body = 'as it was sent' as kept, tries, due_at <= now() as due from work.deliveries
+           order by event_id = ${ids[0] as string}`;
       expect([...rows]).toEqual([
         { kept: false, tries: 2, due: false },
         { kept: true, tries: 0, due: true },
       ]);
     });
 
-    it('go on where they were after the process that made them has ended', async () => {
+    it('continue where they were after their process has ended', async () => {
       const { webhookId, ids } = await history(3);
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
-      // It has come past the first one.
-      const [first] = await installation.store.read(`transfer-${await transferOf(ids[0] as string)}`, 1);
-      await installation.sql`update work.webhook_replays set position = ${first?.position as bigint}`;
+      // It has passed the first one.
+      const [first] = await installation.store.read(
+        `transfer-${await transferOf(ids[0] as string)}`,
+        1,
+      );
+      await installation.sql`
+        update work.webhook_replays set position = ${first?.position as bigint}`;
       startReplays();
       expect(await done(webhookId)).toEqual(ids.slice(1).toSorted());
     });
 
-    it('end with their webhook, in the midst of it too', async () => {
+    it('end when their webhook is removed, even in the middle', async () => {
       const { webhookId } = await history(2);
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
       let removed: Promise<void> | undefined;
       const { store } = installation;
-      // When it has read the events of the replay, and before it writes what is to be told, the webhook is removed.
+      // The webhook is removed after the replay has read the events and before it writes the
+      // deliveries.
       startReplays({
         ...store,
         async *subscribe(options) {
           for await (const batch of store.subscribe(options)) {
-            removed ??= removeWebhook(installation.commands, webhookId, CAUSE).then(() => runOutbox(installation));
+            removed ??= removeWebhook(installation.commands, webhookId, CAUSE).then(() =>
+              runOutbox(installation),
+            );
             await removed;
             yield batch;
           }
@@ -265,10 +347,11 @@ describeWithPostgres('deliveries', () => {
       await removed;
     });
 
-    it('of one webhook become one, which goes as far as all', async () => {
+    it('of several replays of one webhook become one replay, which covers all', async () => {
       const { webhookId, ids } = await history(5);
       const ago = (hours: number) => ({ time: new Date(Date.now() - hours * HOUR).toISOString() });
-      const rows = () => installation.sql`select position, until_position, since from work.webhook_replays`;
+      const rows = () =>
+        installation.sql`select position, until_position, since from work.webhook_replays`;
       await replay(installation, webhookId, ago(1.5));
       const [first] = await rows();
       await replay(installation, webhookId, ago(3.5));
@@ -277,12 +360,18 @@ describeWithPostgres('deliveries', () => {
       expect(second?.since < first?.since).toBe(true);
       await appendTransfer(installation.store, []);
       await replay(installation, webhookId, { eventId: ids[2] as string });
-      expect([...(await rows())]).toEqual([{ position: second?.position, until_position: await installation.store.head(), since: null }]);
+      expect([...(await rows())]).toEqual([
+        {
+          position: second?.position,
+          until_position: await installation.store.head(),
+          since: null,
+        },
+      ]);
       startReplays();
       expect(await done(webhookId)).toEqual(ids.toSorted());
     });
 
-    it('take up what is asked for while they run', async () => {
+    it('include requests that arrive while they run', async () => {
       const { webhookId, ids } = await history(4);
       await replay(installation, webhookId, { eventId: ids[3] as string });
       const { store } = installation;
@@ -298,31 +387,39 @@ describeWithPostgres('deliveries', () => {
       expect(await done(webhookId)).toEqual(ids.toSorted());
     });
 
-    it('take turns: a long one delays no other', async () => {
+    it('take turns, so a long replay delays no other', async () => {
       const long = await history(12);
       const short = await history(1);
-      for (const { webhookId, ids } of [long, short]) await replay(installation, webhookId, { eventId: ids[0] as string });
+      for (const { webhookId, ids } of [long, short])
+        await replay(installation, webhookId, { eventId: ids[0] as string });
       const { store } = installation;
-      startReplays({ ...store, subscribe: (options) => store.subscribe({ ...options, batchSize: 1 }) });
+      startReplays({
+        ...store,
+        subscribe: (options) => store.subscribe({ ...options, batchSize: 1 }),
+      });
       expect(await done(long.webhookId)).toEqual(long.ids.toSorted());
-      const order = await installation.sql<{ webhook_id: string }[]>`select webhook_id from work.deliveries order by created_at`;
+      const order = await installation.sql<
+        { webhook_id: string }[]
+      >`select webhook_id from work.deliveries order by created_at`;
       expect(order).toHaveLength(13);
       expect(order.at(-1)?.webhook_id).toBe(long.webhookId);
     });
 
-    it('take turns: one that is asked for again and again delays no other', async () => {
+    it('take turns, so repeated requests for one replay delay no other', async () => {
       const { sql, store } = installation;
       // More than one turn.
       const other = await history(6);
       const asked = await history(3);
-      const askAgain = () => replay(installation, asked.webhookId, { eventId: asked.ids[0] as string });
+      const askAgain = () =>
+        replay(installation, asked.webhookId, { eventId: asked.ids[0] as string });
       await replay(installation, other.webhookId, { eventId: other.ids[0] as string });
       await askAgain();
       startReplays({
         ...store,
         subscribe: (options) => store.subscribe({ ...options, batchSize: 1 }),
         async read(...stream) {
-          const others = await sql`select from work.webhook_replays where webhook_id <> ${asked.webhookId}`;
+          const others =
+            await sql`select from work.webhook_replays where webhook_id <> ${asked.webhookId}`;
           if (others.length > 0) await askAgain();
           return store.read(...stream);
         },
@@ -331,29 +428,42 @@ describeWithPostgres('deliveries', () => {
       expect(await done(other.webhookId)).toEqual(other.ids.toSorted());
     });
 
-    it('that were asked for more than once by an older version become one', async () => {
+    it('of several replays that an older version recorded become one replay', async () => {
       const { sql } = installation;
       await sql`drop index work.webhook_replays_webhook`;
       await sql`
         insert into work.webhook_replays (webhook_id, position, until_position, since)
-        values ('whk_a', 5, 9, '2026-01-02'), ('whk_a', 3, 7, '2026-01-01'), ('whk_b', 5, 9, '2026-01-02'), ('whk_b', 7, 10, null)`;
+        values ('whk_a', 5, 9, '2026-01-02'), ('whk_a', 3, 7, '2026-01-01'),
+                ('whk_b', 5, 9, '2026-01-02'), ('whk_b', 7, 10, null)`;
       await sql.file(join(MIGRATIONS, '042_replays.sql'));
-      expect([...(await sql`select webhook_id, position, until_position, since from work.webhook_replays order by 1`)]).toEqual([
-        { webhook_id: 'whk_a', position: 3n, until_position: 9n, since: '2026-01-01T00:00:00.000Z' },
+      expect([
+        ...(await sql`
+          select webhook_id, position, until_position, since from work.webhook_replays order by 1`),
+      ]).toEqual([
+        {
+          webhook_id: 'whk_a',
+          position: 3n,
+          until_position: 9n,
+          since: '2026-01-01T00:00:00.000Z',
+        },
         { webhook_id: 'whk_b', position: 5n, until_position: 10n, since: null },
       ]);
       await sql`delete from work.webhook_replays`;
     });
 
-    it('from an event of another account are refused', async () => {
+    it('from an event of another account are rejected', async () => {
       const [ours, theirs] = [await history(1), await history(1)];
-      await expect(replay(installation, ours.webhookId, { eventId: theirs.ids[0] as string })).rejects.toMatchObject({ code: 'not_found' });
+      await expect(
+        replay(installation, ours.webhookId, { eventId: theirs.ids[0] as string }),
+      ).rejects.toMatchObject({ code: 'not_found' });
     });
 
-    it('from an event are refused where the search for it is given up', { timeout: 10_000 }, async () => {
+    it('from an event are rejected if the search for it exceeds its time', {
+      timeout: 10_000,
+    }, async () => {
       const { webhookId, ids } = await history(1);
       const left = new AbortController();
-      // A log that goes on and on.
+      // A log without an end.
       const store: EventStore = {
         ...installation.store,
         async *subscribe({ signal }) {
@@ -363,20 +473,33 @@ describeWithPostgres('deliveries', () => {
           }
         },
       };
-      const asked = replay({ ...installation, store }, webhookId, { eventId: ids[0] as string }, left.signal);
-      await expect(asked).rejects.toMatchObject({ code: 'validation_failed', details: { errors: [{ field: 'from' }] } });
+      const asked = replay(
+        { ...installation, store },
+        webhookId,
+        { eventId: ids[0] as string },
+        left.signal,
+      );
+      await expect(asked).rejects.toMatchObject({
+        code: 'validation_failed',
+        details: { errors: [{ field: 'from' }] },
+      });
       expect(await installation.sql`select from work.webhook_replays`).toHaveLength(0);
     });
 
-    it('from an event that can not be there are refused', async () => {
+    it('from an event that cannot exist are rejected', async () => {
       const { webhookId } = await history(1);
       for (const eventId of ['evt_7ZZZZZZZZZZZZZZZZZZZZZZZZZ', 'evt_00000000000000000000000000']) {
-        await expect(replay(installation, webhookId, { eventId })).rejects.toMatchObject({ code: 'not_found' });
+        await expect(replay(installation, webhookId, { eventId })).rejects.toMatchObject({
+          code: 'not_found',
+        });
       }
     });
 
     async function transferOf(eventId: string): Promise<string> {
-      for await (const { events } of installation.store.subscribe({ from: null, signal: new AbortController().signal })) {
+      for await (const { events } of installation.store.subscribe({
+        from: null,
+        signal: new AbortController().signal,
+      })) {
         const found = events.find(({ id }) => id === eventId);
         if (found) return found.stream.slice('transfer-'.length);
       }

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
-import { startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
+import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
 import { startRoles } from '../../support/roles.ts';
 import { until } from '../../support/transfers.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
@@ -10,14 +9,17 @@ import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
 const TRANSFERS = 50;
 
-describeWithPostgres('webhooks on the EventStoreDB engine', () => {
+describeOnEventStoreDb('webhooks', (start) => {
   const closers: (() => unknown)[] = [];
   let installation: TestInstallation;
   let receiver: WebhookReceiver;
   beforeAll(async () => {
-    const log = await startFakeEventStoreDb();
-    closers.push(() => log.stop());
-    installation = await openTestInstallation({ EVENTSTORE_URL: log.url, WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' });
+    const log = await start();
+    closers.push(() => log.close());
+    installation = await openTestInstallation({
+      ...log.settings,
+      WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    });
     closers.push(() => installation.close());
     receiver = await startWebhookReceiver();
     closers.push(() => receiver.close());
@@ -29,14 +31,22 @@ describeWithPostgres('webhooks on the EventStoreDB engine', () => {
   });
 
   const happen = () =>
-    Promise.all(Array.from({ length: TRANSFERS }, () => appendTransfer(installation.store, ['admitted', 'started', 'completed'])));
+    Promise.all(
+      Array.from({ length: TRANSFERS }, () =>
+        appendTransfer(installation.store, ['admitted', 'started', 'completed']),
+      ),
+    );
   const told = () => receiver.received.map(({ eventId }) => eventId);
 
-  it('are told of every event behind their registration once, in the order of each transfer, and of the rest by a replay', async () => {
+  it('get every later event once, in order, and earlier events by a replay', async () => {
     const before = await happen();
-    const webhookId = await addWebhook(installation, receiver.url, ['transfer.created', 'transfer.completed']);
+    const webhookId = await addWebhook(installation, receiver.url, [
+      'transfer.created',
+      'transfer.completed',
+    ]);
     const behind = await happen();
-    const eventsOf = (transfers: typeof before) => transfers.flatMap(({ eventIds }) => [eventIds[0] as string, eventIds[3] as string]);
+    const eventsOf = (transfers: typeof before) =>
+      transfers.flatMap(({ eventIds }) => [eventIds[0] as string, eventIds[3] as string]);
     await until('all have arrived', () => told().length >= 2 * TRANSFERS);
     expect(told().toSorted()).toEqual(eventsOf(behind).toSorted());
     for (const { eventIds } of behind) {
@@ -45,7 +55,7 @@ describeWithPostgres('webhooks on the EventStoreDB engine', () => {
 
     const [first] = before;
     await replay(installation, webhookId, { eventId: first?.eventIds[0] as string });
-    await until('what was before has arrived too', () => told().length >= 6 * TRANSFERS);
+    await until('earlier events have arrived too', () => told().length >= 6 * TRANSFERS);
     expect(
       told()
         .slice(2 * TRANSFERS)

@@ -6,20 +6,22 @@ import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
 const TRANSFERS = 5_000;
 
-describeWithPostgres('the loss of a process that delivers', () => {
+describeWithPostgres('the loss of a delivering process', () => {
   let processes: WebhookProcesses;
   beforeAll(async () => {
     processes = await openWebhookProcesses();
   });
   afterAll(() => processes?.close());
 
-  it('by kill -9 in the midst of 10,000 deliveries loses no event, and repeats less than one in a hundred', {
+  it('by kill -9 during 10,000 deliveries loses no event, and repeats less than one in a hundred', {
     timeout: 180_000,
   }, async () => {
     const { installation, receiver } = processes;
     const { store, sql } = installation;
     await addWebhook(installation, receiver.url, ['transfer.created', 'transfer.cancelled']);
-    const transfers = await Promise.all(Array.from({ length: TRANSFERS }, () => appendTransfer(store, ['cancelled'])));
+    const transfers = await Promise.all(
+      Array.from({ length: TRANSFERS }, () => appendTransfer(store, ['cancelled'])),
+    );
     const expected = new Set(transfers.flatMap(({ eventIds }) => eventIds));
 
     for (const least of [1_000, 4_000, 7_000]) {
@@ -27,8 +29,10 @@ describeWithPostgres('the loss of a process that delivers', () => {
       await until(`${least} have arrived`, () => receiver.received.length >= least, 60);
       await service.kill();
       expect(receiver.received.length).toBeLessThan(expected.size);
-      // As half a minute would.
-      await sql`update work.deliveries set lease_until = now() - interval '1 second' where lease_until is not null`;
+      // Has the effect of half a minute.
+      await sql`
+        update work.deliveries set lease_until = now() - interval '1 second'
+         where lease_until is not null`;
     }
     await processes.start();
     await until(

@@ -1,10 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
+import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
-import { type PayloadType, payloadSchema } from '../../../src/processes/webhooks/payloads.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
@@ -29,10 +31,13 @@ describeWithPostgres('the outbox', () => {
   });
   afterAll(() => installation?.close());
 
-  // Webhooks of the tests before would be told as well.
+  // Webhooks of earlier tests would get the events too.
   beforeEach(async () => {
-    const left = await installation.sql<{ webhook_id: string }[]>`select webhook_id from work.outbox_webhooks`;
-    for (const { webhook_id } of left) await removeWebhook(installation.commands, webhook_id, CAUSE);
+    const left = await installation.sql<
+      { webhook_id: string }[]
+    >`select webhook_id from work.outbox_webhooks`;
+    for (const { webhook_id } of left)
+      await removeWebhook(installation.commands, webhook_id, CAUSE);
     await runOutbox(installation);
     await installation.sql`delete from work.deliveries`;
   });
@@ -42,14 +47,23 @@ describeWithPostgres('the outbox', () => {
     const { sql } = installation;
     return sql<Row[]>`
       select webhook_id, event_id, event_type, transfer_id, body from work.deliveries
-       where ${webhookId ? sql`webhook_id = ${webhookId}` : sql`true`} order by event_id, webhook_id`;
+       where ${webhookId ? sql`webhook_id = ${webhookId}` : sql`true`}
+       order by event_id, webhook_id`;
   }
 
-  const types = async (webhookId?: string) => (await rows(webhookId)).map(({ event_type }) => event_type);
+  const types = async (webhookId?: string) =>
+    (await rows(webhookId)).map(({ event_type }) => event_type);
 
-  it('tells a webhook of each event that it subscribes to, with the event id and the transfer', async () => {
-    const webhookId = await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
-    const { transferId, eventIds } = await appendTransfer(installation.store, ['admitted', 'started', 'completed']);
+  it('delivers each subscribed event, with the event id and the transfer', async () => {
+    const webhookId = await addWebhook(installation, URL, [
+      'transfer.created',
+      'transfer.completed',
+    ]);
+    const { transferId, eventIds } = await appendTransfer(installation.store, [
+      'admitted',
+      'started',
+      'completed',
+    ]);
     const [created, completed, ...more] = await rows();
     expect(more).toEqual([]);
     expect(created).toMatchObject({
@@ -76,6 +90,28 @@ describeWithPostgres('the outbox', () => {
     });
   });
 
+  it('keeps no transaction idle while it reads a slow event store', async () => {
+    const webhookId = await addWebhook(installation, URL, ['transfer.in_progress']);
+    await runOutbox(installation);
+    const { transferId } = await appendTransfer(installation.store, ['admitted']);
+    await runOutbox(installation);
+    await appendEvents(installation.store, `transfer-${transferId}`, [TRANSFER_EVENTS.started]);
+    const sql = connect(installation.environment.DATABASE_URL as string, {
+      settings: { idle_in_transaction_session_timeout: 200 },
+    });
+    const slow: EventStore = {
+      ...installation.store,
+      async read(...args) {
+        await sleep(600);
+        return installation.store.read(...args);
+      },
+    };
+    await catchUpIfIdle({ ...installation, sql }, createOutboxConsumer(slow)).finally(() =>
+      sql.end(),
+    );
+    expect(await types(webhookId)).toEqual(['transfer.in_progress']);
+  });
+
   it('writes payloads of every type as they are documented', async () => {
     const { store } = installation;
     await addWebhook(installation, URL, [...WEBHOOK_EVENT_TYPES]);
@@ -83,13 +119,23 @@ describeWithPostgres('the outbox', () => {
     await appendTransfer(store, ['admitted', 'started', 'completed']);
     await appendTransfer(store, ['cancelled']);
     const { endpoint_id, name } = endpointConfigured();
-    const lost = { endpoint_id, name, protocol: 'sftp', host: 'files.example.com', last_success_at: null, detected_at: T1 };
+    const lost = {
+      endpoint_id,
+      name,
+      protocol: 'sftp',
+      host: 'files.example.com',
+      last_success_at: null,
+      detected_at: T1,
+    };
     await appendEvents(
       store,
       `endpoint-${endpoint_id}`,
       [
         { type: 'endpoint.configured', data: endpointConfigured() },
-        { type: 'endpoint.connectivity_lost', data: { ...lost, error: { code: 'timeout', message: 'no answer' } } },
+        {
+          type: 'endpoint.connectivity_lost',
+          data: { ...lost, error: { code: 'timeout', message: 'no answer' } },
+        },
       ],
       null,
     );
@@ -106,10 +152,13 @@ describeWithPostgres('the outbox', () => {
       expect(payloadSchema(event_type).parse(payload)).toEqual(payload);
     }
     const second = told.filter(({ event_type }) => event_type === 'transfer.in_progress')[1];
-    expect(JSON.parse(second?.body ?? '').data).toMatchObject({ status: 'in_progress', retry_count: 1 });
+    expect(JSON.parse(second?.body ?? '').data).toMatchObject({
+      status: 'in_progress',
+      retry_count: 1,
+    });
   });
 
-  it('tells a webhook of nothing before its registration, and of nothing while it is disabled or after it was removed', async () => {
+  it('delivers only while a webhook is registered and enabled', async () => {
     const { commands, store } = installation;
     const happens = async () => (await appendTransfer(store, [])).eventIds[0];
     await happens();
@@ -125,54 +174,74 @@ describeWithPostgres('the outbox', () => {
     told.push(await happens());
     await removeWebhook(commands, webhookId, CAUSE);
     await happens();
-    // All of it in one batch.
+    // All of this is in one batch.
     expect((await rows()).map(({ event_id }) => event_id)).toEqual(told);
   });
 
-  it('ends what a removed webhook was still to be told', async () => {
+  it('cancels the pending deliveries of a removed webhook', async () => {
     const webhookId = await addWebhook(installation, URL, ['transfer.created']);
     await appendTransfer(installation.store, []);
     await runOutbox(installation);
-    // One that it was told of before, and one in the same batch.
+    // One earlier delivery, and one in the same batch.
     await appendTransfer(installation.store, []);
     await removeWebhook(installation.commands, webhookId, CAUSE);
     await runOutbox(installation);
-    const ended = await installation.sql`select status, last_error from work.deliveries where webhook_id = ${webhookId}`;
-    expect([...ended]).toEqual(Array(2).fill({ status: 'failed', last_error: 'the webhook was removed' }));
+    const ended = await installation.sql`
+        select status, last_error from work.deliveries where webhook_id = ${webhookId}`;
+    expect([...ended]).toEqual(
+      Array(2).fill({ status: 'failed', last_error: 'the webhook was removed' }),
+    );
   });
 
-  describe('asked to notify on completion', () => {
-    it.each(['completed', 'failed'] as const)('also tells webhooks that do not subscribe to transfer.%s, and none twice', async (end) => {
-      const { store } = installation;
-      const subscribed = await addWebhook(installation, URL, [`transfer.${end}`]);
-      const other = await addWebhook(installation, URL, ['key.expiring_soon']);
-      const ofAnother = await addWebhook(installation, URL, ['key.expiring_soon'], { accountId: 'acc_other' });
-      await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: true });
-      await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: false });
-      expect(await types(subscribed)).toEqual([`transfer.${end}`, `transfer.${end}`]);
-      expect(await types(other)).toEqual([`transfer.${end}`]);
-      expect(await types(ofAnother)).toEqual([]);
-    });
+  describe('with notify on completion', () => {
+    it.each(['completed', 'failed'] as const)(
+      'also delivers to webhooks without a subscription to transfer.%s, and to none twice',
+      async (end) => {
+        const { store } = installation;
+        const subscribed = await addWebhook(installation, URL, [`transfer.${end}`]);
+        const other = await addWebhook(installation, URL, ['key.expiring_soon']);
+        const ofAnother = await addWebhook(installation, URL, ['key.expiring_soon'], {
+          accountId: 'acc_other',
+        });
+        await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: true });
+        await appendTransfer(store, ['admitted', 'started', end], { notify_on_complete: false });
+        expect(await types(subscribed)).toEqual([`transfer.${end}`, `transfer.${end}`]);
+        expect(await types(other)).toEqual([`transfer.${end}`]);
+        expect(await types(ofAnother)).toEqual([]);
+      },
+    );
   });
 
-  it('tells no account of what belongs to another', async () => {
+  it('delivers no event of one account to another', async () => {
     const { store } = installation;
     const ours = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon']);
-    const theirs = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon'], { accountId: 'acc_other' });
+    const theirs = await addWebhook(installation, URL, ['transfer.created', 'key.expiring_soon'], {
+      accountId: 'acc_other',
+    });
     const { eventIds } = await appendTransfer(store, [], { account_id: 'acc_other' });
     expect((await rows(theirs)).map(({ event_id }) => event_id)).toEqual(eventIds);
     expect(await rows(ours)).toEqual([]);
   });
 
-  it('tells the owner of a transfer that an administrator of another account has aborted', async () => {
+  it('notifies the owner of a transfer that an administrator aborted', async () => {
     const { store, commands } = installation;
     const ours = await addWebhook(installation, URL, ['transfer.failed']);
-    const theirs = await addWebhook(installation, URL, ['transfer.failed'], { accountId: 'acc_other' });
-    const { transferId } = await appendTransfer(store, ['admitted', 'started'], { account_id: 'acc_other' });
-    await abortTransfer(commands, transferId, { actor: 'key_of_acc_default', correlationId: 'abort' });
+    const theirs = await addWebhook(installation, URL, ['transfer.failed'], {
+      accountId: 'acc_other',
+    });
+    const { transferId } = await appendTransfer(store, ['admitted', 'started'], {
+      account_id: 'acc_other',
+    });
+    await abortTransfer(commands, transferId, {
+      actor: 'key_of_acc_default',
+      correlationId: 'abort',
+    });
     const [told, ...more] = await rows(theirs);
     expect(more).toEqual([]);
-    expect(JSON.parse(told?.body ?? '').data).toMatchObject({ transfer_id: transferId, error: { code: 'aborted_by_operator' } });
+    expect(JSON.parse(told?.body ?? '').data).toMatchObject({
+      transfer_id: transferId,
+      error: { code: 'aborted_by_operator' },
+    });
     expect((await store.read(`transfer-${transferId}`)).at(-1)?.metadata).toMatchObject({
       account_id: 'acc_other',
       actor: 'key_of_acc_default',
@@ -180,21 +249,36 @@ describeWithPostgres('the outbox', () => {
     expect(await rows(ours)).toEqual([]);
   });
 
-  it('tells of a lost endpoint whoever may use it as it is then', async () => {
+  it('delivers a lost connection to accounts that may use the endpoint then', async () => {
     const { store } = installation;
     const ours = await addWebhook(installation, URL, ['endpoint.connectivity_lost']);
-    const theirs = await addWebhook(installation, URL, ['endpoint.connectivity_lost'], { accountId: 'acc_other' });
+    const theirs = await addWebhook(installation, URL, ['endpoint.connectivity_lost'], {
+      accountId: 'acc_other',
+    });
     const lost = { type: 'endpoint.connectivity_lost', data: { detected_at: T1 } };
     const restored = { type: 'endpoint.connectivity_restored', data: { restored_at: T1 } };
-    const { settings, max_connections, overwrite, ...identity } = endpointConfigured({ accounts: ['acc_other'] });
-    const everybody = { type: 'endpoint.updated', data: { settings, max_connections, overwrite, accounts: null } };
-    const configured = { type: 'endpoint.configured', data: { ...identity, settings, max_connections, overwrite } };
-    await appendEvents(store, 'endpoint-end_lost', [configured, lost, restored, everybody, lost], null);
+    const { settings, max_connections, overwrite, ...identity } = endpointConfigured({
+      accounts: ['acc_other'],
+    });
+    const everybody = {
+      type: 'endpoint.updated',
+      data: { settings, max_connections, overwrite, accounts: null },
+    };
+    const configured = {
+      type: 'endpoint.configured',
+      data: { ...identity, settings, max_connections, overwrite },
+    };
+    await appendEvents(
+      store,
+      'endpoint-end_lost',
+      [configured, lost, restored, everybody, lost],
+      null,
+    );
     expect(await types(theirs)).toHaveLength(2);
     expect(await types(ours)).toHaveLength(1);
   });
 
-  it('reads no stream that begins in a batch, any other once, and eight at once at most', async () => {
+  it('reads no new stream, every other stream once, and eight at a time', async () => {
     await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
     const { store } = installation;
     const reads: string[] = [];
@@ -208,18 +292,22 @@ describeWithPostgres('the outbox', () => {
       },
     };
     const catchUp = () => catchUpIfIdle(installation, createOutboxConsumer(counting));
-    const transfers = await Promise.all(Array.from({ length: 30 }, () => appendTransfer(store, ['admitted', 'started'])));
+    const transfers = await Promise.all(
+      Array.from({ length: 30 }, () => appendTransfer(store, ['admitted', 'started'])),
+    );
     await catchUp();
     expect(reads).toEqual([]);
     const streams = transfers.map(({ transferId }) => `transfer-${transferId}`);
-    await Promise.all(streams.map((stream) => appendEvents(store, stream, [TRANSFER_EVENTS.completed])));
+    await Promise.all(
+      streams.map((stream) => appendEvents(store, stream, [TRANSFER_EVENTS.completed])),
+    );
     await catchUp();
     expect(reads.toSorted()).toEqual(streams.toSorted());
     expect(most).toBe(8);
     expect(await types()).toHaveLength(60);
   });
 
-  it('writes nothing a second time: put back to the start, and while a projection is rebuilt', async () => {
+  it('writes nothing twice after a reset or during a rebuild', async () => {
     const { sql, derived } = installation;
     await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
     await appendTransfer(installation.store, ['admitted', 'started', 'completed']);
@@ -228,18 +316,23 @@ describeWithPostgres('the outbox', () => {
     await sql`delete from work.checkpoints where name = 'outbox'`;
     await rebuildProjection({ ...installation, sql: derived }, 'catalog', () => undefined);
     const after = await rows();
-    expect(after.filter(({ event_id }) => before.some((row) => row.event_id === event_id))).toEqual(before);
+    expect(after.filter(({ event_id }) => before.some((row) => row.event_id === event_id))).toEqual(
+      before,
+    );
     const [{ pending } = { pending: -1 }] = await sql<{ pending: number }[]>`
-      select count(*)::integer as pending from work.deliveries where status = 'pending' and event_id = any(${before.map(({ event_id }) => event_id)}::text[])`;
+      select count(*)::integer as pending from work.deliveries
+       where status = 'pending'
+         and event_id = any(${before.map(({ event_id }) => event_id)}::text[])`;
     expect(pending).toBe(0);
   });
 
-  it('goes on at the end of the log after a rebuild, and knows the webhooks and hours again', async () => {
+  it('continues at the end of the log after a rebuild, with its webhooks', async () => {
     const { sql, store } = installation;
     const webhookId = await addWebhook(installation, URL, ['transfer.created']);
     await appendTransfer(store, []);
     await runOutbox(installation);
-    const known = () => sql`select webhook_id, live, revision, state from work.outbox_webhooks order by webhook_id`;
+    const known = () =>
+      sql`select webhook_id, live, revision, state from work.outbox_webhooks order by webhook_id`;
     const marks = () => sql`select hour, position from work.event_times order by hour`;
     const before = [await known(), await marks()];
     await sql`delete from work.deliveries`;

@@ -1,5 +1,6 @@
 import { afterAll, expect, it } from 'vitest';
-import { getDelivery, ping } from '../../../src/processes/webhooks/deliveries.ts';
+import { ping } from '../../../src/processes/webhooks/deliveries.ts';
+import { getDelivery } from '../../../src/processes/webhooks/table.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../../support/roles.ts';
@@ -9,8 +10,9 @@ import { addWebhook } from '../../support/webhooks.ts';
 
 const SECONDS = 1_000;
 
-// The schedule by the real clock, through the whole role: with delays of seconds, and with those that are the
-// default, which takes 36 minutes. No attempt is early; how late they are, which is up to the machine, is printed.
+// The schedule by the real clock, with a whole process: with delays of seconds, and with the
+// default delays, which take 36 minutes. No attempt is early. The test prints how late they are,
+// which depends on the machine.
 describeWithPostgres('the schedule of a delivery, by the real clock', () => {
   const undo: (() => Promise<unknown>)[] = [];
   afterAll(async () => {
@@ -21,7 +23,10 @@ describeWithPostgres('the schedule of a delivery, by the real clock', () => {
     ['shortened', { WAYBILL_WEBHOOK_RETRY_DELAYS: '2s,5s,9s' }, [2, 5, 9]],
     ['as it is by default', {}, [60, 300, 1_800]],
   ] as const)('%s', { timeout: 50 * 60 * SECONDS }, async (name, settings, delays) => {
-    const installation: TestInstallation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', ...settings });
+    const installation: TestInstallation = await openTestInstallation({
+      WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+      ...settings,
+    });
     undo.push(() => installation.close());
     const roles: RunningRoles = await startRoles(installation, ['webhooks']);
     undo.push(() => roles.stop());
@@ -56,11 +61,16 @@ describeWithPostgres('the schedule of a delivery, by the real clock', () => {
         lateness.push(late);
       }
       const hangs = behaviours[i] === 'hang' || behaviours[i] === 'slow_headers';
-      // Given up after the ten seconds that it may take, to a timer's millisecond.
-      if (hangs) for (const { duration_ms } of attempts) expect(duration_ms).toBeGreaterThanOrEqual(10 * SECONDS - 1);
+      // Given up after the ten seconds that it may take, accurate to a timer's millisecond.
+      if (hangs)
+        for (const { duration_ms } of attempts)
+          expect(duration_ms).toBeGreaterThanOrEqual(10 * SECONDS - 1);
     }
     lateness.sort((a, b) => a - b);
     const median = lateness[Math.floor(lateness.length / 2)];
-    console.log(`${name}: ${lateness.length} retries, late by ${lateness[0]} to ${lateness.at(-1)} ms, median ${median} ms`);
+    console.log(
+      `${name}: ${lateness.length} retries, late by ${lateness[0]} to ${lateness.at(-1)} ms, ` +
+        `median ${median} ms`,
+    );
   });
 });

@@ -1,4 +1,4 @@
-/** A record as the server keeps it. One number serves as commit and prepare position. */
+/** A record as the server stores it. One number is both commit and prepare position. */
 export interface LogRecord {
   id: string;
   stream: string;
@@ -17,11 +17,11 @@ export type Verdict =
   | { outcome: 'conflict'; actual: bigint | null }
   | { outcome: 'too_large' };
 
-/** The most that one append may carry in all, in bytes, on servers before 25.1. */
+/** The limit of one append in total, in bytes, on servers before 25.1. */
 export const MAX_APPEND_BYTES = 1024 * 1024;
 const TOMBSTONE_REVISION = 2n ** 63n - 1n;
 
-/** EventStoreDB's log with its rules for repeated appends, as they were measured against a 24.2 server. */
+/** EventStoreDB's log with its rules for repeated appends, as measured on a 24.2 server. */
 export function createFakeLog() {
   const records: LogRecord[] = [];
   const streams = new Map<string, LogRecord[]>();
@@ -39,31 +39,48 @@ export function createFakeLog() {
 
   /** `expected` is a revision, -1 for no stream, or null for any. */
   function append(stream: string, expected: bigint | null, proposals: Proposal[]): Verdict {
-    const bytes = proposals.reduce((sum, { data, metadata }) => sum + data.length + metadata.length, 0);
+    const bytes = proposals.reduce(
+      (sum, { data, metadata }) => sum + data.length + metadata.length,
+      0,
+    );
     if (bytes > MAX_APPEND_BYTES) return { outcome: 'too_large' };
     const stored = streams.get(stream) ?? [];
     const current = BigInt(stored.length) - 1n;
     if (expected === null || expected === current) {
-      const last = proposals.map((proposal, i) => store(stream, current + 1n + BigInt(i), proposal)).at(-1);
-      return { outcome: 'stored', revision: last?.revision ?? current, position: last?.position ?? end };
+      const last = proposals
+        .map((proposal, i) => store(stream, current + 1n + BigInt(i), proposal))
+        .at(-1);
+      return {
+        outcome: 'stored',
+        revision: last?.revision ?? current,
+        position: last?.position ?? end,
+      };
     }
-    // Only the ids count: what the data says is not looked at, and a batch that reaches past the end is a conflict.
+    // Only the ids count: the data is not compared, and a batch that extends beyond the end is a
+    // conflict.
     const before = stored.slice(Number(expected) + 1, Number(expected) + 1 + proposals.length);
     const repeated = expected < current && proposals.every(({ id }, i) => before[i]?.id === id);
     const last = before.at(-1);
-    if (!repeated || last === undefined) return { outcome: 'conflict', actual: current < 0n ? null : current };
+    if (!repeated || last === undefined)
+      return { outcome: 'conflict', actual: current < 0n ? null : current };
     return { outcome: 'repeated', revision: last.revision, position: last.position };
   }
 
   return {
     records,
     append,
+    /** The position of the next record. */
+    end: () => end,
     stream: (name: string): LogRecord[] | undefined => streams.get(name),
-    /** What a hard delete leaves: a record that is no JSON, at the highest revision there can be. */
+    /** A hard delete leaves this record: it is not JSON, and has the highest possible revision. */
     tombstone(stream: string): void {
       const empty = new Uint8Array();
       const metadata = { contentType: 'application/octet-stream', data: empty, metadata: empty };
-      store(stream, TOMBSTONE_REVISION, { id: crypto.randomUUID(), type: '$streamDeleted', ...metadata });
+      store(stream, TOMBSTONE_REVISION, {
+        id: crypto.randomUUID(),
+        type: '$streamDeleted',
+        ...metadata,
+      });
     },
     /** Resolves at the next record, or when the signal aborts. */
     async changed(signal: AbortSignal): Promise<void> {

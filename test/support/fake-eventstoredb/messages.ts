@@ -4,7 +4,7 @@ import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { LogRecord, Proposal, Verdict } from './log.ts';
 import { MAX_APPEND_BYTES } from './log.ts';
 
-/** An append as both of the protocol's ways to append give it. */
+/** An append, from either of the protocol's two ways to append. */
 export interface AppendRequest {
   stream: string;
   expected: bigint | null;
@@ -37,25 +37,43 @@ export function expectedOfAppend(options: streams.AppendReq.Options): bigint | n
   return options.hasNoStream() ? -1n : null;
 }
 
-export function batchAnswer(request: AppendRequest, correlationId: shared.UUID, verdict: Verdict): streams.BatchAppendResp {
+export function batchAnswer(
+  request: AppendRequest,
+  correlationId: shared.UUID,
+  verdict: Verdict,
+): streams.BatchAppendResp {
   const answer = batchAnswerTo(request.stream, correlationId);
   if (verdict.outcome === 'conflict') {
     const details = new shared.WrongExpectedVersion();
     if (verdict.actual !== null) details.setCurrentStreamRevision(verdict.actual.toString());
-    if (request.expected !== null && request.expected >= 0n) details.setExpectedStreamPosition(request.expected.toString());
-    return answer.setError(status('', 'event_store.client.WrongExpectedVersion', details.serializeBinary()));
+    if (request.expected !== null && request.expected >= 0n)
+      details.setExpectedStreamPosition(request.expected.toString());
+    return answer.setError(
+      status('', 'event_store.client.WrongExpectedVersion', details.serializeBinary()),
+    );
   }
   if (verdict.outcome === 'too_large') {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);
-    return answer.setError(status('', 'event_store.client.MaximumAppendSizeExceeded', details.serializeBinary()));
+    return answer.setError(
+      status('', 'event_store.client.MaximumAppendSizeExceeded', details.serializeBinary()),
+    );
   }
   const position = new shared.AllStreamPosition();
-  position.setCommitPosition(verdict.position.toString()).setPreparePosition(verdict.position.toString());
-  return answer.setSuccess(new streams.BatchAppendResp.Success().setCurrentRevision(verdict.revision.toString()).setPosition(position));
+  position
+    .setCommitPosition(verdict.position.toString())
+    .setPreparePosition(verdict.position.toString());
+  return answer.setSuccess(
+    new streams.BatchAppendResp.Success()
+      .setCurrentRevision(verdict.revision.toString())
+      .setPosition(position),
+  );
 }
 
-/** What a node answers that has only just started. */
-export function notReady(request: AppendRequest, correlationId: shared.UUID): streams.BatchAppendResp {
+/** The answer of a node that has just started. */
+export function notReady(
+  request: AppendRequest,
+  correlationId: shared.UUID,
+): streams.BatchAppendResp {
   const details = new shared.BadRequest().setMessage('Server Is Not Ready');
   return batchAnswerTo(request.stream, correlationId).setError(
     status('Server Is Not Ready', 'event_store.client.BadRequest', details.serializeBinary()),
@@ -64,54 +82,84 @@ export function notReady(request: AppendRequest, correlationId: shared.UUID): st
 
 function batchAnswerTo(stream: string, correlationId: shared.UUID): streams.BatchAppendResp {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
-  return new streams.BatchAppendResp().setCorrelationId(correlationId).setStreamIdentifier(identifier);
+  return new streams.BatchAppendResp()
+    .setCorrelationId(correlationId)
+    .setStreamIdentifier(identifier);
 }
 
 function status(message: string, typeName: string, details: Uint8Array): rpc.Status {
-  // Field 3 with nothing in it: an empty `Any`, whose class the client does not ship by itself.
+  // Field 3 without content: an empty `Any`, whose class is not part of the client.
   const result = rpc.Status.deserializeBinary(Uint8Array.of(0x1a, 0));
   result.getDetails()?.pack(details, typeName);
   return result.setMessage(message);
 }
 
 export function appendAnswer(request: AppendRequest, verdict: Verdict): streams.AppendResp {
-  if (verdict.outcome === 'too_large') throw new Error('The single append has no answer for this; raise the status of the call');
+  if (verdict.outcome === 'too_large')
+    throw new Error('The single append has no answer for this; raise the status of the call');
   if (verdict.outcome === 'conflict') {
     const conflict = new streams.AppendResp.WrongExpectedVersion();
     if (verdict.actual !== null) conflict.setCurrentRevision(verdict.actual.toString());
     else conflict.setCurrentNoStream(new shared.Empty());
-    if (request.expected !== null && request.expected >= 0n) conflict.setExpectedRevision(request.expected.toString());
+    if (request.expected !== null && request.expected >= 0n)
+      conflict.setExpectedRevision(request.expected.toString());
     return new streams.AppendResp().setWrongExpectedVersion(conflict);
   }
   const position = new streams.AppendResp.Position();
-  position.setCommitPosition(verdict.position.toString()).setPreparePosition(verdict.position.toString());
-  const success = new streams.AppendResp.Success().setCurrentRevision(verdict.revision.toString()).setPosition(position);
+  position
+    .setCommitPosition(verdict.position.toString())
+    .setPreparePosition(verdict.position.toString());
+  const success = new streams.AppendResp.Success()
+    .setCurrentRevision(verdict.revision.toString())
+    .setPosition(position);
   return new streams.AppendResp().setSuccess(success);
 }
 
 export function eventAnswer(record: LogRecord): streams.ReadResp {
   const recorded = new streams.ReadResp.ReadEvent.RecordedEvent();
   recorded.setId(new shared.UUID().setString(record.id));
-  recorded.setStreamIdentifier(new shared.StreamIdentifier().setStreamName(Buffer.from(record.stream)));
+  recorded.setStreamIdentifier(
+    new shared.StreamIdentifier().setStreamName(Buffer.from(record.stream)),
+  );
   recorded.setStreamRevision(record.revision.toString());
-  recorded.setCommitPosition(record.position.toString()).setPreparePosition(record.position.toString());
-  recorded.getMetadataMap().set('type', record.type).set('content-type', record.contentType).set('created', '0');
+  recorded
+    .setCommitPosition(record.position.toString())
+    .setPreparePosition(record.position.toString());
+  recorded
+    .getMetadataMap()
+    .set('type', record.type)
+    .set('content-type', record.contentType)
+    .set('created', '0');
   recorded.setData(record.data).setCustomMetadata(record.metadata);
-  const event = new streams.ReadResp.ReadEvent().setEvent(recorded).setCommitPosition(record.position.toString());
+  const event = new streams.ReadResp.ReadEvent()
+    .setEvent(recorded)
+    .setCommitPosition(record.position.toString());
   return new streams.ReadResp().setEvent(event);
 }
 
 export function streamNotFound(stream: string): streams.ReadResp {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
-  return new streams.ReadResp().setStreamNotFound(new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier));
+  return new streams.ReadResp().setStreamNotFound(
+    new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier),
+  );
 }
 
 export function confirmation(): streams.ReadResp {
-  return new streams.ReadResp().setConfirmation(new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(crypto.randomUUID()));
+  return new streams.ReadResp().setConfirmation(
+    new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(crypto.randomUUID()),
+  );
 }
 
-export function checkpoint(position: bigint): streams.ReadResp {
-  const mark = new streams.ReadResp.Checkpoint().setCommitPosition(position.toString()).setPreparePosition(position.toString());
+export function checkpoint({
+  commit,
+  prepare,
+}: {
+  commit: bigint;
+  prepare: bigint;
+}): streams.ReadResp {
+  const mark = new streams.ReadResp.Checkpoint()
+    .setCommitPosition(commit.toString())
+    .setPreparePosition(prepare.toString());
   return new streams.ReadResp().setCheckpoint(mark);
 }
 

@@ -11,7 +11,9 @@ interface File {
 export interface Body {
   readonly size: number;
   readonly files: readonly File[];
-  /** From `start` up to and including `end`. It goes on to the end where the body is removed meanwhile. */
+  /**
+   * From `start` to `end`, inclusive. Continues to the end even if the body is removed meanwhile.
+   */
   read(start: number, end: number): AsyncGenerator<Buffer, void, undefined>;
   remove(): Promise<void>;
 }
@@ -25,7 +27,7 @@ export interface BodyWriter {
 const ZEROS = Buffer.alloc(1 << 20);
 const CHUNK_BYTES = 256 << 10;
 
-/** Takes in a new body. Blocks of zeros become holes, so that huge bodies of tests need no disk. */
+/** Stores a new body. Blocks of zeros become holes, so huge bodies of tests need no disk space. */
 export async function writeBody(folder: string, name: string): Promise<BodyWriter> {
   const path = join(folder, name);
   const file: FileHandle = await open(path, 'wx');
@@ -33,7 +35,8 @@ export async function writeBody(folder: string, name: string): Promise<BodyWrite
   return {
     async write(chunk) {
       const hole = chunk.length <= ZEROS.length && chunk.equals(ZEROS.subarray(0, chunk.length));
-      for (let at = 0; !hole && at < chunk.length; ) at += (await file.write(chunk, at, chunk.length - at, size + at)).bytesWritten;
+      for (let at = 0; !hole && at < chunk.length; )
+        at += (await file.write(chunk, at, chunk.length - at, size + at)).bytesWritten;
       size += chunk.length;
     },
     async finish() {
@@ -48,7 +51,7 @@ export async function writeBody(folder: string, name: string): Promise<BodyWrite
   };
 }
 
-/** A body that consists of others, which must not be removed themselves from then on. */
+/** Returns a body that consists of others, which must not be removed separately afterwards. */
 export function joinBodies(parts: Body[]): Body {
   return bodyOf(parts.flatMap((part) => part.files));
 }
@@ -57,7 +60,8 @@ function bodyOf(files: readonly File[]): Body {
   let readers = 0;
   let removed = false;
   const removeUnread = async () => {
-    if (removed && readers === 0) await Promise.all(files.map(({ path }) => rm(path, { force: true })));
+    if (removed && readers === 0)
+      await Promise.all(files.map(({ path }) => rm(path, { force: true })));
   };
 
   return {
@@ -68,9 +72,13 @@ function bodyOf(files: readonly File[]): Body {
       try {
         let offset = 0;
         for (const { path, size } of files) {
-          const range = { start: Math.max(0, start - offset), end: Math.min(size - 1, end - offset) };
+          const range = {
+            start: Math.max(0, start - offset),
+            end: Math.min(size - 1, end - offset),
+          };
           offset += size;
-          if (range.start <= range.end) yield* createReadStream(path, { ...range, highWaterMark: CHUNK_BYTES });
+          if (range.start <= range.end)
+            yield* createReadStream(path, { ...range, highWaterMark: CHUNK_BYTES });
         }
       } finally {
         readers--;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ALGORITHMS, combine, createChecksum } from './checksums.ts';
 
-// The check values of the CRC catalogue: of the nine digits.
+// The check values of the CRC catalogue, for the digits 1 to 9.
 test.for([
   ['CRC32', 'cbf43926'],
   ['CRC32C', 'e3069283'],
@@ -14,16 +14,19 @@ test.for([
   expect(checksum.digest().toString('hex')).toBe(expected);
 });
 
-test.for(ALGORITHMS.filter((name) => name.startsWith('CRC')))('%s of a whole from those of its parts', (algorithm) => {
-  const parts = ['a first part, ', 'x', '', ' and the last'];
-  const digest = (text: string) => {
-    const checksum = createChecksum(algorithm);
-    checksum.update(Buffer.from(text));
-    return checksum.digest();
-  };
-  const combined = combine(
-    algorithm,
-    parts.map((part) => ({ digest: digest(part), size: part.length })),
-  );
-  expect(combined).toEqual(digest(parts.join('')));
-});
+test.for(ALGORITHMS.filter((name) => name.startsWith('CRC')))(
+  'the %s of a whole follows from those of its parts',
+  (algorithm) => {
+    const parts = ['a first part, ', 'x', '', ' and the last'];
+    const digest = (text: string) => {
+      const checksum = createChecksum(algorithm);
+      checksum.update(Buffer.from(text));
+      return checksum.digest();
+    };
+    const combined = combine(
+      algorithm,
+      parts.map((part) => ({ digest: digest(part), size: part.length })),
+    );
+    expect(combined).toEqual(digest(parts.join('')));
+  },
+);

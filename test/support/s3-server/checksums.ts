@@ -10,7 +10,7 @@ export interface Checksum {
   digest(): Buffer;
 }
 
-// Reflected, as the checks of RFC 3720 (CRC32C) and the NVMe specification (CRC64NVME) are.
+// Reflected, like the check values of RFC 3720 (CRC32C) and the NVMe specification (CRC64NVME).
 const POLYNOMIALS: Partial<Record<ChecksumAlgorithm, { width: 32n | 64n; polynomial: bigint }>> = {
   CRC32: { width: 32n, polynomial: 0xedb88320n },
   CRC32C: { width: 32n, polynomial: 0x82f63b78n },
@@ -41,13 +41,14 @@ function crc32c(): Checksum {
   let value = -1;
   return {
     update(chunk) {
-      for (const byte of chunk) value = (value >>> 8) ^ (CRC32C_TABLE[(value ^ byte) & 0xff] as number);
+      for (const byte of chunk)
+        value = (value >>> 8) ^ (CRC32C_TABLE[(value ^ byte) & 0xff] as number);
     },
     digest: () => bytes(BigInt(~value >>> 0), 32n),
   };
 }
 
-// In two halves: BigInt is some fifty times slower.
+// In two halves: BigInt is about fifty times slower.
 const CRC64_TABLE = table(0x9a6c9329ac4bc9b5n);
 const CRC64_LOW = Uint32Array.from(CRC64_TABLE, (entry) => Number(entry & 0xffffffffn));
 const CRC64_HIGH = Uint32Array.from(CRC64_TABLE, (entry) => Number(entry >> 32n));
@@ -79,14 +80,25 @@ function bytes(value: bigint, width: 32n | 64n): Buffer {
   return Buffer.from(value.toString(16).padStart(Number(width / 4n), '0'), 'hex');
 }
 
-/** The CRC of all parts after each other, from those of the parts. Throws for algorithms that have no such thing. */
-export function combine(algorithm: ChecksumAlgorithm, parts: { digest: Buffer; size: number }[]): Buffer {
+/**
+ * Returns the CRC of concatenated parts from the parts' own CRCs. Throws for algorithms that cannot
+ * be combined.
+ */
+export function combine(
+  algorithm: ChecksumAlgorithm,
+  parts: { digest: Buffer; size: number }[],
+): Buffer {
   const parameters = POLYNOMIALS[algorithm];
-  if (!parameters) throw new TypeError(`${algorithm} of a whole can not be told from its parts`);
+  if (!parameters)
+    throw new TypeError(`${algorithm} of a whole does not follow from those of its parts`);
   const { width, polynomial } = parameters;
   const value = (digest: Buffer) => BigInt(`0x${digest.toString('hex')}`);
-  // What follows a part shifts its remainder by as many bits: multiplies it by x^(8 * size).
-  const whole = parts.reduce((crc, { digest, size }) => multiply(crc, power(8n * BigInt(size))) ^ value(digest), 0n);
+  // The bytes after a part shift its remainder by as many bits, which multiplies it by x^(8 *
+  // size).
+  const whole = parts.reduce(
+    (crc, { digest, size }) => multiply(crc, power(8n * BigInt(size))) ^ value(digest),
+    0n,
+  );
   return bytes(whole, width);
 
   function multiply(a: bigint, b: bigint): bigint {

@@ -35,14 +35,18 @@ const STATUS = {
 
 export type S3ErrorCode = keyof typeof STATUS;
 
-/** An answer that S3 gives with an error document. */
+/** An answer of S3 with an error document. */
 export class S3Error extends Error {
   readonly code: S3ErrorCode;
   readonly status: number;
   /** Further elements of the document. */
   readonly details: Record<string, string | number>;
 
-  constructor(code: S3ErrorCode, message: string = code, details: Record<string, string | number> = {}) {
+  constructor(
+    code: S3ErrorCode,
+    message: string = code,
+    details: Record<string, string | number> = {},
+  ) {
     super(message);
     this.name = 'S3Error';
     this.code = code;

@@ -1,15 +1,18 @@
 import type { S3ErrorCode } from './errors.ts';
 import type { Operation } from './operations.ts';
 
-/** What goes wrong with the next `times` requests (1 unless told) of an operation. */
+/** A fault of the next `times` requests (default 1) of an operation. */
 export type Fault = { operation: Operation; times?: number } & (
   | { kind: 'error'; code: S3ErrorCode }
-  /** CompleteMultipartUpload only: nothing is done, and the error comes with status 200. */
+  /** CompleteMultipartUpload only: does nothing, and returns the error with status 200. */
   | { kind: 'error-in-success'; code: S3ErrorCode }
-  /** Resets the connection after so many bytes: of the request's body, or of the answer's where the operation reads. */
+  /**
+   * Resets the connection after this many bytes of the request's body, or of the answer's if the
+   * operation reads.
+   */
   | { kind: 'cut'; afterBytes: number }
   | { kind: 'slow'; delayMs: number }
-  /** All is done, and the connection reset in place of an answer. */
+  /** Carries out the request, then resets the connection in place of an answer. */
   | { kind: 'lose-answer' }
 );
 
@@ -26,7 +29,9 @@ export function createFaults(): Faults {
       planned.push({ times: 1, ...fault });
     },
     take(operation) {
-      const fault = planned.find((candidate) => candidate.operation === operation && candidate.times > 0);
+      const fault = planned.find(
+        (candidate) => candidate.operation === operation && candidate.times > 0,
+      );
       if (fault) fault.times--;
       return fault;
     },

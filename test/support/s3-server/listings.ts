@@ -5,7 +5,7 @@ import { document } from './xml.ts';
 
 const byUtf8 = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** The number of entries asked for, 1,000 at most as S3 has it. */
+/** The requested number of entries, at most 1,000 as in S3. */
 export function limitOf(text: string | undefined, name: string): number {
   const limit = Number(text ?? 1000);
   if (!Number.isInteger(limit) || limit < 0)
@@ -13,26 +13,33 @@ export function limitOf(text: string | undefined, name: string): number {
   return Math.min(limit, 1000);
 }
 
-/** Writes names as the client asked for by encoding-type. */
+/** Encodes names as the client requested with encoding-type. */
 export function nameEncoder(encoding: string | undefined): (name: string) => string {
-  if (encoding !== undefined && encoding !== 'url') throw new S3Error('InvalidArgument', 'Invalid Encoding Method specified in Request');
-  return encoding === 'url' ? (name) => encodeURIComponent(name).replaceAll('%2F', '/').replaceAll('%20', '+') : (name) => name;
+  if (encoding !== undefined && encoding !== 'url')
+    throw new S3Error('InvalidArgument', 'Invalid Encoding Method specified in Request');
+  return encoding === 'url'
+    ? (name) => encodeURIComponent(name).replaceAll('%2F', '/').replaceAll('%20', '+')
+    : (name) => name;
 }
 
 export async function listObjectsV2({ bucket, bucketName, query }: Call): Promise<Answer> {
-  if (query.get('list-type') !== '2') throw new S3Error('NotImplemented', 'Only version 2 of the list of objects');
+  if (query.get('list-type') !== '2')
+    throw new S3Error('NotImplemented', 'Only version 2 of the list of objects');
   const prefix = query.get('prefix') ?? '';
   const delimiter = query.get('delimiter') ?? '';
   const limit = limitOf(query.get('max-keys'), 'max-keys');
   const encode = nameEncoder(query.get('encoding-type'));
   const token = query.get('continuation-token');
-  const after = token === undefined ? query.get('start-after') : Buffer.from(token, 'base64').toString();
+  const after =
+    token === undefined ? query.get('start-after') : Buffer.from(token, 'base64').toString();
 
   const contents: StoredObject[] = [];
   const prefixes = new Set<string>();
   let last: string | undefined;
   let truncated = false;
-  for (const key of [...bucket.objects.keys()].filter((name) => name.startsWith(prefix)).sort(byUtf8)) {
+  for (const key of [...bucket.objects.keys()]
+    .filter((name) => name.startsWith(prefix))
+    .sort(byUtf8)) {
     const end = delimiter === '' ? -1 : key.indexOf(delimiter, prefix.length);
     const entry = end < 0 ? key : key.slice(0, end + delimiter.length);
     if ((after !== undefined && byUtf8(entry, after) <= 0) || prefixes.has(entry)) continue;
@@ -51,7 +58,8 @@ export async function listObjectsV2({ bucket, bucketName, query }: Call): Promis
     EncodingType: query.get('encoding-type'),
     KeyCount: contents.length + prefixes.size,
     ContinuationToken: token,
-    NextContinuationToken: truncated && last !== undefined ? Buffer.from(last).toString('base64') : undefined,
+    NextContinuationToken:
+      truncated && last !== undefined ? Buffer.from(last).toString('base64') : undefined,
     IsTruncated: truncated && limit > 0,
     Contents: contents.map(({ key, lastModified, etag, body: { size }, headers, checksum }) => ({
       Key: encode(key),
@@ -76,7 +84,10 @@ export async function listMultipartUploads({ bucket, bucketName, query }: Call):
   // Ids are compared only among uploads of the marked key, and rise with time.
   const rest = [...bucket.uploads.values()]
     .filter(({ key }) => key.startsWith(prefix))
-    .filter(({ key, id }) => byUtf8(key, keyMarker) > 0 || (key === keyMarker && idMarker !== '' && id > idMarker))
+    .filter(
+      ({ key, id }) =>
+        byUtf8(key, keyMarker) > 0 || (key === keyMarker && idMarker !== '' && id > idMarker),
+    )
     .sort((a, b) => byUtf8(a.key, b.key) || byUtf8(a.id, b.id));
   const shown = rest.slice(0, limit);
   const last = rest.length > limit ? shown.at(-1) : undefined;

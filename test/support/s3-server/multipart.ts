@@ -16,24 +16,48 @@ let created = 0;
 
 function uploadOf({ bucket, key, query }: Call): Upload {
   const upload = bucket.uploads.get(query.get('uploadId') ?? '');
-  if (upload?.key !== key) throw new S3Error('NoSuchUpload', 'The specified multipart upload does not exist.');
+  if (upload?.key !== key)
+    throw new S3Error('NoSuchUpload', 'The specified multipart upload does not exist.');
   return upload;
 }
 
-export async function createMultipartUpload({ bucket, bucketName, key, headers }: Call): Promise<Answer> {
+export async function createMultipartUpload({
+  bucket,
+  bucketName,
+  key,
+  headers,
+}: Call): Promise<Answer> {
   const asked = headers['x-amz-checksum-algorithm'] as ChecksumAlgorithm | undefined;
-  if (asked !== undefined && !ALGORITHMS.includes(asked)) throw new S3Error('InvalidRequest', 'Checksum algorithm provided is unsupported');
+  if (asked !== undefined && !ALGORITHMS.includes(asked))
+    throw new S3Error('InvalidRequest', 'Checksum algorithm provided is unsupported');
   const algorithm = asked ?? 'CRC64NVME';
   const usual = algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
   const checksumType = (headers['x-amz-checksum-type'] ?? usual) as ChecksumType;
-  const impossible = checksumType === 'FULL_OBJECT' ? algorithm.startsWith('SHA') : algorithm === 'CRC64NVME';
-  if (impossible) throw new S3Error('InvalidRequest', `The ${checksumType} checksum type cannot be used with ${algorithm}`);
+  const impossible =
+    checksumType === 'FULL_OBJECT' ? algorithm.startsWith('SHA') : algorithm === 'CRC64NVME';
+  if (impossible)
+    throw new S3Error(
+      'InvalidRequest',
+      `The ${checksumType} checksum type cannot be used with ${algorithm}`,
+    );
   const id = `${String(++created).padStart(8, '0')}-${randomBytes(12).toString('hex')}`;
   const kept = keptHeaders(headers);
-  bucket.uploads.set(id, { id, key, initiated: new Date(), headers: kept, algorithm, checksumType, parts: new Map() });
+  bucket.uploads.set(id, {
+    id,
+    key,
+    initiated: new Date(),
+    headers: kept,
+    algorithm,
+    checksumType,
+    parts: new Map(),
+  });
   return {
     status: 200,
-    headers: { ...encryptionOf(kept), 'x-amz-checksum-algorithm': algorithm, 'x-amz-checksum-type': checksumType },
+    headers: {
+      ...encryptionOf(kept),
+      'x-amz-checksum-algorithm': algorithm,
+      'x-amz-checksum-type': checksumType,
+    },
     body: document('InitiateMultipartUploadResult', { Bucket: bucketName, Key: key, UploadId: id }),
   };
 }
@@ -43,11 +67,23 @@ export async function uploadPart(call: Call): Promise<Answer> {
   const upload = uploadOf(call);
   const number = Number(query.get('partNumber'));
   if (!Number.isInteger(number) || number < 1 || number > MAX_PARTS)
-    throw new S3Error('InvalidArgument', `Part number must be an integer between 1 and ${MAX_PARTS}, inclusive`);
+    throw new S3Error(
+      'InvalidArgument',
+      `Part number must be an integer between 1 and ${MAX_PARTS}, inclusive`,
+    );
   const algorithm = algorithmOf(headers) ?? upload.algorithm;
   if (algorithm !== upload.algorithm)
-    throw new S3Error('InvalidRequest', `Checksum Type mismatch occurred, expected ${upload.algorithm}, actual ${algorithm}`);
-  const { body, md5, checksum } = await receive(folder, content(), headers, authentication, algorithm);
+    throw new S3Error(
+      'InvalidRequest',
+      `Checksum Type mismatch occurred, expected ${upload.algorithm}, actual ${algorithm}`,
+    );
+  const { body, md5, checksum } = await receive(
+    folder,
+    content(),
+    headers,
+    authentication,
+    algorithm,
+  );
   if (!bucket.uploads.has(upload.id)) {
     await body.remove();
     throw new S3Error('NoSuchUpload');
@@ -65,7 +101,9 @@ export async function listParts(call: Call): Promise<Answer> {
   const upload = uploadOf(call);
   const limit = limitOf(query.get('max-parts'), 'max-parts');
   const marker = limitOf(query.get('part-number-marker') ?? '0', 'part-number-marker');
-  const rest = [...upload.parts.values()].filter(({ number }) => number > marker).sort((a, b) => a.number - b.number);
+  const rest = [...upload.parts.values()]
+    .filter(({ number }) => number > marker)
+    .sort((a, b) => a.number - b.number);
   const shown = rest.slice(0, limit);
   const body = document('ListPartsResult', {
     Bucket: bucketName,
@@ -104,11 +142,17 @@ export async function completeMultipartUpload(call: Call): Promise<Answer> {
   const body = joinBodies(parts.map((part) => part.body));
   const size = headers['x-amz-mp-object-size'];
   if (size !== undefined && Number(size) !== body.size)
-    throw new S3Error('InvalidRequest', `The provided x-amz-mp-object-size ${size} does not match the size ${body.size}`);
+    throw new S3Error(
+      'InvalidRequest',
+      `The provided x-amz-mp-object-size ${size} does not match the size ${body.size}`,
+    );
   const checksum = checksumOf(upload, parts);
   const expected = headers[checksumHeader(upload.algorithm)];
   if (expected !== undefined && expected !== checksum)
-    throw new S3Error('BadDigest', `The ${upload.algorithm} you specified did not match the calculated checksum`);
+    throw new S3Error(
+      'BadDigest',
+      `The ${upload.algorithm} you specified did not match the calculated checksum`,
+    );
 
   const md5 = createHash('md5')
     .update(Buffer.concat(parts.map((part) => part.md5)))
@@ -133,12 +177,17 @@ export async function completeMultipartUpload(call: Call): Promise<Answer> {
     [`Checksum${upload.algorithm}`]: checksum,
     ChecksumType: upload.checksumType,
   };
-  return { status: 200, headers: encryptionOf(upload.headers), body: document('CompleteMultipartUploadResult', result) };
+  return {
+    status: 200,
+    headers: encryptionOf(upload.headers),
+    body: document('CompleteMultipartUploadResult', result),
+  };
 }
 
 function chosenParts(upload: Upload, text: string): Part[] {
   const chosen = elements(text, 'Part');
-  if (chosen.length === 0 || chosen.length > MAX_PARTS) throw new S3Error('MalformedXML', 'The XML you provided was not well-formed');
+  if (chosen.length === 0 || chosen.length > MAX_PARTS)
+    throw new S3Error('MalformedXML', 'The XML you provided was not well-formed');
   const parts = chosen.map((entry, index) => {
     const number = Number(entry.PartNumber);
     if (index > 0 && number <= Number(chosen[index - 1]!.PartNumber))
@@ -146,17 +195,32 @@ function chosenParts(upload: Upload, text: string): Part[] {
     const part = upload.parts.get(number);
     const etag = entry.ETag?.replaceAll('"', '');
     if (part?.etag.replaceAll('"', '') !== etag || part === undefined)
-      throw new S3Error('InvalidPart', 'One or more of the specified parts could not be found', { PartNumber: number });
+      throw new S3Error('InvalidPart', 'One or more of the specified parts could not be found', {
+        PartNumber: number,
+      });
     const checksum = entry[`Checksum${upload.algorithm}`];
     if (checksum === undefined && upload.checksumType === 'COMPOSITE')
-      throw new S3Error('InvalidRequest', `The upload was created using a ${upload.algorithm} checksum; it was missing for part ${number}`);
-    if (checksum !== undefined && checksum !== part.checksum.toString('base64')) throw new S3Error('InvalidPart');
+      throw new S3Error(
+        'InvalidRequest',
+        `The upload was created using a ${upload.algorithm} checksum; it was missing for ` +
+          `part ${number}`,
+      );
+    if (checksum !== undefined && checksum !== part.checksum.toString('base64'))
+      throw new S3Error('InvalidPart');
     return part;
   });
   const small = parts.slice(0, -1).find((part) => part.body.size < MIN_PART_BYTES);
   if (small) {
-    const details = { ProposedSize: small.body.size, MinSizeAllowed: MIN_PART_BYTES, PartNumber: small.number };
-    throw new S3Error('EntityTooSmall', 'Your proposed upload is smaller than the minimum allowed size', details);
+    const details = {
+      ProposedSize: small.body.size,
+      MinSizeAllowed: MIN_PART_BYTES,
+      PartNumber: small.number,
+    };
+    throw new S3Error(
+      'EntityTooSmall',
+      'Your proposed upload is smaller than the minimum allowed size',
+      details,
+    );
   }
   return parts;
 }

@@ -1,23 +1,29 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { listMultipartUploads, listObjectsV2 } from './listings.ts';
-import { abortMultipartUpload, completeMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
+import {
+  abortMultipartUpload,
+  completeMultipartUpload,
+  createMultipartUpload,
+  listParts,
+  uploadPart,
+} from './multipart.ts';
 import { deleteObject, getObject, putObject } from './objects.ts';
 import type { Authentication } from './signature.ts';
 import type { Bucket } from './store.ts';
 
-/** A request that is signed as it should be, and whose bucket exists. */
+/** A correctly signed request for an existing bucket. */
 export interface Call {
   bucket: Bucket;
   bucketName: string;
   key: string;
   query: ReadonlyMap<string, string>;
   headers: IncomingHttpHeaders;
-  /** The body as it comes. */
+  /** The body as it arrives. */
   content(): AsyncIterable<Buffer>;
-  /** The body checked and as text, where it is a small document. */
+  /** The checked body as text, for a small document. */
   text(): Promise<string>;
   authentication: Authentication;
-  /** Where bodies are kept. */
+  /** Where bodies are stored. */
   folder: string;
   /** The URL of the object. */
   location: string;
@@ -47,8 +53,12 @@ export const operations = {
 
 export type Operation = keyof typeof operations;
 
-/** null where this server has no such operation. */
-export function operationOf(method: string, key: string, query: ReadonlyMap<string, string>): Operation | null {
+/** Null if this server lacks the operation. */
+export function operationOf(
+  method: string,
+  key: string,
+  query: ReadonlyMap<string, string>,
+): Operation | null {
   const upload = query.has('uploadId');
   if (key === '') {
     if (method === 'HEAD') return 'HeadBucket';

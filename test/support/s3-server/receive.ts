@@ -16,23 +16,27 @@ const MAX_BYTES = 5 * 2 ** 30;
 const MIN_CHUNK_BYTES = 8192;
 const SHA256_IN_HEX = /^[0-9a-f]{64}$/;
 
-/** The name of the header for a checksum, which is also how a trailer is named. */
+/** The header name of a checksum, which is also the name of its trailer. */
 export function checksumHeader(algorithm: ChecksumAlgorithm): string {
   return `x-amz-checksum-${algorithm.toLowerCase()}`;
 }
 
-/** The one checksum algorithm that a request names by its headers, if any. */
+/** The one checksum algorithm that the headers of a request name, if any. */
 export function algorithmOf(headers: IncomingHttpHeaders): ChecksumAlgorithm | undefined {
   const [algorithm, ...others] = ALGORITHMS.filter(
-    (name) => headers[checksumHeader(name)] !== undefined || headers['x-amz-trailer'] === checksumHeader(name),
+    (name) =>
+      headers[checksumHeader(name)] !== undefined ||
+      headers['x-amz-trailer'] === checksumHeader(name),
   );
-  if (others.length > 0) throw new S3Error('InvalidRequest', 'Expecting a single x-amz-checksum- header');
+  if (others.length > 0)
+    throw new S3Error('InvalidRequest', 'Expecting a single x-amz-checksum- header');
   return algorithm;
 }
 
 /**
- * Takes in the body of a request and checks all that the client said about it: length, hash of the signature, signatures
- * of its chunks, Content-MD5, and a checksum of `algorithm` in a header or trailer. Throws `S3Error` and keeps nothing then.
+ * Reads the body of a request and checks every claim of the client about it: length, hash of the
+ * signature, signatures of its chunks, Content-MD5, and a checksum of `algorithm` in a header or
+ * trailer. On an error, throws `S3Error` and stores nothing.
  */
 export async function receive(
   folder: string,
@@ -46,7 +50,8 @@ export async function receive(
   if (length === undefined) throw notMeasured(headers);
   if (Number(length) > MAX_BYTES) throw new S3Error('EntityTooLarge');
   const expectedMd5 = headers['content-md5'];
-  if (expectedMd5 !== undefined && Buffer.from(String(expectedMd5), 'base64').length !== 16) throw new S3Error('InvalidDigest');
+  if (expectedMd5 !== undefined && Buffer.from(String(expectedMd5), 'base64').length !== 16)
+    throw new S3Error('InvalidDigest');
 
   const trailers: Record<string, string> = {};
   const payload = SHA256_IN_HEX.test(authentication.payload) ? createHash('sha256') : null;
@@ -55,24 +60,34 @@ export async function receive(
   const writer = await writeBody(folder, randomUUID());
   try {
     let size = 0;
-    for await (const chunk of streaming ? decodeChunks(content, authentication, trailers) : content) {
+    for await (const chunk of streaming
+      ? decodeChunks(content, authentication, trailers)
+      : content) {
       size += chunk.length;
       payload?.update(chunk);
       md5.update(chunk);
       checksum.update(chunk);
       await writer.write(chunk);
     }
-    if (size !== Number(length)) throw new S3Error('IncompleteBody', `${size} bytes came of ${length}`);
-    if (payload && payload.digest('hex') !== authentication.payload) throw new S3Error('XAmzContentSHA256Mismatch');
+    if (size !== Number(length))
+      throw new S3Error('IncompleteBody', `${size} bytes came of ${length}`);
+    if (payload && payload.digest('hex') !== authentication.payload)
+      throw new S3Error('XAmzContentSHA256Mismatch');
     const digests = { md5: md5.digest(), checksum: checksum.digest() };
     if (expectedMd5 !== undefined && digests.md5.toString('base64') !== expectedMd5)
-      throw new S3Error('BadDigest', 'The Content-MD5 you specified did not match what we received');
+      throw new S3Error(
+        'BadDigest',
+        'The Content-MD5 you specified did not match what we received',
+      );
     const declared = headers['x-amz-trailer'];
     if (declared !== undefined && !(String(declared) in trailers))
       throw new S3Error('InvalidRequest', `The trailer ${declared} is missing`);
     const expected = headers[checksumHeader(algorithm)] ?? trailers[checksumHeader(algorithm)];
     if (expected !== undefined && expected !== digests.checksum.toString('base64'))
-      throw new S3Error('BadDigest', `The ${algorithm} you specified did not match the calculated checksum`);
+      throw new S3Error(
+        'BadDigest',
+        `The ${algorithm} you specified did not match the calculated checksum`,
+      );
     return { body: await writer.finish(), algorithm, ...digests };
   } catch (error) {
     await writer.discard();
@@ -82,12 +97,19 @@ export async function receive(
 
 function notMeasured(headers: IncomingHttpHeaders): S3Error {
   if (headers['transfer-encoding'] === undefined) return new S3Error('MissingContentLength');
-  return new S3Error('NotImplemented', 'A header you provided implies functionality that is not implemented', {
-    Header: 'Transfer-Encoding',
-  });
+  return new S3Error(
+    'NotImplemented',
+    'A header you provided implies functionality that is not implemented',
+    {
+      Header: 'Transfer-Encoding',
+    },
+  );
 }
 
-/** The content of an aws-chunked body, whose signatures are checked and whose trailers are put into `trailers`. */
+/**
+ * Yields the content of an aws-chunked body. Checks its signatures, and puts its trailers into
+ * `trailers`.
+ */
 async function* decodeChunks(
   content: AsyncIterable<Buffer>,
   { payload, signature, sign }: Authentication,
@@ -99,11 +121,16 @@ async function* decodeChunks(
     let previous = signature;
     let last = false;
     for (;;) {
-      const [, digits, given] = /^([0-9a-f]+)(?:;chunk-signature=([0-9a-f]{64}))?$/i.exec(await reader.line()) ?? [];
-      if (digits === undefined) throw new S3Error('IncompleteBody', 'The chunks of the body are malformed');
+      const [, digits, given] =
+        /^([0-9a-f]+)(?:;chunk-signature=([0-9a-f]{64}))?$/i.exec(await reader.line()) ?? [];
+      if (digits === undefined)
+        throw new S3Error('IncompleteBody', 'The chunks of the body are malformed');
       const size = Number.parseInt(digits, 16);
       if (size > 0 && last)
-        throw new S3Error('InvalidChunkSizeError', `Only the last chunk is allowed to have less than ${MIN_CHUNK_BYTES} bytes`);
+        throw new S3Error(
+          'InvalidChunkSizeError',
+          `Only the last chunk is allowed to have less than ${MIN_CHUNK_BYTES} bytes`,
+        );
       last = size < MIN_CHUNK_BYTES;
       const hash = createHash('sha256');
       for await (const part of reader.take(size)) {
@@ -112,10 +139,12 @@ async function* decodeChunks(
       }
       if (signed) {
         previous = sign('PAYLOAD', previous, sha256(''), hash.digest('hex'));
-        if (previous !== given) throw new S3Error('SignatureDoesNotMatch', 'The signature of a chunk does not match');
+        if (previous !== given)
+          throw new S3Error('SignatureDoesNotMatch', 'The signature of a chunk does not match');
       }
       if (size === 0) break;
-      if ((await reader.line()) !== '') throw new S3Error('IncompleteBody', 'A chunk is longer than it says');
+      if ((await reader.line()) !== '')
+        throw new S3Error('IncompleteBody', 'A chunk is longer than it says');
     }
 
     let signedTrailers = '';

@@ -44,17 +44,30 @@ afterEach(async () => {
 function connect(options: S3ClientConfig & { secretAccessKey?: string } = {}): S3Client {
   const { endpointUrl, accessKeyId, secretAccessKey, region } = server;
   const credentials = { accessKeyId, secretAccessKey: options.secretAccessKey ?? secretAccessKey };
-  return new S3Client({ endpoint: endpointUrl, region, credentials, forcePathStyle: true, maxAttempts: 1, ...options });
+  return new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials,
+    forcePathStyle: true,
+    maxAttempts: 1,
+    ...options,
+  });
 }
 
-const put = (input: Partial<PutObjectCommandInput> = {}) => s3.send(new PutObjectCommand({ ...object, Body: 'content', ...input }));
+const put = (input: Partial<PutObjectCommandInput> = {}) =>
+  s3.send(new PutObjectCommand({ ...object, Body: 'content', ...input }));
 const get = async (input: object = {}) => {
   const { Body, ...rest } = await s3.send(new GetObjectCommand({ ...object, ...input }));
   return { text: await Body!.transformToString(), ...rest };
 };
 
-test('keeps an object with its headers', async () => {
-  await put({ ContentType: 'text/plain', Metadata: { a: 'b' }, StorageClass: 'STANDARD_IA', ServerSideEncryption: 'AES256' });
+test('stores an object with its headers', async () => {
+  await put({
+    ContentType: 'text/plain',
+    Metadata: { a: 'b' },
+    StorageClass: 'STANDARD_IA',
+    ServerSideEncryption: 'AES256',
+  });
   const expected = {
     ETag: '"9a0364b9e99bb480dd25e1f0284c8555"',
     ContentLength: 7,
@@ -69,54 +82,80 @@ test('keeps an object with its headers', async () => {
   await expect(get()).rejects.toMatchObject({ name: 'NoSuchKey' });
 });
 
-test('refuses another secret, another key and an unknown bucket', async () => {
-  const attempt = (client: S3Client, bucket = Bucket) => client.send(new GetObjectCommand({ Bucket: bucket, Key: 'key' }));
-  await expect(attempt(connect({ secretAccessKey: 'wrong' }))).rejects.toMatchObject({ name: 'SignatureDoesNotMatch' });
+test('rejects another secret, another key and an unknown bucket', async () => {
+  const attempt = (client: S3Client, bucket = Bucket) =>
+    client.send(new GetObjectCommand({ Bucket: bucket, Key: 'key' }));
+  await expect(attempt(connect({ secretAccessKey: 'wrong' }))).rejects.toMatchObject({
+    name: 'SignatureDoesNotMatch',
+  });
   const credentials = { accessKeyId: 'unknown', secretAccessKey: server.secretAccessKey };
-  await expect(attempt(connect({ credentials }))).rejects.toMatchObject({ name: 'InvalidAccessKeyId' });
+  await expect(attempt(connect({ credentials }))).rejects.toMatchObject({
+    name: 'InvalidAccessKeyId',
+  });
   await expect(attempt(s3, 'unknown')).rejects.toMatchObject({ name: 'NoSuchBucket' });
   expect((await fetch(`${server.endpointUrl}/${Bucket}/key`)).status).toBe(403);
 });
 
 test.for(Object.values(ChecksumAlgorithm).filter((name) => /^(CRC32C?|SHA1|SHA256)$/.test(name)))(
-  'checks %s in headers and trailers, and shows it',
+  'checks %s in headers and trailers, and returns it',
   async (algorithm) => {
     const field = `Checksum${algorithm}` as const;
     const sent = await put({ ChecksumAlgorithm: algorithm });
-    const streamed = await put({ ChecksumAlgorithm: algorithm, Body: Readable.from([Buffer.from('content')]), ContentLength: 7 });
-    expect(server.requests.at(-1)!.headers['x-amz-trailer']).toBe(`x-amz-checksum-${algorithm.toLowerCase()}`);
+    const streamed = await put({
+      ChecksumAlgorithm: algorithm,
+      Body: Readable.from([Buffer.from('content')]),
+      ContentLength: 7,
+    });
+    expect(server.requests.at(-1)!.headers['x-amz-trailer']).toBe(
+      `x-amz-checksum-${algorithm.toLowerCase()}`,
+    );
     const shown = (await get({ ChecksumMode: 'ENABLED' }))[field as 'ChecksumCRC32'];
     expect(shown).toBeTruthy();
     expect([sent, streamed]).toMatchObject([{ [field]: shown }, { [field]: shown }]);
-    await expect(put({ [field]: shown, Body: 'other' })).rejects.toMatchObject({ name: 'BadDigest' });
+    await expect(put({ [field]: shown, Body: 'other' })).rejects.toMatchObject({
+      name: 'BadDigest',
+    });
   },
 );
 
-test('checks CRC64NVME, Content-MD5 and the hash that is signed', async () => {
-  await put({ Body: '123456789', ChecksumCRC64NVME: Buffer.from('ae8b14860a799888', 'hex').toString('base64') });
-  await expect(put({ ChecksumCRC64NVME: 'AAAAAAAAAAA=' })).rejects.toMatchObject({ name: 'BadDigest' });
+test('checks CRC64NVME, Content-MD5 and the signed hash', async () => {
+  await put({
+    Body: '123456789',
+    ChecksumCRC64NVME: Buffer.from('ae8b14860a799888', 'hex').toString('base64'),
+  });
+  await expect(put({ ChecksumCRC64NVME: 'AAAAAAAAAAA=' })).rejects.toMatchObject({
+    name: 'BadDigest',
+  });
   await put({ ContentMD5: createHash('md5').update('content').digest('base64') });
-  await expect(put({ ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({ name: 'BadDigest' });
+  await expect(put({ ContentMD5: 'CY9rzUYh03PK3k6DJie09g==' })).rejects.toMatchObject({
+    name: 'BadDigest',
+  });
   const afterSigning = { step: 'deserialize', name: 'tamper' } as const;
   s3.middlewareStack.add(
-    (next) => (args) => next({ ...args, request: Object.assign(args.request as object, { body: 'CONTENT' }) }),
+    (next) => (args) =>
+      next({ ...args, request: Object.assign(args.request as object, { body: 'CONTENT' }) }),
     afterSigning,
   );
   await expect(put()).rejects.toMatchObject({ name: 'XAmzContentSHA256Mismatch' });
 });
 
-test('holds to preconditions', async () => {
+test('checks preconditions', async () => {
   const { ETag } = await put({ IfNoneMatch: '*' });
   await expect(put({ IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
   await expect(put({ IfMatch: '"other"' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
   await put({ IfMatch: ETag });
   await expect(get({ IfMatch: '"other"' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
-  await expect(get({ IfNoneMatch: ETag })).rejects.toMatchObject({ $metadata: { httpStatusCode: 304 } });
+  await expect(get({ IfNoneMatch: ETag })).rejects.toMatchObject({
+    $metadata: { httpStatusCode: 304 },
+  });
 });
 
-test('gives ranges', async () => {
+test('returns ranges', async () => {
   await put();
-  expect(await get({ Range: 'bytes=2-3' })).toMatchObject({ text: 'nt', ContentRange: 'bytes 2-3/7' });
+  expect(await get({ Range: 'bytes=2-3' })).toMatchObject({
+    text: 'nt',
+    ContentRange: 'bytes 2-3/7',
+  });
   expect(await get({ Range: 'bytes=-2' })).toMatchObject({ text: 'nt' });
   expect(await get({ Range: 'bytes=5-' })).toMatchObject({ text: 'nt' });
   await expect(get({ Range: 'bytes=7-' })).rejects.toMatchObject({ name: 'InvalidRange' });
@@ -127,8 +166,13 @@ test('lists by prefix, delimiter and page', async () => {
   const entries: unknown[] = [];
   let ContinuationToken: string | undefined;
   do {
-    const page = await s3.send(new ListObjectsV2Command({ Bucket, Delimiter: '/', MaxKeys: 2, ContinuationToken }));
-    entries.push([...(page.Contents ?? []).map(({ Key }) => Key), ...(page.CommonPrefixes ?? []).map(({ Prefix }) => Prefix)]);
+    const page = await s3.send(
+      new ListObjectsV2Command({ Bucket, Delimiter: '/', MaxKeys: 2, ContinuationToken }),
+    );
+    entries.push([
+      ...(page.Contents ?? []).map(({ Key }) => Key),
+      ...(page.CommonPrefixes ?? []).map(({ Prefix }) => Prefix),
+    ]);
     ContinuationToken = page.NextContinuationToken;
   } while (ContinuationToken);
   expect(entries).toEqual([
@@ -140,24 +184,38 @@ test('lists by prefix, delimiter and page', async () => {
 });
 
 async function upload(bodies: Buffer[], algorithm: ChecksumAlgorithm = 'CRC32') {
-  const { UploadId } = await s3.send(new CreateMultipartUploadCommand({ ...object, ChecksumAlgorithm: algorithm }));
+  const { UploadId } = await s3.send(
+    new CreateMultipartUploadCommand({ ...object, ChecksumAlgorithm: algorithm }),
+  );
   const parts: CompletedPart[] = [];
   for (const [index, Body] of bodies.entries()) {
     const part = { PartNumber: index + 1, ...object, UploadId };
-    const { ETag, ChecksumCRC32, ChecksumSHA256 } = await s3.send(new UploadPartCommand({ ...part, Body, ChecksumAlgorithm: algorithm }));
+    const { ETag, ChecksumCRC32, ChecksumSHA256 } = await s3.send(
+      new UploadPartCommand({ ...part, Body, ChecksumAlgorithm: algorithm }),
+    );
     parts.push({ PartNumber: index + 1, ETag, ChecksumCRC32, ChecksumSHA256 });
   }
   const complete = (Parts: object[] = parts, input: object = {}) =>
-    s3.send(new CompleteMultipartUploadCommand({ ...object, UploadId, MultipartUpload: { Parts }, ...input }));
+    s3.send(
+      new CompleteMultipartUploadCommand({
+        ...object,
+        UploadId,
+        MultipartUpload: { Parts },
+        ...input,
+      }),
+    );
   return { UploadId, parts, complete };
 }
 
-test('puts parts together', async () => {
+test('assembles parts', async () => {
   const bodies = [randomBytes(5 * MIB), randomBytes(5 * MIB), Buffer.from('end')];
   const { UploadId, complete } = await upload(bodies, 'SHA256');
-  const page = (PartNumberMarker: string) => s3.send(new ListPartsCommand({ ...object, UploadId, MaxParts: 2, PartNumberMarker }));
+  const page = (PartNumberMarker: string) =>
+    s3.send(new ListPartsCommand({ ...object, UploadId, MaxParts: 2, PartNumberMarker }));
   const pages = [await page('0'), await page('2')];
-  expect(pages.map(({ IsTruncated, Parts }) => [IsTruncated, Parts?.map(({ Size }) => Size)])).toEqual([
+  expect(
+    pages.map(({ IsTruncated, Parts }) => [IsTruncated, Parts?.map(({ Size }) => Size)]),
+  ).toEqual([
     [true, [5 * MIB, 5 * MIB]],
     [false, [3]],
   ]);
@@ -167,20 +225,36 @@ test('puts parts together', async () => {
   expect(ChecksumSHA256).toMatch(/=-3$/);
   const { Body } = await s3.send(new GetObjectCommand(object));
   expect(Buffer.concat(bodies).equals(await Body!.transformToByteArray())).toBe(true);
-  expect(await get({ Range: `bytes=${10 * MIB - 1}-${10 * MIB + 1}` })).toMatchObject({ ContentLength: 3 });
+  expect(await get({ Range: `bytes=${10 * MIB - 1}-${10 * MIB + 1}` })).toMatchObject({
+    ContentLength: 3,
+  });
   await expect(complete()).rejects.toMatchObject({ name: 'NoSuchUpload' });
 });
 
-test('refuses to complete what is not as it should be', async () => {
-  const { UploadId, parts, complete } = await upload([Buffer.alloc(5 * MIB), Buffer.alloc(1), Buffer.alloc(1)]);
+test('rejects an invalid completion', async () => {
+  const { UploadId, parts, complete } = await upload([
+    Buffer.alloc(5 * MIB),
+    Buffer.alloc(1),
+    Buffer.alloc(1),
+  ]);
   const [first, second, third] = parts;
   await expect(complete([second!, first!])).rejects.toMatchObject({ name: 'InvalidPartOrder' });
-  await expect(complete([{ ...first, ETag: '"other"' }])).rejects.toMatchObject({ name: 'InvalidPart' });
-  await expect(complete([first!, second!, third!])).rejects.toMatchObject({ name: 'EntityTooSmall' });
-  await expect(complete([{ ...first, ChecksumCRC32: undefined }])).rejects.toMatchObject({ name: 'InvalidRequest' });
-  await expect(complete([first!], { ChecksumCRC32: 'AAAAAA==' })).rejects.toMatchObject({ name: 'BadDigest' });
+  await expect(complete([{ ...first, ETag: '"other"' }])).rejects.toMatchObject({
+    name: 'InvalidPart',
+  });
+  await expect(complete([first!, second!, third!])).rejects.toMatchObject({
+    name: 'EntityTooSmall',
+  });
+  await expect(complete([{ ...first, ChecksumCRC32: undefined }])).rejects.toMatchObject({
+    name: 'InvalidRequest',
+  });
+  await expect(complete([first!], { ChecksumCRC32: 'AAAAAA==' })).rejects.toMatchObject({
+    name: 'BadDigest',
+  });
   await put();
-  await expect(complete([first!], { IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
+  await expect(complete([first!], { IfNoneMatch: '*' })).rejects.toMatchObject({
+    name: 'PreconditionFailed',
+  });
   const { Uploads } = await s3.send(new ListMultipartUploadsCommand({ Bucket, Prefix: 'folder/' }));
   expect(Uploads).toMatchObject([{ UploadId, Key: object.Key }]);
   await s3.send(new AbortMultipartUploadCommand({ ...object, UploadId }));
@@ -188,23 +262,30 @@ test('refuses to complete what is not as it should be', async () => {
   await expect(complete()).rejects.toMatchObject({ name: 'NoSuchUpload' });
 });
 
-test('keeps zeros without taking disk for them', async () => {
+test('stores zeros without disk space', async () => {
   await put({ Body: Buffer.alloc(64 * MIB) });
   const { files, size } = server.object(Bucket, object.Key)!.body;
   expect(size).toBe(64 * MIB);
   expect(statSync(files[0]!.path)).toMatchObject({ size: 64 * MIB, blocks: 0 });
 });
 
-test('fails as often as asked', async () => {
+test('fails as often as requested', async () => {
   server.fault({ operation: 'PutObject', kind: 'error', code: 'SlowDown', times: 2 });
-  await expect(put()).rejects.toMatchObject({ name: 'SlowDown', $metadata: { httpStatusCode: 503 } });
+  await expect(put()).rejects.toMatchObject({
+    name: 'SlowDown',
+    $metadata: { httpStatusCode: 503 },
+  });
   await expect(put()).rejects.toMatchObject({ name: 'SlowDown' });
   await put();
 });
 
 test('completes with an error in a success', async () => {
   const { complete } = await upload([Buffer.from('a')]);
-  server.fault({ operation: 'CompleteMultipartUpload', kind: 'error-in-success', code: 'InternalError' });
+  server.fault({
+    operation: 'CompleteMultipartUpload',
+    kind: 'error-in-success',
+    code: 'InternalError',
+  });
   await expect(complete()).rejects.toMatchObject({ name: 'InternalError' });
   await complete();
 });
@@ -218,14 +299,14 @@ test('cuts connections in the middle of a body', async () => {
     for await (const chunk of Body as Readable) received += chunk.length;
   })();
   await expect(reading).rejects.toThrow();
-  // A reset may overtake what the client has not read yet.
+  // A reset may overtake bytes that the client has not read yet.
   expect(received).toBeLessThanOrEqual(100_000);
   server.fault({ operation: 'PutObject', kind: 'cut', afterBytes: 100_000 });
   await expect(put({ Body: Buffer.alloc(2 * MIB) })).rejects.toThrow();
   expect(server.object(Bucket, object.Key)!.body.size).toBe(MIB);
 });
 
-test('loses an answer after it did the work', async () => {
+test('drops an answer after it carried out the request', async () => {
   server.fault({ operation: 'PutObject', kind: 'lose-answer' });
   await expect(put()).rejects.toThrow();
   expect(await get()).toMatchObject({ text: 'content' });

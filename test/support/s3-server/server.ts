@@ -1,7 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -24,20 +29,20 @@ export interface S3Request {
   key: string;
   query: ReadonlyMap<string, string>;
   headers: IncomingHttpHeaders;
-  /** null for one whose connection was reset, or that is not answered yet. */
+  /** Null if its connection was reset, or if it has no answer yet. */
   status: number | null;
 }
 
 export interface S3Server extends Credentials {
   endpointUrl: string;
   createBucket(name: string): void;
-  /** What it holds, for tests to look at; undefined where there is no such object. */
+  /** Returns a stored object for a test; undefined if there is none. */
   object(bucket: string, key: string): StoredObject | undefined;
-  /** The ids of the multipart uploads that are neither completed nor aborted. */
+  /** Returns the ids of multipart uploads that are neither completed nor aborted. */
   uploads(bucket: string): string[];
   /** All requests since the start. */
   readonly requests: readonly S3Request[];
-  /** Plans a fault. Of several for an operation, the oldest comes first. */
+  /** Plans a fault. Of several for an operation, the oldest applies first. */
   fault(fault: Fault): void;
   clearFaults(): void;
   /** Ends it and removes all objects. */
@@ -47,17 +52,22 @@ export interface S3Server extends Credentials {
 const MAX_DOCUMENT_BYTES = 2 << 20;
 
 /**
- * Starts a server on loopback that answers as S3 does where a client can get it wrong: signatures, checksums,
- * preconditions, multipart uploads and their errors. It knows path-style addresses only, no versions and no copies.
- * Bodies are in sparse files of a temporary folder.
+ * Starts a server on loopback that answers as S3 does in the areas where clients make mistakes:
+ * signatures, checksums, preconditions, multipart uploads and their errors. It supports path-style
+ * addresses only, and neither versions nor copies. Bodies are sparse files in a temporary folder.
  */
 export async function startS3Server(options: { tls?: ServerCertificate } = {}): Promise<S3Server> {
   const folder = mkdtempSync(join(tmpdir(), 'waybill-s3-'));
   const buckets = new Map<string, Bucket>();
   const faults = createFaults();
   const requests: S3Request[] = [];
-  const credentials = { accessKeyId: 'waybill', secretAccessKey: randomBytes(20).toString('hex'), region: 'eu-central-1' };
-  const listener = (request: IncomingMessage, response: ServerResponse) => void serve(request, response);
+  const credentials = {
+    accessKeyId: 'waybill',
+    secretAccessKey: randomBytes(20).toString('hex'),
+    region: 'eu-central-1',
+  };
+  const listener = (request: IncomingMessage, response: ServerResponse) =>
+    void serve(request, response);
   const server = options.tls ? createTlsServer(options.tls, listener) : createServer(listener);
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -76,8 +86,11 @@ export async function startS3Server(options: { tls?: ServerCertificate } = {}): 
     } catch (error) {
       if (request.socket.destroyed) return;
       if (response.headersSent) return void request.socket.destroy();
-      const failure = error instanceof S3Error ? error : new S3Error('InternalError', String((error as Error).stack));
-      // What is left of the body would be taken for the next request.
+      const failure =
+        error instanceof S3Error
+          ? error
+          : new S3Error('InternalError', String((error as Error).stack));
+      // The rest of the body would look like the next request.
       if (!request.complete) response.setHeader('connection', 'close');
       const headless = request.method === 'HEAD' || failure.code === 'NotModified';
       response.writeHead(failure.status, headless ? {} : { 'content-type': 'application/xml' });
@@ -86,7 +99,12 @@ export async function startS3Server(options: { tls?: ServerCertificate } = {}): 
     }
   }
 
-  async function answer(request: IncomingMessage, response: ServerResponse, path: string, search: string): Promise<void> {
+  async function answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    search: string,
+  ): Promise<void> {
     const [bucketName = '', ...rest] = path.slice(1).split('/').map(decodeURIComponent);
     const key = rest.join('/');
     const pairs = parseQuery(search);
@@ -108,14 +126,20 @@ export async function startS3Server(options: { tls?: ServerCertificate } = {}): 
     if (fault?.kind === 'error-in-success') {
       response.writeHead(200, { 'content-type': 'application/xml' });
       request.resume();
-      return void response.end(errorDocument(new S3Error(fault.code, 'Asked for by the test'), path, response));
+      return void response.end(
+        errorDocument(new S3Error(fault.code, 'Asked for by the test'), path, response),
+      );
     }
     const bucket = buckets.get(bucketName);
-    if (!bucket) throw new S3Error('NoSuchBucket', 'The specified bucket does not exist', { BucketName: bucketName });
+    if (!bucket)
+      throw new S3Error('NoSuchBucket', 'The specified bucket does not exist', {
+        BucketName: bucketName,
+      });
 
     const cutAfter = fault?.kind === 'cut' ? fault.afterBytes : Infinity;
     const upwards = method === 'PUT' || method === 'POST';
-    const content = () => limited(request.iterator({ destroyOnReturn: false }), upwards ? cutAfter : Infinity, request);
+    const content = () =>
+      limited(request.iterator({ destroyOnReturn: false }), upwards ? cutAfter : Infinity, request);
     const result: Answer = await operations[operation]({
       bucket,
       bucketName,
@@ -161,7 +185,8 @@ async function send(
 ) {
   const type = typeof body === 'string' ? { 'content-type': 'application/xml' } : {};
   response.writeHead(status, { ...type, ...headers });
-  if (method === 'HEAD' || typeof body !== 'object') return void response.end(method === 'HEAD' ? undefined : body);
+  if (method === 'HEAD' || typeof body !== 'object')
+    return void response.end(method === 'HEAD' ? undefined : body);
   const closed = once(response, 'close');
   for await (const chunk of limited(body, cutAfter, request)) {
     if (response.destroyed) return;
@@ -171,13 +196,17 @@ async function send(
 }
 
 function reset(socket: Socket): void {
-  // TLS sockets know no reset.
+  // TLS sockets cannot be reset.
   if ('encrypted' in socket) socket.destroy();
   else socket.resetAndDestroy();
 }
 
-/** Passes chunks on, and resets the connection of the request once it passed so many bytes. */
-async function* limited(content: AsyncIterable<Buffer>, bytes: number, { socket }: IncomingMessage): AsyncGenerator<Buffer> {
+/** Passes chunks on, and resets the request's connection after this many bytes. */
+async function* limited(
+  content: AsyncIterable<Buffer>,
+  bytes: number,
+  { socket }: IncomingMessage,
+): AsyncGenerator<Buffer> {
   let left = bytes;
   for await (const chunk of content) {
     if (chunk.length >= left) {
@@ -199,7 +228,8 @@ async function readDocument(content: AsyncIterable<Buffer>, payload: string): Pr
     chunks.push(chunk);
   }
   const text = Buffer.concat(chunks);
-  if (payload !== 'UNSIGNED-PAYLOAD' && payload !== sha256(text)) throw new S3Error('XAmzContentSHA256Mismatch');
+  if (payload !== 'UNSIGNED-PAYLOAD' && payload !== sha256(text))
+    throw new S3Error('XAmzContentSHA256Mismatch');
   return text.toString();
 }
 
@@ -216,5 +246,9 @@ function parseQuery(search: string): [string, string][] {
 
 function errorDocument(error: S3Error, path: string, response: ServerResponse): string {
   const ids = { RequestId: String(response.getHeader('x-amz-request-id')), HostId: randomUUID() };
-  return document('Error', { Code: error.code, Message: error.message, ...error.details, Resource: path, ...ids }, false);
+  return document(
+    'Error',
+    { Code: error.code, Message: error.message, ...error.details, Resource: path, ...ids },
+    false,
+  );
 }

@@ -7,9 +7,9 @@ export interface StoredObject {
   body: Body;
   /** With its quotes. */
   etag: string;
-  /** S3 knows whole seconds in headers, and shows milliseconds in lists. */
+  /** S3 has whole seconds in headers, and milliseconds in lists. */
   lastModified: Date;
-  /** Those of its creation that are shown again. */
+  /** The headers of its creation that it returns. */
   headers: Record<string, string>;
   checksum: { algorithm: ChecksumAlgorithm; value: string; type: ChecksumType };
 }
@@ -46,8 +46,12 @@ export function objectOf(bucket: Bucket, key: string): StoredObject {
   return object;
 }
 
-/** Replaces what was there, if the request's If-Match and If-None-Match allow it. */
-export async function commit(bucket: Bucket, object: StoredObject, headers: Record<string, unknown>): Promise<void> {
+/** Replaces the existing object if the request's If-Match and If-None-Match allow it. */
+export async function commit(
+  bucket: Bucket,
+  object: StoredObject,
+  headers: Record<string, unknown>,
+): Promise<void> {
   const before = bucket.objects.get(object.key);
   requireWritable(before, headers);
   bucket.objects.set(object.key, object);
@@ -57,25 +61,33 @@ export async function commit(bucket: Bucket, object: StoredObject, headers: Reco
 function requireWritable(before: StoredObject | undefined, headers: Record<string, unknown>): void {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];
-  if (noneMatch !== undefined && noneMatch !== '*') throw new S3Error('NotImplemented', 'If-None-Match of a write takes * only');
-  if (noneMatch === '*' && before) throw new S3Error('PreconditionFailed', 'If-None-Match', { Condition: 'If-None-Match' });
+  if (noneMatch !== undefined && noneMatch !== '*')
+    throw new S3Error('NotImplemented', 'If-None-Match of a write takes * only');
+  if (noneMatch === '*' && before)
+    throw new S3Error('PreconditionFailed', 'If-None-Match', { Condition: 'If-None-Match' });
   if (match !== undefined && !before) throw new S3Error('NoSuchKey');
   if (match !== undefined && !matches(String(match), before!.etag))
     throw new S3Error('PreconditionFailed', 'If-Match', { Condition: 'If-Match' });
 }
 
-/** As RFC 9110, 13.2.2 orders them. Times are compared in whole seconds. */
+/** In the order of RFC 9110, section 13.2.2. Times are compared in whole seconds. */
 export function requireReadable(object: StoredObject, headers: Record<string, unknown>): void {
   const modified = Math.floor(object.lastModified.getTime() / 1000) * 1000;
   const { 'if-match': match, 'if-none-match': noneMatch } = headers;
   const unmodifiedSince = Date.parse(String(headers['if-unmodified-since']));
   const modifiedSince = Date.parse(String(headers['if-modified-since']));
-  const failed = match !== undefined ? !matches(String(match), object.etag) : modified > unmodifiedSince;
-  if (failed) throw new S3Error('PreconditionFailed', 'At least one of the preconditions did not hold');
-  const unchanged = noneMatch !== undefined ? matches(String(noneMatch), object.etag) : modified <= modifiedSince;
+  const failed =
+    match !== undefined ? !matches(String(match), object.etag) : modified > unmodifiedSince;
+  if (failed)
+    throw new S3Error('PreconditionFailed', 'At least one of the preconditions did not hold');
+  const unchanged =
+    noneMatch !== undefined ? matches(String(noneMatch), object.etag) : modified <= modifiedSince;
   if (unchanged) throw new S3Error('NotModified');
 }
 
 function matches(condition: string, etag: string): boolean {
-  return condition === '*' || condition.split(',').some((one) => one.trim().replaceAll('"', '') === etag.replaceAll('"', ''));
+  return (
+    condition === '*' ||
+    condition.split(',').some((one) => one.trim().replaceAll('"', '') === etag.replaceAll('"', ''))
+  );
 }

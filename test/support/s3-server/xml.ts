@@ -1,7 +1,13 @@
-/** Elements by their names; a list stands for one element after another of the same name, undefined for none. */
+/** Elements by name. A list is a sequence of elements of one name; undefined is none. */
 export type Xml = string | number | boolean | undefined | Xml[] | { [name: string]: Xml };
 
-const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\r': '&#13;' };
+const ENTITIES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  '\r': '&#13;',
+};
 
 export function document(name: string, content: Xml, namespace = true): string {
   const root = namespace ? `${name} xmlns="http://s3.amazonaws.com/doc/2006-03-01/"` : name;
@@ -10,19 +16,28 @@ export function document(name: string, content: Xml, namespace = true): string {
 
 function inner(content: Xml): string {
   if (content === undefined) return '';
-  if (typeof content !== 'object') return String(content).replace(/[&<>"\r]/g, (character) => ENTITIES[character] as string);
+  if (typeof content !== 'object')
+    return String(content).replace(/[&<>"\r]/g, (character) => ENTITIES[character] as string);
   return Object.entries(content)
     .flatMap(([name, value]) =>
-      (Array.isArray(value) ? value : [value]).map((one) => (one === undefined ? '' : `<${name}>${inner(one)}</${name}>`)),
+      (Array.isArray(value) ? value : [value]).map((one) =>
+        one === undefined ? '' : `<${name}>${inner(one)}</${name}>`,
+      ),
     )
     .join('');
 }
 
-/** The texts of the elements directly within each `<name>` of a document as flat as those that S3 takes. */
+/**
+ * Returns the texts of the elements directly within each `<name>`, for documents as flat as those
+ * that S3 accepts.
+ */
 export function elements(text: string, name: string): Record<string, string>[] {
   return [...text.matchAll(new RegExp(`<${name}>(.*?)</${name}>`, 'gs'))].map(([, content]) =>
     Object.fromEntries(
-      [...(content as string).matchAll(/<(\w+)>([^<]*)<\/\1>/g)].map(([, key, value]) => [key, unescaped(value as string)]),
+      [...(content as string).matchAll(/<(\w+)>([^<]*)<\/\1>/g)].map(([, key, value]) => [
+        key,
+        unescaped(value as string),
+      ]),
     ),
   );
 }

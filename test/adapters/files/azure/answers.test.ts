@@ -6,7 +6,10 @@ import { createAzureEndpoint } from '../../../../src/adapters/files/azure/endpoi
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { options, upload } from '../contract.ts';
 
-/** What Azurite never answers, in the words of the service's documentation, and what only a full Azurite does. */
+/**
+ * Answers that Azurite never gives, as the service's documentation words them, and one that only a
+ * full Azurite gives.
+ */
 
 const never = new AbortController().signal;
 const servers: Server[] = [];
@@ -23,19 +26,39 @@ interface Answer {
   body?: string;
 }
 
-/** An endpoint on a server that gives these answers in turn, the last one again and again, and what it was asked. */
-async function answering(...answers: [Answer, ...Answer[]]): Promise<{ endpoint: FileEndpoint; asked: IncomingMessage[] }> {
+/**
+ * Returns an endpoint on a server that gives these answers in turn, the last one repeatedly, and
+ * the requests that it got.
+ */
+async function answering(
+  ...answers: [Answer, ...Answer[]]
+): Promise<{ endpoint: FileEndpoint; asked: IncomingMessage[] }> {
   const asked: IncomingMessage[] = [];
   const server = createServer((request, response) => {
-    const { status, headers = {}, body = '' } = answers[Math.min(asked.push(request), answers.length) - 1] as Answer;
+    const {
+      status,
+      headers = {},
+      body = '',
+    } = answers[Math.min(asked.push(request), answers.length) - 1] as Answer;
     const length = { 'content-length': Buffer.byteLength(body), ...headers };
-    request.resume().on('end', () => response.writeHead(status, length).end(request.method === 'HEAD' ? '' : body));
+    request
+      .resume()
+      .on('end', () =>
+        response.writeHead(status, length).end(request.method === 'HEAD' ? '' : body),
+      );
   }).listen(0, '127.0.0.1');
   servers.push(server);
   await once(server, 'listening');
   const endpoint_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const endpoint = createAzureEndpoint({
-    settings: { protocol: 'azure', account: 'account', container: 'container', prefix: '', endpoint_url, ca_pem: null },
+    settings: {
+      protocol: 'azure',
+      account: 'account',
+      container: 'container',
+      prefix: '',
+      endpoint_url,
+      ca_pem: null,
+    },
     credentials: { sas_token: 'sp=rcw&sig=canary' },
     maxConnections: 2,
   });
@@ -51,49 +74,122 @@ function refusal(status: number, code: string, message: string): Answer {
 const put = (endpoint: FileEndpoint) => upload(endpoint, 'blob', Buffer.from('content'));
 
 test.each([
-  [409, 'LeaseIdMissing', 'There is currently a lease on the blob and no lease ID was specified in the request.', 'permission_denied'],
-  [412, 'LeaseIdMismatchWithBlobOperation', 'The lease ID specified did not match the lease ID for the blob.', 'permission_denied'],
-  [409, 'BlobImmutableDueToPolicy', 'This operation is not permitted as the blob is immutable due to a policy.', 'permission_denied'],
-  [403, 'AuthorizationPermissionMismatch', 'This request is not authorized to perform this operation.', 'permission_denied'],
-  [403, 'AuthorizationFailure', 'This request is not authorized to perform this operation.', 'permission_denied'],
+  [
+    409,
+    'LeaseIdMissing',
+    'There is currently a lease on the blob and no lease ID was specified in the request.',
+    'permission_denied',
+  ],
+  [
+    412,
+    'LeaseIdMismatchWithBlobOperation',
+    'The lease ID specified did not match the lease ID for the blob.',
+    'permission_denied',
+  ],
+  [
+    409,
+    'BlobImmutableDueToPolicy',
+    'This operation is not permitted as the blob is immutable due to a policy.',
+    'permission_denied',
+  ],
+  [
+    403,
+    'AuthorizationPermissionMismatch',
+    'This request is not authorized to perform this operation.',
+    'permission_denied',
+  ],
+  [
+    403,
+    'AuthorizationFailure',
+    'This request is not authorized to perform this operation.',
+    'permission_denied',
+  ],
   [403, 'AccountIsDisabled', 'The specified account is disabled.', 'permission_denied'],
-  [409, 'ContainerBeingDeleted', 'The specified container is being deleted. Try operation later.', 'destination_not_found'],
-  [413, 'RequestBodyTooLarge', 'The request body is too large and exceeds the maximum permissible limit.', 'file_too_large'],
+  [
+    409,
+    'ContainerBeingDeleted',
+    'The specified container is being deleted. Try operation later.',
+    'destination_not_found',
+  ],
+  [
+    413,
+    'RequestBodyTooLarge',
+    'The request body is too large and exceeds the maximum permissible limit.',
+    'file_too_large',
+  ],
   [
     400,
     'Md5Mismatch',
-    'The MD5 value specified in the request did not match with the MD5 value calculated by the server.',
+    'The MD5 value specified in the request did not match with the MD5 value calculated ' +
+      'by the server.',
     'checksum_mismatch',
   ],
-  [409, 'MemoryExtentStoreAtSizeLimit', 'Cannot add an extent chunk to the in-memory store.', 'disk_full'],
+  [
+    409,
+    'MemoryExtentStoreAtSizeLimit',
+    'Cannot add an extent chunk to the in-memory store.',
+    'disk_full',
+  ],
   [400, 'InvalidInput', 'One of the request inputs is not valid.', 'internal_error'],
-])('%i %s is told in the words of the service', async (status, code, message, expected) => {
+])('%i %s is reported in the words of the service', async (status, code, message, expected) => {
   const { endpoint, asked } = await answering(refusal(status, code, message));
-  await expect(put(endpoint)).rejects.toMatchObject({ code: expected, step: 'commit', message: `blob: ${message} (${code})` });
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code: expected,
+    step: 'commit',
+    message: `blob: ${message} (${code})`,
+  });
   expect(asked.length).toBe(1);
 });
 
 test.each([
-  [403, 'AuthenticationFailed', 'Server failed to authenticate the request. Signature did not match: sig=canary'],
+  [
+    403,
+    'AuthenticationFailed',
+    'Server failed to authenticate the request. Signature did not match: sig=canary',
+  ],
   [
     401,
     'NoAuthenticationInformation',
-    'Server failed to authenticate the request. Please refer to the information in the www-authenticate header.',
+    'Server failed to authenticate the request. Please refer to the information in the ' +
+      'www-authenticate header.',
   ],
-  [400, 'InvalidAuthenticationInfo', 'Authentication information is not given in the correct format.'],
+  [
+    400,
+    'InvalidAuthenticationInfo',
+    'Authentication information is not given in the correct format.',
+  ],
 ])('%i %s has one message', async (status, code, message) => {
   const { endpoint } = await answering(refusal(status, code, message));
-  await expect(put(endpoint)).rejects.toMatchObject({ code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
-  await expect(endpoint.openSource('blob', never)).rejects.toMatchObject({ code: 'auth_failed', message: 'Authentication failed' });
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code: 'auth_failed',
+    step: 'sign_in',
+    message: 'Authentication failed',
+  });
+  await expect(endpoint.openSource('blob', never)).rejects.toMatchObject({
+    code: 'auth_failed',
+    message: 'Authentication failed',
+  });
 });
 
-test('a service that is busy for a moment is asked again', async () => {
+test('a request to a service that is busy for a moment is retried', async () => {
   const { endpoint, asked } = await answering(
-    refusal(503, 'ServerBusy', 'The server is currently unable to receive requests. Please retry your request.'),
-    refusal(500, 'InternalError', 'The server encountered an internal error. Please retry the request.'),
+    refusal(
+      503,
+      'ServerBusy',
+      'The server is currently unable to receive requests. Please retry your request.',
+    ),
+    refusal(
+      500,
+      'InternalError',
+      'The server encountered an internal error. Please retry the request.',
+    ),
     { status: 201 },
   );
-  expect(await put(endpoint)).toEqual({ size: 7, destinationChecksum: 'none', atomicReplace: true });
+  expect(await put(endpoint)).toEqual({
+    size: 7,
+    destinationChecksum: 'none',
+    atomicReplace: true,
+  });
   expect(asked.length).toBe(3);
 });
 
@@ -101,19 +197,27 @@ test.each([
   [503, 'ServerBusy', 'timeout'],
   [500, 'InternalError', 'connection_failed'],
   [500, 'OperationTimedOut', 'timeout'],
-])('%i %s is asked again a few times only', async (status, code, expected) => {
+])('%i %s is retried only a few times', async (status, code, expected) => {
   const { endpoint, asked } = await answering(refusal(status, code, 'Please retry.'));
-  await expect(put(endpoint)).rejects.toMatchObject({ code: expected, message: `blob: Please retry. (${code})` });
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code: expected,
+    message: `blob: Please retry. (${code})`,
+  });
   expect(asked.length).toBe(4);
 });
 
-test('what must not be done twice is asked once', async () => {
-  const { endpoint, asked } = await answering(refusal(404, 'BlobNotFound', ''), refusal(503, 'ServerBusy', 'Please retry.'));
-  await expect(upload(endpoint, 'blob', Buffer.from('content'), { overwrite: false })).rejects.toMatchObject({ code: 'timeout' });
+test('a request that must not be carried out twice is sent once', async () => {
+  const { endpoint, asked } = await answering(
+    refusal(404, 'BlobNotFound', ''),
+    refusal(503, 'ServerBusy', 'Please retry.'),
+  );
+  await expect(
+    upload(endpoint, 'blob', Buffer.from('content'), { overwrite: false }),
+  ).rejects.toMatchObject({ code: 'timeout' });
   expect(asked.map(({ method }) => method)).toEqual(['HEAD', 'PUT']);
 });
 
-test('waits for no busy service once aborted', async () => {
+test('an aborted request waits for no busy service', async () => {
   const { endpoint, asked } = await answering(refusal(503, 'ServerBusy', 'Please retry.'));
   const control = new AbortController();
   const file = await endpoint.openDestination('blob', options(0, { signal: control.signal }));
@@ -127,42 +231,94 @@ test('waits for no busy service once aborted', async () => {
 test.each([
   [
     'a page of a proxy',
-    { status: 502, headers: { 'content-type': 'text/html' }, body: '<html>/container/blob?sig=canary</html>' },
+    {
+      status: 502,
+      headers: { 'content-type': 'text/html' },
+      body: '<html>/container/blob?sig=canary</html>',
+    },
     'connection_failed',
   ],
   ['no content', { status: 507 }, 'disk_full'],
-  ['a broken document', { status: 418, headers: { 'content-type': 'application/xml' }, body: '<Error><Code>sig=canary' }, 'internal_error'],
-])('an answer with %s is told by its status', async (_name, answer, code) => {
+  [
+    'a broken document',
+    {
+      status: 418,
+      headers: { 'content-type': 'application/xml' },
+      body: '<Error><Code>sig=canary',
+    },
+    'internal_error',
+  ],
+])('an answer with %s is reported by its status', async (_name, answer, code) => {
   const { endpoint } = await answering(answer);
-  await expect(put(endpoint)).rejects.toMatchObject({ code, message: `blob: HTTP status ${answer.status}` });
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code,
+    message: `blob: HTTP status ${answer.status}`,
+  });
 });
 
-test('a checksum that the service answers is compared', async () => {
-  const { endpoint } = await answering({ status: 201, headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' } });
+test('the checksum in an answer is compared', async () => {
+  const { endpoint } = await answering({
+    status: 201,
+    headers: { 'content-md5': 'AAAAAAAAAAAAAAAAAAAAAA==' },
+  });
   await expect(put(endpoint)).rejects.toMatchObject({ code: 'checksum_mismatch', step: 'commit' });
 });
 
-const opened: Answer = { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 0-0/7' }, body: 'c' };
+const opened: Answer = {
+  status: 206,
+  headers: { etag: '"1"', 'content-range': 'bytes 0-0/7' },
+  body: 'c',
+};
 
 test.each([
-  ['all in place of a range', { status: 200, headers: { etag: '"1"' }, body: 'content' }, 'source_changed'],
-  ['another range', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/8' }, body: 'ontent' }, 'source_changed'],
-  ['less than it says', { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/7' }, body: 'on' }, 'connection_failed'],
-  ['nothing: the blob has changed', refusal(412, 'ConditionNotMet', 'The condition specified is not met.'), 'source_changed'],
-  ['nothing: the blob is gone', refusal(404, 'BlobNotFound', 'The specified blob does not exist.'), 'source_changed'],
   [
-    'nothing: the blob is archived',
+    'the whole blob in place of a range',
+    { status: 200, headers: { etag: '"1"' }, body: 'content' },
+    'source_changed',
+  ],
+  [
+    'another range',
+    { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/8' }, body: 'ontent' },
+    'source_changed',
+  ],
+  [
+    'fewer bytes than announced',
+    { status: 206, headers: { etag: '"1"', 'content-range': 'bytes 1-6/7' }, body: 'on' },
+    'connection_failed',
+  ],
+  [
+    'an error, because the blob has changed',
+    refusal(412, 'ConditionNotMet', 'The condition specified is not met.'),
+    'source_changed',
+  ],
+  [
+    'an error, because the blob is gone',
+    refusal(404, 'BlobNotFound', 'The specified blob does not exist.'),
+    'source_changed',
+  ],
+  [
+    'an error, because the blob is archived',
     refusal(409, 'BlobArchived', 'This operation is not permitted on an archived blob.'),
     'permission_denied',
   ],
-] as [string, Answer, string][])('a source that sends %s is not taken for a whole one', async (_name, answer, code) => {
-  const { endpoint } = await answering(opened, answer);
-  const file = await endpoint.openSource('blob', never);
-  await expect(file.read(0, new Uint8Array(7))).rejects.toMatchObject({ name: 'FileError', code });
-});
+] as [string, Answer, string][])(
+  'a source that sends %s does not count as complete',
+  async (_name, answer, code) => {
+    const { endpoint } = await answering(opened, answer);
+    const file = await endpoint.openSource('blob', never);
+    await expect(file.read(0, new Uint8Array(7))).rejects.toMatchObject({
+      name: 'FileError',
+      code,
+    });
+  },
+);
 
-test('a blob that comes whole with the first answer is asked for once', async () => {
-  const { endpoint, asked } = await answering({ status: 206, headers: { etag: '"1"', 'content-range': 'bytes 0-6/7' }, body: 'content' });
+test('a blob that arrives whole with the first answer is requested once', async () => {
+  const { endpoint, asked } = await answering({
+    status: 206,
+    headers: { etag: '"1"', 'content-range': 'bytes 0-6/7' },
+    body: 'content',
+  });
   const file = await endpoint.openSource('blob', never);
   const target = Buffer.alloc(7);
   await file.read(0, target);
@@ -175,24 +331,37 @@ test('a blob that comes whole with the first answer is asked for once', async ()
   expect(asked.length).toBe(1);
 });
 
-test('a service that knows no ranges is asked for the size alone', async () => {
-  const { endpoint, asked } = await answering({ status: 200, headers: { etag: '"1"' }, body: 'content' });
+test('a service without ranges is asked only for the size', async () => {
+  const { endpoint, asked } = await answering({
+    status: 200,
+    headers: { etag: '"1"' },
+    body: 'content',
+  });
   expect((await endpoint.openSource('blob', never)).identity).toEqual({ size: 7, version: '"1"' });
   expect(asked.at(-1)?.method).toBe('HEAD');
 });
 
-test('a folder of a hierarchical namespace is no file', async () => {
+test('a folder of a hierarchical namespace is not a file', async () => {
   const { endpoint } = await answering(
-    refusal(416, 'InvalidRange', 'The range specified is invalid for the current size of the resource.'),
+    refusal(
+      416,
+      'InvalidRange',
+      'The range specified is invalid for the current size of the resource.',
+    ),
     { status: 200, headers: { etag: '"1"', 'x-ms-meta-hdi_isfolder': 'true' } },
   );
-  await expect(endpoint.openSource('folder', never)).rejects.toMatchObject({ code: 'source_not_found', message: 'folder is a directory' });
+  await expect(endpoint.openSource('folder', never)).rejects.toMatchObject({
+    code: 'source_not_found',
+    message: 'folder is a directory',
+  });
 });
 
-test('every name is asked for as it is', async () => {
+test('every name is requested as it is', async () => {
   const { endpoint, asked } = await answering(opened);
   const names = ['a b+c', '100%', '%41', 'a#b?c=d&e', "it's", 'ends.', 'a//b', 'ü/文', '...'];
   for (const name of names) await endpoint.openSource(name, never);
-  const paths = asked.map(({ url = '' }) => decodeURIComponent(url.slice('/container/'.length, url.indexOf('?'))));
+  const paths = asked.map(({ url = '' }) =>
+    decodeURIComponent(url.slice('/container/'.length, url.indexOf('?'))),
+  );
   expect(paths).toEqual(names);
 });

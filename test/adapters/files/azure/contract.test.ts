@@ -7,7 +7,9 @@ async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<End
   const azurite = await startAzurite();
   await azurite.createContainer('container');
   const credential = new StorageSharedKeyCredential(azurite.account, azurite.accountKey);
-  const container = new BlobServiceClient(azurite.endpointUrl, credential).getContainerClient('container');
+  const container = new BlobServiceClient(azurite.endpointUrl, credential).getContainerClient(
+    'container',
+  );
   return {
     endpoint: endpointOn(azurite, await given(azurite)),
     path: (name) => `folder/${name}`,
@@ -18,7 +20,7 @@ async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<End
       const blob = container.getBlobClient(`folder/${name}`);
       return (await blob.exists()) ? blob.downloadToBuffer() : null;
     },
-    /** Without blocks that are staged only: they are invisible, and no request discards them. */
+    /** Leaves out blocks that are only staged: they are invisible, and no request discards them. */
     async names() {
       const names: string[] = [];
       for await (const { name } of container.listBlobsFlat()) names.push(name);
@@ -31,5 +33,7 @@ async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<End
 describeFileEndpoint('Azure by account key', await whyNoAzurite(), () => fixture(async () => ({})));
 
 describeFileEndpoint('Azure by SAS', await whyNoAzurite(), () =>
-  fixture(async (azurite) => ({ credentials: { sas_token: await azurite.sasToken('container', 'rcwdl') } })),
+  fixture(async (azurite) => ({
+    credentials: { sas_token: await azurite.sasToken('container', 'rcwdl') },
+  })),
 );

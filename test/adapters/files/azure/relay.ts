@@ -9,8 +9,14 @@ export interface Relay {
   close(): void;
 }
 
-/** Stands before a plain server on loopback: with TLS where it has a certificate, and with one bit flipped where it is to spoil. */
-export async function startRelay(target: number, { tls, spoil }: { tls?: ServerCertificate; spoil?: boolean }): Promise<Relay> {
+/**
+ * Starts a relay in front of a plain server on loopback. It speaks TLS if it has a certificate, and
+ * flips one bit of each large body with `spoil`.
+ */
+export async function startRelay(
+  target: number,
+  { tls, spoil }: { tls?: ServerCertificate; spoil?: boolean },
+): Promise<Relay> {
   const sockets = new Set<Socket>();
   const join = (client: Socket) => {
     const upstream = connect(target, '127.0.0.1');

@@ -1,6 +1,9 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { createFtpsEndpoint, type FtpsEndpointOptions } from '../../../../src/adapters/files/ftps/endpoint.ts';
+import {
+  createFtpsEndpoint,
+  type FtpsEndpointOptions,
+} from '../../../../src/adapters/files/ftps/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import type { FtpsServer } from '../../../support/ftps-server.ts';
 import type { EndpointFixture } from '../contract.ts';
@@ -13,7 +16,10 @@ export interface Given extends Partial<FtpsEndpointOptions> {
   caPem?: string | null;
 }
 
-export function endpointOn(server: FtpsServer, { tls, host, port, password, caPem, ...given }: Given = {}): FileEndpoint {
+export function endpointOn(
+  server: FtpsServer,
+  { tls, host, port, password, caPem, ...given }: Given = {},
+): FileEndpoint {
   return createFtpsEndpoint({
     settings: {
       protocol: 'ftps',

@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createFtpsEndpoint, type FtpsEndpointOptions } from '../../../../src/adapters/files/ftps/endpoint.ts';
+import {
+  createFtpsEndpoint,
+  type FtpsEndpointOptions,
+} from '../../../../src/adapters/files/ftps/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import {
   type Script,
@@ -20,11 +23,22 @@ afterEach(async () => {
   await server?.stop();
 });
 
-async function endpointOn(script: Script, timeouts: FtpsEndpointOptions['timeouts'] = {}): Promise<FileEndpoint> {
+async function endpointOn(
+  script: Script,
+  timeouts: FtpsEndpointOptions['timeouts'] = {},
+): Promise<FileEndpoint> {
   server = await startScriptedFtpsServer(script);
   const { host, port, caPem } = server;
   endpoint = createFtpsEndpoint({
-    settings: { protocol: 'ftps', host, port, base_path: '/', username: 'someone', tls: 'explicit', ca_pem: caPem },
+    settings: {
+      protocol: 'ftps',
+      host,
+      port,
+      base_path: '/',
+      username: 'someone',
+      tls: 'explicit',
+      ca_pem: caPem,
+    },
     credentials: { password: 'a password' },
     maxConnections: 2,
     timeouts,
@@ -32,7 +46,7 @@ async function endpointOn(script: Script, timeouts: FtpsEndpointOptions['timeout
   return endpoint;
 }
 
-/** Gives `bytes` of the content, then says `reply`. */
+/** Sends `bytes` of the content, then answers `reply`. */
 const giving =
   (bytes: number, reply: string | null) =>
   async (_path: string, { data, say }: ScriptedSession) => {
@@ -43,7 +57,7 @@ const giving =
     return reply;
   };
 
-/** Takes a file to its end, then says `reply`. */
+/** Receives a file to its end, then answers `reply`. */
 const taking =
   (reply: string) =>
   async (_path: string, { data, say }: ScriptedSession) => {
@@ -55,30 +69,39 @@ const taking =
 
 const SIZE = () => `213 ${content.length}`;
 
-test('goes to the server itself where PASV names another address', async () => {
-  const over = await endpointOn({ SIZE, EPSV: () => '500 What?', RETR: giving(content.length, '226 Done') });
+test('a PASV answer with another address leads to the server itself', async () => {
+  const over = await endpointOn({
+    SIZE,
+    EPSV: () => '500 What?',
+    RETR: giving(content.length, '226 Done'),
+  });
   expect(content.equals(await download(over, '/file'))).toBe(true);
   expect(server.commands.filter((command) => command === 'EPSV')).toHaveLength(1);
 });
 
-describe('a source is not taken for whole', () => {
+describe('a source does not count as complete', () => {
   test.each([
-    ['with all bytes, but no good word of the server', content.length, '451 Disk error', 'connection_failed'],
-    ['with bytes missing', 1000, '226 Done', 'source_changed'],
-    ['that was aborted', 1000, '426 Aborted', 'connection_failed'],
+    [
+      'with all bytes but an error from the server',
+      content.length,
+      '451 Disk error',
+      'connection_failed',
+    ],
+    ['with missing bytes', 1000, '226 Done', 'source_changed'],
+    ['after an abort', 1000, '426 Aborted', 'connection_failed'],
     ['that stalls', 1000, null, 'stalled'],
   ])('%s', async (_name, bytes, reply, code) => {
     const over = await endpointOn({ SIZE, RETR: giving(bytes, reply) }, { stallMs: 300 });
     await expect(download(over, '/file')).rejects.toMatchObject({ code, step: 'transfer' });
   });
 
-  test('that is longer than it was', async () => {
+  test('if it is longer than before', async () => {
     const over = await endpointOn({ SIZE: () => '213 1000', RETR: giving(1001, '226 Done') });
     await expect(download(over, '/file')).rejects.toMatchObject({ code: 'source_changed' });
   });
 });
 
-describe('what says of a missing file only that it can not be looked at', () => {
+describe('the error of a missing file, from a server that reports only an unreadable path', () => {
   test.each([
     [
       'Pure-FTPd',
@@ -87,18 +110,23 @@ describe('what says of a missing file only that it can not be looked at', () => 
       'source_not_found',
     ],
     [
-      'Pure-FTPd, in a folder that is closed',
+      'Pure-FTPd, in a closed folder',
       "550 Can't check for file existence",
       "550 Can't change directory: Permission denied",
       'permission_denied',
     ],
-    ['FileZilla Server', "550 Couldn't open the file or directory", "550 Couldn't open the directory", 'source_not_found'],
+    [
+      'FileZilla Server',
+      "550 Couldn't open the file or directory",
+      "550 Couldn't open the directory",
+      'source_not_found',
+    ],
   ])('%s', async (_name, size, folder, code) => {
     const over = await endpointOn({ SIZE: () => size, CWD: () => folder });
     await expect(over.openSource('/file', never)).rejects.toMatchObject({ code, step: 'open' });
   });
 
-  test('a source that is gone when it is looked at again has changed', async () => {
+  test('a source that is gone at the second look has changed', async () => {
     let gone = false;
     const over = await endpointOn({
       SIZE: () => (gone ? "550 Can't check for file existence" : SIZE()),
@@ -111,10 +139,10 @@ describe('what says of a missing file only that it can not be looked at', () => 
     await file.close();
   });
 });
-describe('a destination is not taken for whole', () => {
+describe('a destination does not count as complete', () => {
   test.each([
-    ['where the disk is full', '452 No space left', content.length, 'disk_full'],
-    ['where the server lost its end', '226 Done', content.length - 1, 'size_mismatch'],
+    ['on a full disk', '452 No space left', content.length, 'disk_full'],
+    ['if the server lost its end', '226 Done', content.length - 1, 'size_mismatch'],
   ])('%s', async (_name, reply, size, code) => {
     const over = await endpointOn({ STOR: taking(reply), SIZE: () => `213 ${size}` });
     const file = await over.openDestination('/file', options(content.length));
@@ -125,22 +153,32 @@ describe('a destination is not taken for whole', () => {
   });
 });
 
-test('a destination that takes nothing more is a stall', async () => {
+test('a destination that accepts no more bytes is a stall', async () => {
   const over = await endpointOn({ STOR: () => '150 Go ahead' }, { stallMs: 300 });
   const size = 64 << 20;
   const file = await over.openDestination('/file', options(size));
-  await expect(file.write(0, Buffer.alloc(size))).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+  await expect(file.write(0, Buffer.alloc(size))).rejects.toMatchObject({
+    code: 'stalled',
+    step: 'transfer',
+  });
   await file.close();
 });
 
-test('a listing that breaks off is not taken for whole', async () => {
+test('a listing that breaks off does not count as complete', async () => {
   const over = await endpointOn({ LIST: giving(0, '426 Aborted') });
   await expect(over.list('/', never)).rejects.toMatchObject({ code: 'connection_failed' });
 });
 
 describe('on a server that does not rename over a file', () => {
-  /** A folder with an older file on such a server, which says `reply` in place of doing what `refused` matches, so many times. */
-  function folder(refused = /^$/, reply = '550 No', times = Number.POSITIVE_INFINITY): { files: Map<string, string>; script: Script } {
+  /**
+   * Returns a folder with an older file on such a server. The server answers `reply` to commands
+   * that match `refused`, the given number of times.
+   */
+  function folder(
+    refused = /^$/,
+    reply = '550 No',
+    times = Number.POSITIVE_INFINITY,
+  ): { files: Map<string, string>; script: Script } {
     const files = new Map([['/file', 'old']]);
     const missing = '550 No such file';
     let from = '';
@@ -168,9 +206,12 @@ describe('on a server that does not rename over a file', () => {
     return { files, script };
   }
 
-  test('replaces by setting the older one aside, and says that this is not atomic', async () => {
+  test('a commit sets the older file aside, and reports that this is not atomic', async () => {
     const { files, script } = folder();
-    expect(await upload(await endpointOn(script), '/file', content)).toMatchObject({ size: content.length, atomicReplace: false });
+    expect(await upload(await endpointOn(script), '/file', content)).toMatchObject({
+      size: content.length,
+      atomicReplace: false,
+    });
     expect(Object.fromEntries(files)).toEqual({ '/file': 'new' });
   });
 
@@ -187,12 +228,15 @@ describe('on a server that does not rename over a file', () => {
 
   test.each([
     ['it may not be renamed', /^RNTO \/file /],
-    ['the newer one does not get its name', /part \/file$/],
+    ['the newer file does not get its name', /part \/file$/],
     ['it may not be removed', /^DELE .*old$/],
-  ])('the older one stays where %s', async (_name, refused) => {
+  ])('the older file stays if %s', async (_name, refused) => {
     const { files, script } = folder(refused);
     const { file, cleanUp } = await written(script);
-    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'permission_denied', step: 'commit' });
+    await expect(file.commit(whole(content))).rejects.toMatchObject({
+      code: 'permission_denied',
+      step: 'commit',
+    });
     await file.close();
     expect([...files.values()].sort()).toEqual(['new', 'old']);
     await cleanUp();
@@ -200,25 +244,31 @@ describe('on a server that does not rename over a file', () => {
   });
 
   test.each([
-    ['goes back where the commit broke off before the newer had its name', /part \/file$/, 'old'],
-    ['goes where it broke off after that', /^DELE .*old$/, 'new'],
-  ])('the clean-up knows the one that was set aside: it %s', async (_name, refused, left) => {
+    ['goes back if the commit broke off before the newer file had its name', /part \/file$/, 'old'],
+    ['is removed if the commit broke off after that', /^DELE .*old$/, 'new'],
+  ])('clean-up finds the file that was set aside: it %s', async (_name, refused, left) => {
     const { files, script } = folder(refused, '421 Going down', 1);
     const { file, cleanUp } = await written(script);
-    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    await expect(file.commit(whole(content))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
     await file.close();
     expect([...files.values()]).toContain('old');
     await cleanUp();
     expect(Object.fromEntries(files)).toEqual({ '/file': left });
   });
 
-  test('a successor finds the older one where it was', async () => {
+  test('a successor finds the older file in its place', async () => {
     const { files, script } = folder(/part \/file$/, '421 Going down', 1);
     const { over, file, transferId, resume } = await written(script);
     await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed' });
     await file.close();
     expect(files.has('/file')).toBe(false);
-    const second = await over.openDestination('/file', options(content.length, { transferId, resume }));
+    const second = await over.openDestination(
+      '/file',
+      options(content.length, { transferId, resume }),
+    );
     expect(files.get('/file')).toBe('old');
     expect(second.resumedFrom).toBe(content.length);
     expect(await second.commit(whole(content))).toMatchObject({ atomicReplace: false });
@@ -227,7 +277,62 @@ describe('on a server that does not rename over a file', () => {
   });
 });
 
-test('appends where the server can do no more', async () => {
+describe('a server that rejects data connections', () => {
+  const REPLIES = [
+    '522 SSL connection failed; session reuse required: see require_ssl_reuse option',
+    '425 Unable to build data connection: TLS session of data connection not resumed.',
+    '450 TLS session of data connection has not resumed',
+  ];
+
+  /**
+   * Answers `reply` to every command after the first listing of a connection, like an expired
+   * session.
+   */
+  function refusingAfterFirst(reply: string): Script {
+    const listed = new Set<ScriptedSession>();
+    const refused = (session: ScriptedSession) => listed.has(session);
+    return {
+      SIZE,
+      LIST: (path, session) => {
+        if (refused(session)) return reply;
+        listed.add(session);
+        return giving(0, '226 Done')(path, session);
+      },
+      RETR: (path, session) =>
+        refused(session) ? reply : giving(content.length, '226 Done')(path, session),
+      STOR: (path, session) => (refused(session) ? reply : taking('226 Done')(path, session)),
+    };
+  }
+
+  test.each(REPLIES)('on an old connection gets a new connection: %s', async (reply) => {
+    const over = await endpointOn(refusingAfterFirst(reply));
+    await over.list('/', never);
+    await over.list('/', never);
+    expect(content.equals(await download(over, '/file'))).toBe(true);
+    await over.list('/', never);
+    await upload(over, '/file', content);
+    expect(server.commands.filter((command) => command.startsWith('PASS'))).toHaveLength(4);
+  });
+
+  test('on an old connection at the end of an upload gets another attempt', async () => {
+    const over = await endpointOn({
+      ...refusingAfterFirst(''),
+      STOR: taking(REPLIES[0] as string),
+    });
+    await over.list('/', never);
+    await expect(upload(over, '/file', content)).rejects.toMatchObject({
+      code: 'connection_failed',
+    });
+  });
+
+  test('on a new connection too gets one more sign-in, then the read fails', async () => {
+    const over = await endpointOn({ SIZE, LIST: () => REPLIES[0] as string });
+    await expect(over.list('/', never)).rejects.toMatchObject({ code: 'tls_error' });
+    expect(server.commands.filter((command) => command.startsWith('PASS'))).toHaveLength(2);
+  });
+});
+
+test('an upload appends on a server without other ways to resume', async () => {
   const over = await endpointOn({
     FEAT: () => '211-Features:\r\n SIZE\r\n211 End',
     SIZE: (path) => (path.endsWith('.part') ? `213 ${4 << 20}` : '550 No such file'),
@@ -240,18 +345,24 @@ test('appends where the server can do no more', async () => {
   await file.close();
 });
 
-describe('does not go on', () => {
+describe('a session ends', () => {
   test.each([
-    ['without TLS for commands', { AUTH: () => '502 Not here' }, 'tls_error', 'connect', /USER|PASS/],
+    [
+      'without TLS for commands',
+      { AUTH: () => '502 Not here' },
+      'tls_error',
+      'connect',
+      /USER|PASS/,
+    ],
     ['without TLS for files', { PROT: () => '536 Not here' }, 'tls_error', 'sign_in', /CWD/],
     [
-      'where too many are signed in',
+      'when too many users are signed in',
       { PASS: () => '530 Sorry, the maximum number of clients are connected' },
       'connection_failed',
       'sign_in',
       /CWD/,
     ],
-    ['where the account is refused', { USER: () => '530 Who?' }, 'auth_failed', 'sign_in', /PASS/],
+    ['when the account is rejected', { USER: () => '530 Who?' }, 'auth_failed', 'sign_in', /PASS/],
   ])('%s', async (_name, script: Script, code, step, neverSent) => {
     const over = await endpointOn(script);
     await expect(over.list('/', never)).rejects.toMatchObject({ code, step });
@@ -259,9 +370,12 @@ describe('does not go on', () => {
     expect(await over.connections()).toBe(0);
   });
 
-  test('on a connection that the server is about to close', async () => {
+  test('when the server is about to close the connection', async () => {
     const over = await endpointOn({ SIZE: () => '421 Going down' });
-    await expect(over.openSource('/file', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'open' });
+    await expect(over.openSource('/file', never)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'open',
+    });
     expect(await over.connections()).toBe(0);
   });
 });

@@ -16,29 +16,48 @@ afterEach(() => {
   server?.closeAllConnections();
 });
 
-/** A server that answers like this, and a client of one connection for it. */
-async function started(answer: RequestListener, timeouts: Partial<HttpTimeouts> = {}, host = '127.0.0.1') {
+/** Returns a server that answers like this, and a client with one connection to it. */
+async function started(
+  answer: RequestListener,
+  timeouts: Partial<HttpTimeouts> = {},
+  host = '127.0.0.1',
+) {
   server = createServer(answer);
   await once(server.listen(0, host), 'listening');
   const { port } = server.address() as AddressInfo;
-  const client = createHttp({ secure: false, caPem: null, maxConnections: 1, timeouts: { ...TIMEOUTS, ...timeouts } });
+  const client = createHttp({
+    secure: false,
+    caPem: null,
+    maxConnections: 1,
+    timeouts: { ...TIMEOUTS, ...timeouts },
+  });
   http = client;
   return { client, port };
 }
 
-/** Sends requests to a server that answers like this; all go over one connection, where it is kept. */
-async function connected(answer: RequestListener, timeouts?: Partial<HttpTimeouts>): Promise<(path: string) => Promise<string>> {
+/** Sends requests to a server that answers like this, all over one connection if it is kept. */
+async function connected(
+  answer: RequestListener,
+  timeouts?: Partial<HttpTimeouts>,
+): Promise<(path: string) => Promise<string>> {
   const { client, port } = await started(answer, timeouts);
   return async (path) => {
-    const { response } = await client.handle({ method: 'PUT', hostname: '127.0.0.1', port, path, headers: {}, body: 'content' });
+    const { response } = await client.handle({
+      method: 'PUT',
+      hostname: '127.0.0.1',
+      port,
+      path,
+      headers: {},
+      body: 'content',
+    });
     return text(response.body);
   };
 }
 
-test('a request may wait longer for its answer than the server keeps idle connections', async () => {
+test('a request may wait longer than the server keeps idle connections', async () => {
   const put = await connected(async ({ url }, response) => {
     if (url === '/slow') await sleep(1_500);
-    // Node lets an idle connection go a second before the server would.
+    // Node closes an idle connection one second before the server would.
     response.writeHead(200, { 'keep-alive': 'timeout=2' }).end(url);
   });
   expect(await put('/quick')).toBe('/quick');
@@ -46,26 +65,33 @@ test('a request may wait longer for its answer than the server keeps idle connec
 });
 
 test('a request without an answer is a stall, on a kept connection too', async () => {
-  const put = await connected(({ url }, response) => void (url === '/never' || response.end(url)), { stallMs: 500 });
+  const put = await connected(({ url }, response) => void (url === '/never' || response.end(url)), {
+    stallMs: 500,
+  });
   await expect(put('/never')).rejects.toMatchObject({ code: 'stalled' });
   expect(await put('/quick')).toBe('/quick');
   await expect(put('/never')).rejects.toMatchObject({ code: 'stalled' });
 });
 
-const HAS_IPV6 = Object.values(networkInterfaces()).some((known) => known?.some(({ address }) => address === '::1'));
+const HAS_IPV6 = Object.values(networkInterfaces()).some((known) =>
+  known?.some(({ address }) => address === '::1'),
+);
 const BRACKETS = 'an IPv6 address in the brackets of a URL is connected to';
 
-test.skipIf(!HAS_IPV6)(HAS_IPV6 ? BRACKETS : `${BRACKETS} (skipped: this machine has no ::1)`, async () => {
-  const answer: RequestListener = ({ method }, response) => {
-    if (method === 'PUT') response.end('taken');
-    else response.writeHead(206, { 'content-length': 7 }).end('content');
-  };
-  const { client, port } = await started(answer, {}, '::1');
-  const request = { hostname: '[::1]', port, path: '/', headers: { host: `[::1]:${port}` } };
-  const { response } = await client.handle({ ...request, method: 'PUT', body: 'content' });
-  expect(await text(response.body)).toBe('taken');
-  // What is read goes another way, straight into memory.
-  const target = { bytes: Buffer.alloc(7), filled: null };
-  await client.handle({ ...request, method: 'GET' }, { target });
-  expect([target.filled, target.bytes.toString()]).toEqual([7, 'content']);
-});
+test.skipIf(!HAS_IPV6)(
+  HAS_IPV6 ? BRACKETS : `${BRACKETS} (skipped: this machine has no ::1)`,
+  async () => {
+    const answer: RequestListener = ({ method }, response) => {
+      if (method === 'PUT') response.end('taken');
+      else response.writeHead(206, { 'content-length': 7 }).end('content');
+    };
+    const { client, port } = await started(answer, {}, '::1');
+    const request = { hostname: '[::1]', port, path: '/', headers: { host: `[::1]:${port}` } };
+    const { response } = await client.handle({ ...request, method: 'PUT', body: 'content' });
+    expect(await text(response.body)).toBe('taken');
+    // Reads take another path, straight into memory.
+    const target = { bytes: Buffer.alloc(7), filled: null };
+    await client.handle({ ...request, method: 'GET' }, { target });
+    expect([target.filled, target.bytes.toString()]).toEqual([7, 'content']);
+  },
+);

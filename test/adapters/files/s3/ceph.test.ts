@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 const MiB = 1 << 20;
 const content = randomBytes(20 * MiB + 5);
 
-/** A server that knows no CRC, so that MD5 is what is compared. */
+/** This server knows no CRC, so the client compares MD5. */
 describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNot})`, () => {
   let server: Radosgw;
   let client: S3Client;
@@ -21,7 +21,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     server = await startRadosgw();
     await server.createBucket('bucket');
     const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-    client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+    client = new S3Client({
+      endpoint: endpointUrl,
+      region,
+      credentials: { accessKeyId, secretAccessKey },
+      forcePathStyle: true,
+    });
     endpoint = endpointOn(server);
   });
   afterAll(async () => {
@@ -36,16 +41,20 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
   }
 
   test.each([
-    ['a part each', {}],
-    ['several a part', { partLimits: { chunkSize: 2 * MiB, maxParts: 4 } }],
+    ['one chunk a part', {}],
+    ['several chunks a part', { partLimits: { chunkSize: 2 * MiB, maxParts: 4 } }],
   ])('chunks are sent, %s, and compared by their MD5', async (_name, given) => {
     const other = endpointOn(server, given);
-    expect(await upload(other, 'compared', content)).toEqual({ size: content.length, destinationChecksum: 'md5', atomicReplace: true });
+    expect(await upload(other, 'compared', content)).toEqual({
+      size: content.length,
+      destinationChecksum: 'md5',
+      atomicReplace: true,
+    });
     expect(content.equals(await get('compared'))).toBe(true);
     await other.close();
   });
 
-  test('a part that changes on its way is not taken', async () => {
+  test('a part that changes on its way is rejected', async () => {
     const given = options(content.length);
     const file = await endpoint.openDestination('corrupt', given);
     const chunk = Buffer.from(content.subarray(0, file.chunkSize));
@@ -55,29 +64,47 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await abandon(endpoint, file, 'corrupt', given);
   });
 
-  test('a wrong secret is refused', async () => {
+  test('a wrong secret is rejected', async () => {
     const credentials = { access_key_id: server.accessKeyId, secret_access_key: 'wrong' };
     const refused = endpointOn(server, { credentials });
-    await expect(upload(refused, 'x', content)).rejects.toMatchObject({ code: 'auth_failed', message: 'Authentication failed' });
+    await expect(upload(refused, 'x', content)).rejects.toMatchObject({
+      code: 'auth_failed',
+      message: 'Authentication failed',
+    });
     await refused.close();
   });
 
-  test('a name that is too long is refused for good', async () => {
+  test('a name that is too long is a permanent error', async () => {
     const tooLong = 'x'.repeat(1_025);
-    await expect(endpoint.openSource(tooLong, never)).rejects.toMatchObject({ code: 'source_not_found' });
-    await expect(upload(endpoint, tooLong, Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_not_found' });
+    await expect(endpoint.openSource(tooLong, never)).rejects.toMatchObject({
+      code: 'source_not_found',
+    });
+    await expect(upload(endpoint, tooLong, Buffer.from('x'))).rejects.toMatchObject({
+      code: 'destination_not_found',
+    });
   });
 
-  test('an upload that somebody has aborted is begun anew', async () => {
+  test('an upload that another client aborted starts over', async () => {
     const transferId = newId('txr');
-    const first = await endpoint.openDestination('aborted', options(content.length, { transferId }));
+    const first = await endpoint.openDestination(
+      'aborted',
+      options(content.length, { transferId }),
+    );
     await writeFrom(first, content);
     const resume = await first.resumePoint(content.length);
     const { upload_id: UploadId } = resume.state as { upload_id: string };
-    await client.send(new AbortMultipartUploadCommand({ Bucket: 'bucket', Key: 'aborted', UploadId }));
-    await expect(first.commit(whole(content))).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    await client.send(
+      new AbortMultipartUploadCommand({ Bucket: 'bucket', Key: 'aborted', UploadId }),
+    );
+    await expect(first.commit(whole(content))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
     await first.close();
-    const second = await endpoint.openDestination('aborted', options(content.length, { transferId, resume }));
+    const second = await endpoint.openDestination(
+      'aborted',
+      options(content.length, { transferId, resume }),
+    );
     expect(second.resumedFrom).toBe(0);
     await writeFrom(second, content);
     await second.commit(whole(content));

@@ -1,4 +1,10 @@
-import { GetObjectCommand, ListMultipartUploadsCommand, PutObjectCommand, paginateListObjectsV2, S3Client } from '@aws-sdk/client-s3';
+import {
+  GetObjectCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { startRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
 import { startS3Server } from '../../../support/s3-server/server.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
@@ -6,7 +12,12 @@ import { endpointOn, type Server } from './endpoint-on.ts';
 
 function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture {
   const { endpointUrl: endpoint, region, accessKeyId, secretAccessKey } = server;
-  const client = new S3Client({ endpoint, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  const client = new S3Client({
+    endpoint,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  });
   const bucket = { Bucket: 'bucket' };
   return {
     endpoint: endpointOn(server),
@@ -16,7 +27,9 @@ function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture 
     },
     async get(name) {
       try {
-        const { Body } = await client.send(new GetObjectCommand({ ...bucket, Key: `folder/${name}` }));
+        const { Body } = await client.send(
+          new GetObjectCommand({ ...bucket, Key: `folder/${name}` }),
+        );
         return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
       } catch (error) {
         if ((error as Error).name === 'NoSuchKey') return null;

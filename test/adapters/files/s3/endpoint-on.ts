@@ -1,6 +1,9 @@
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createS3Endpoint, type S3EndpointOptions } from '../../../../src/adapters/files/s3/endpoint.ts';
-import type { S3Settings } from '../../../../src/domain/endpoint.ts';
+import {
+  createS3Endpoint,
+  type S3EndpointOptions,
+} from '../../../../src/adapters/files/s3/endpoint.ts';
+import type { S3Settings } from '../../../../src/domain/protocols/s3.ts';
 
 export interface Server {
   endpointUrl: string;
@@ -9,9 +12,11 @@ export interface Server {
   region: string;
 }
 
-export type Given = Partial<Omit<S3EndpointOptions, 'settings'>> & { settings?: Partial<S3Settings> };
+export type Given = Partial<Omit<S3EndpointOptions, 'settings'>> & {
+  settings?: Partial<S3Settings>;
+};
 
-/** An endpoint on the bucket "bucket" of a server. */
+/** Returns an endpoint on the bucket "bucket" of a server. */
 export function endpointOn(server: Server, { settings, ...given }: Given = {}): FileEndpoint {
   return createS3Endpoint({
     settings: {

@@ -2,10 +2,20 @@ import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
 import { fileError } from '../../../../src/adapters/files/s3/errors.ts';
 
-/** As the SDK makes it of an answer. */
-const answer = (name: string, httpStatusCode: number, message = 'in the words of the server', headers = {}) =>
-  Object.assign(new Error(message), { name, $metadata: { httpStatusCode }, $response: { headers } });
-const system = (code: string, given: object = {}) => Object.assign(new Error(`failed ${code}`), { code, ...given });
+/** Builds the error that the SDK makes of an answer. */
+const answer = (
+  name: string,
+  httpStatusCode: number,
+  message = 'in the words of the server',
+  headers = {},
+) =>
+  Object.assign(new Error(message), {
+    name,
+    $metadata: { httpStatusCode },
+    $response: { headers },
+  });
+const system = (code: string, given: object = {}) =>
+  Object.assign(new Error(`failed ${code}`), { code, ...given });
 
 test.each([
   [answer('NoSuchKey', 404), 'source', 'source_not_found'],
@@ -47,10 +57,14 @@ test.each([
   ['HPE_INVALID_CONSTANT', {}, 'connection_failed', 'transfer'],
   ['ERR_INVALID_ARG_TYPE', {}, 'internal_error', 'transfer'],
 ] as const)('%s is %j', (name, given, code, step) => {
-  expect(fileError(system(name, given), 'transfer', 'a/key', 'source')).toMatchObject({ code, step, message: `a/key: failed ${name}` });
+  expect(fileError(system(name, given), 'transfer', 'a/key', 'source')).toMatchObject({
+    code,
+    step,
+    message: `a/key: failed ${name}`,
+  });
 });
 
-test('all addresses of a host that refuse are a connection that failed', () => {
+test('the refusal of all addresses of a host is a failed connection', () => {
   const all = Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' });
   expect(fileError(all, 'open', 'a/key', 'source')).toMatchObject({
     code: 'connection_failed',
@@ -63,32 +77,57 @@ test.each([
   ['InvalidAccessKeyId', 403],
   ['SignatureDoesNotMatch', 403],
   ['ExpiredToken', 400],
-  // Of Cloudflare R2, for a key that is wrong or revoked.
+  // Cloudflare R2 answers this for a wrong or revoked key.
   ['Unauthorized', 401],
-])('%s has one message, without what was signed', (name, status) => {
-  const error = fileError(Object.assign(answer(name, status), { StringToSign: 'canary' }), 'open', 'a/key', 'source');
-  expect(error).toMatchObject({ code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
+])('%s has one message, without the signed text', (name, status) => {
+  const error = fileError(
+    Object.assign(answer(name, status), { StringToSign: 'canary' }),
+    'open',
+    'a/key',
+    'source',
+  );
+  expect(error).toMatchObject({
+    code: 'auth_failed',
+    step: 'sign_in',
+    message: 'Authentication failed',
+  });
   expect(error.cause).toBeUndefined();
 });
 
 test.each([
-  [answer('PermanentRedirect', 301, 'moved', { 'x-amz-bucket-region': 'eu-west-1' }), 'destination_not_found'],
-  [answer('301', 301, 'UnknownError', { 'x-amz-bucket-region': 'eu-west-1' }), 'destination_not_found'],
+  [
+    answer('PermanentRedirect', 301, 'moved', { 'x-amz-bucket-region': 'eu-west-1' }),
+    'destination_not_found',
+  ],
+  [
+    answer('301', 301, 'UnknownError', { 'x-amz-bucket-region': 'eu-west-1' }),
+    'destination_not_found',
+  ],
   [answer('AuthorizationHeaderMalformed', 400, "expecting 'eu-west-1'"), 'destination_not_found'],
-])('%s says in which region the bucket is', (given, code) => {
+])('%s names the region of the bucket', (given, code) => {
   const error = fileError(given, 'open', 'a/key', 'destination');
-  expect(error).toMatchObject({ code, message: expect.stringMatching(/another region.*eu-west-1/) });
+  expect(error).toMatchObject({
+    code,
+    message: expect.stringMatching(/another region.*eu-west-1/),
+  });
 });
 
 test.each([
   [answer('Unknown', 404, 'UnknownError'), 'a/key: HTTP status 404'],
   [answer('NoSuchKey', 404, 'UnknownError'), 'a/key: NoSuchKey'],
-  [answer('SyntaxError', 502, "char 'h' is not expected.:1:1\n  Deserialization error: to see the raw response"), 'a/key: HTTP status 502'],
-])('%s without words is told by what is known', (given, message) => {
+  [
+    answer(
+      'SyntaxError',
+      502,
+      "char 'h' is not expected.:1:1\n  Deserialization error: to see the raw response",
+    ),
+    'a/key: HTTP status 502',
+  ],
+])('%s without a message is reported by what is known', (given, message) => {
   expect(fileError(given, 'open', 'a/key', 'source')).toMatchObject({ message });
 });
 
-test('a FileError stays what it is', () => {
+test('a FileError stays as it is', () => {
   const given = new FileError('source_changed', 'verify', 'changed');
   expect(fileError(given, 'transfer', 'a/key', 'source')).toBe(given);
 });

@@ -5,7 +5,9 @@ import { afterEach, expect, test } from 'vitest';
 import { type FileEndpoint, FileError } from '../../../../src/adapters/files/port.ts';
 import { endpointOn } from './endpoint-on.ts';
 
-/** Servers that answer to a range as no good server does; their first answer, which opens the object, is good. */
+/**
+ * Servers whose answers to a range are broken. Their first answer, which opens the object, is good.
+ */
 
 const never = new AbortController().signal;
 const CONTENT = Buffer.from('0123456789');
@@ -21,7 +23,8 @@ afterEach(async () => {
 async function read(answer: (response: ServerResponse) => void): Promise<string | FileError> {
   server = createServer((request, response) => {
     const first = { etag: '"v1"', 'content-range': 'bytes 0-1/10', 'content-length': 2 };
-    if (request.headers.range === 'bytes=0-65535') response.writeHead(206, first).end(CONTENT.subarray(0, 2));
+    if (request.headers.range === 'bytes=0-65535')
+      response.writeHead(206, first).end(CONTENT.subarray(0, 2));
     else answer(response);
   });
   endpoint = endpointOn(await listening(server), { timeouts: { stallMs: 500 } });
@@ -46,11 +49,15 @@ async function listening(on: Server) {
 
 const range = { 'content-range': 'bytes 3-6/10' };
 
-test('a good answer', async () => {
-  expect(await read((response) => response.writeHead(206, { ...range, 'content-length': 4 }).end('3456'))).toBe('3456');
+test('a good answer is read', async () => {
+  expect(
+    await read((response) =>
+      response.writeHead(206, { ...range, 'content-length': 4 }).end('3456'),
+    ),
+  ).toBe('3456');
 });
 
-test('a good answer in small pieces, of a server that then hangs up', async () => {
+test('a good answer in small pieces is read, from a server that then hangs up', async () => {
   const answer = (response: ServerResponse) => {
     response.writeHead(206, { ...range, 'content-length': 4, connection: 'close' }).write('3');
     setImmediate(() => response.end('456'));
@@ -62,25 +69,33 @@ test.each([
   ['3456', '3456'],
   ['345', { code: 'connection_failed' }],
   ['34567', { code: 'connection_failed' }],
-])('%s in the encoding of streams, without a length', async (sent, expected) => {
-  const answer = (response: ServerResponse) => response.writeHead(206, { ...range, 'transfer-encoding': 'chunked' }).end(sent);
-  const came = await read(answer);
-  if (typeof expected === 'string') expect(came).toBe(expected);
-  else expect(came).toMatchObject(expected);
+])(
+  'the chunked answer %s, without a length, counts only if it is complete',
+  async (sent, expected) => {
+    const answer = (response: ServerResponse) =>
+      response.writeHead(206, { ...range, 'transfer-encoding': 'chunked' }).end(sent);
+    const came = await read(answer);
+    if (typeof expected === 'string') expect(came).toBe(expected);
+    else expect(came).toMatchObject(expected);
+  },
+);
+
+test('the whole object in place of the range fails the read', async () => {
+  const answer = (response: ServerResponse) =>
+    response.writeHead(200, { 'content-length': 10 }).end(CONTENT);
+  expect(await read(answer)).toMatchObject({
+    code: 'source_changed',
+    message: expect.stringContaining('no range'),
+  });
 });
 
-test('the whole in place of the range', async () => {
-  const answer = (response: ServerResponse) => response.writeHead(200, { 'content-length': 10 }).end(CONTENT);
-  expect(await read(answer)).toMatchObject({ code: 'source_changed', message: expect.stringContaining('no range') });
-});
-
-test('another range', async () => {
+test('another range is rejected', async () => {
   const answer = (response: ServerResponse) =>
     response.writeHead(206, { 'content-range': 'bytes 0-3/10', 'content-length': 4 }).end('0123');
   expect(await read(answer)).toMatchObject({ code: 'source_changed' });
 });
 
-test('a part of the range', async () => {
+test('a part of the range is rejected', async () => {
   const answer = (response: ServerResponse) => {
     response.writeHead(206, { ...range, 'content-length': 4 }).write('345');
     setImmediate(() => response.destroy());
@@ -88,12 +103,13 @@ test('a part of the range', async () => {
   expect(await read(answer)).toMatchObject({ code: 'connection_failed' });
 });
 
-test('a part of the range, and silence', async () => {
-  const answer = (response: ServerResponse) => void response.writeHead(206, { ...range, 'content-length': 4 }).write('345');
+test('a part of the range, then silence, is a stall', async () => {
+  const answer = (response: ServerResponse) =>
+    void response.writeHead(206, { ...range, 'content-length': 4 }).write('345');
   expect(await read(answer)).toMatchObject({ code: 'stalled' });
 });
 
-test('a head without an end', async () => {
+test('a head without an end is rejected', async () => {
   const answer = (response: ServerResponse) => {
     const { socket } = response;
     socket?.write(`HTTP/1.1 206 Partial Content\r\nx-filler: ${'x'.repeat(200_000)}`);
@@ -101,20 +117,27 @@ test('a head without an end', async () => {
   expect(await read(answer)).toBeInstanceOf(FileError);
 });
 
-test('what is no HTTP', async () => {
-  expect(await read((response) => void response.socket?.end('SSH-2.0-OpenSSH_9.2\r\n\r\n'))).toMatchObject({ code: 'connection_failed' });
+test('an answer that is not HTTP is rejected', async () => {
+  expect(
+    await read((response) => void response.socket?.end('SSH-2.0-OpenSSH_9.2\r\n\r\n')),
+  ).toMatchObject({ code: 'connection_failed' });
 });
 
-test('a page of a proxy', async () => {
-  const answer = (response: ServerResponse) => response.writeHead(407, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
+test('a page of a proxy is rejected', async () => {
+  const answer = (response: ServerResponse) =>
+    response.writeHead(407, { 'content-type': 'text/html' }).end('<html>Sign in</html>');
   expect(await read(answer)).toMatchObject({ message: expect.stringContaining('407') });
 });
 
-test('a first answer that breaks off: what it brought is read again', async () => {
+test('the bytes of a first answer that breaks off are read again', async () => {
   const asked: (string | undefined)[] = [];
   server = createServer(({ headers }, response) => {
     const broken = asked.push(headers.range) === 1;
-    response.writeHead(206, { etag: '"v1"', 'content-range': 'bytes 0-9/10', 'content-length': 10 });
+    response.writeHead(206, {
+      etag: '"v1"',
+      'content-range': 'bytes 0-9/10',
+      'content-length': 10,
+    });
     if (broken) response.write('01234', () => response.destroy());
     else response.end(CONTENT);
   });
@@ -127,19 +150,23 @@ test('a first answer that breaks off: what it brought is read again', async () =
   expect(asked.length).toBe(2);
 });
 
-test('a server that knows no ranges is asked for the size alone', async () => {
+test('a server without ranges is asked only for the size', async () => {
   const asked: (string | undefined)[] = [];
   server = createServer(({ method }, response) => {
     asked.push(method);
-    response.writeHead(200, { etag: '"v1"', 'content-length': 10 }).end(method === 'HEAD' ? '' : CONTENT);
+    response
+      .writeHead(200, { etag: '"v1"', 'content-length': 10 })
+      .end(method === 'HEAD' ? '' : CONTENT);
   });
   endpoint = endpointOn(await listening(server));
   expect((await endpoint.openSource('key', never)).identity).toEqual({ size: 10, version: '"v1"' });
   expect(asked.at(-1)).toBe('HEAD');
 });
 
-test('a page of a proxy in place of a listing', async () => {
-  server = createServer((_request, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html><p>Sign in</html>'));
+test('a page of a proxy in place of a listing is rejected', async () => {
+  server = createServer((_request, response) =>
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<html><p>Sign in</html>'),
+  );
   const error = await endpointOn(await listening(server))
     .list('', never)
     .catch((thrown: unknown) => thrown);

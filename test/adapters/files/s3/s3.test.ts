@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { CreateMultipartUploadCommand, GetObjectCommand, PutObjectCommand, S3Client, UploadPartCommand } from '@aws-sdk/client-s3';
+import {
+  CreateMultipartUploadCommand,
+  GetObjectCommand,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { DestinationFile, FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
@@ -26,7 +32,12 @@ beforeAll(async () => {
   server = await startS3Server();
   server.createBucket('bucket');
   const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-  client = new S3Client({ endpoint: endpointUrl, region, credentials: { accessKeyId, secretAccessKey }, forcePathStyle: true });
+  client = new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  });
 });
 afterEach(async () => {
   server.clearFaults();
@@ -49,7 +60,10 @@ async function proxied(given: Given = {}): Promise<{ proxy: TcpProxy; over: File
   const { hostname: host, port } = new URL(server.endpointUrl);
   const proxy = await startTcpProxy({ host, port: Number(port) });
   proxies.push(proxy);
-  const over = endpoint({ ...given, settings: { endpoint_url: `http://127.0.0.1:${proxy.port}`, ...given.settings } });
+  const over = endpoint({
+    ...given,
+    settings: { endpoint_url: `http://127.0.0.1:${proxy.port}`, ...given.settings },
+  });
   return { proxy, over };
 }
 
@@ -62,7 +76,8 @@ async function put(key: string, content: Buffer): Promise<void> {
   await client.send(new PutObjectCommand({ Bucket: 'bucket', Key: key, Body: content }));
 }
 
-const requestsOf = (operation: Operation) => server.requests.filter((request) => request.operation === operation);
+const requestsOf = (operation: Operation) =>
+  server.requests.filter((request) => request.operation === operation);
 
 const errorOf = (promise: Promise<unknown>) =>
   promise.then(
@@ -70,19 +85,23 @@ const errorOf = (promise: Promise<unknown>) =>
     (thrown: Error) => thrown,
   );
 
-/** Memory as a mover gives it. */
+/** Memory in the form that a mover passes. */
 function shared(content: Buffer): Uint8Array {
   const bytes = new Uint8Array(new SharedArrayBuffer(content.length));
   bytes.set(content);
   return bytes;
 }
 
-describe('signs in', () => {
+describe('signing in', () => {
   test.each([
     ['secret', { secret_access_key: 'canary-secret' }],
     ['key id', { access_key_id: 'canary-key-id' }],
-  ])('not with a wrong %s, and tells nothing of it', async (_name, wrong) => {
-    const credentials = { access_key_id: server.accessKeyId, secret_access_key: server.secretAccessKey, ...wrong };
+  ])('fails with a wrong %s, and the error names no secret', async (_name, wrong) => {
+    const credentials = {
+      access_key_id: server.accessKeyId,
+      secret_access_key: server.secretAccessKey,
+      ...wrong,
+    };
     const refused = endpoint({ credentials });
     const asked = [
       refused.list('', never),
@@ -92,14 +111,24 @@ describe('signs in', () => {
       refused.openDestination('x', options(BIG)),
     ];
     for (const error of await Promise.all(asked.map(errorOf))) {
-      expect(error).toMatchObject({ name: 'FileError', code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
-      expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toMatch(/canary|Signature=/);
+      expect(error).toMatchObject({
+        name: 'FileError',
+        code: 'auth_failed',
+        step: 'sign_in',
+        message: 'Authentication failed',
+      });
+      expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toMatch(
+        /canary|Signature=/,
+      );
     }
   });
 
-  test('with what the settings say, whatever the environment says', async () => {
+  test('follows the settings, not the environment', async () => {
     const home = mkdtempSync(join(tmpdir(), 'waybill-home-'));
-    writeFileSync(join(home, 'config'), '[default]\nregion = eu-west-9\nendpoint_url = http://127.0.0.1:9\nuse_fips_endpoint = true\n');
+    writeFileSync(
+      join(home, 'config'),
+      '[default]\nregion = eu-west-9\nendpoint_url = http://127.0.0.1:9\nuse_fips_endpoint = true\n',
+    );
     vi.stubEnv('AWS_CONFIG_FILE', join(home, 'config'));
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(home, 'config'));
     for (const [name, value] of Object.entries({
@@ -129,107 +158,167 @@ describe('signs in', () => {
   });
 });
 
-describe('finds', () => {
-  test('no bucket of another name', async () => {
+describe('looking up', () => {
+  test('a bucket of another name fails', async () => {
     const wrong = endpoint({ settings: { bucket: 'no-such-bucket' } });
     await expect(wrong.openSource('x', never)).rejects.toMatchObject({
       code: 'source_not_found',
       message: expect.stringContaining('bucket'),
     });
     await expect(wrong.list('', never)).rejects.toMatchObject({ code: 'source_not_found' });
-    await expect(upload(wrong, 'x', Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_not_found', step: 'commit' });
-    await expect(wrong.openDestination('x', options(BIG))).rejects.toMatchObject({ code: 'destination_not_found', step: 'open' });
-    await expect(wrong.openDestination('x', options(1, { overwrite: false }))).rejects.toMatchObject({ code: 'destination_not_found' });
+    await expect(upload(wrong, 'x', Buffer.from('x'))).rejects.toMatchObject({
+      code: 'destination_not_found',
+      step: 'commit',
+    });
+    await expect(wrong.openDestination('x', options(BIG))).rejects.toMatchObject({
+      code: 'destination_not_found',
+      step: 'open',
+    });
+    await expect(
+      wrong.openDestination('x', options(1, { overwrite: false })),
+    ).rejects.toMatchObject({ code: 'destination_not_found' });
   });
 
-  test('out that the region is another', async () => {
+  test('a bucket in another region names the region', async () => {
     const wrong = endpoint({ settings: { region: 'eu-west-9' } });
     const error = await errorOf(wrong.openSource('x', never));
-    expect(error).toMatchObject({ code: 'source_not_found', message: expect.stringMatching(/another region.*eu-central-1/) });
+    expect(error).toMatchObject({
+      code: 'source_not_found',
+      message: expect.stringMatching(/another region.*eu-central-1/),
+    });
   });
 
-  test.each(['.', '..', 'a/./b', 'a/../b', 'a//b', 'trailing...', 'plus+sign', '%2F', '100% #1?&=', `'"<>&`, '~!*()', 'ü 文件 🚚'])(
-    'the key %j as it is',
-    async (odd) => {
-      const content = Buffer.from(odd);
-      const odds = endpoint();
-      await upload(odds, `odd/${odd}`, content);
-      expect(server.object('bucket', `odd/${odd}`)?.body.size).toBe(content.length);
-      expect(await download(odds, `odd/${odd}`)).toEqual(content);
-      await odds.remove(`odd/${odd}`, never);
-      expect(server.object('bucket', `odd/${odd}`)).toBeUndefined();
-    },
-  );
-
-  test('nothing to remove where there is nothing', async () => {
-    await expect(endpoint().remove('no-such-key', never)).rejects.toMatchObject({ code: 'source_not_found' });
+  test.each([
+    '.',
+    '..',
+    'a/./b',
+    'a/../b',
+    'a//b',
+    'trailing...',
+    'plus+sign',
+    '%2F',
+    '100% #1?&=',
+    `'"<>&`,
+    '~!*()',
+    'ü 文件 🚚',
+  ])('the key %j works as it is', async (odd) => {
+    const content = Buffer.from(odd);
+    const odds = endpoint();
+    await upload(odds, `odd/${odd}`, content);
+    expect(server.object('bucket', `odd/${odd}`)?.body.size).toBe(content.length);
+    expect(await download(odds, `odd/${odd}`)).toEqual(content);
+    await odds.remove(`odd/${odd}`, never);
+    expect(server.object('bucket', `odd/${odd}`)).toBeUndefined();
   });
 
-  test('more entries of a folder than one answer holds', async () => {
+  test('leftovers removes nothing if there are none', async () => {
+    await expect(endpoint().remove('no-such-key', never)).rejects.toMatchObject({
+      code: 'source_not_found',
+    });
+  });
+
+  test('a folder lists more entries than one answer holds', async () => {
     const many = endpoint();
     const names = Array.from({ length: 1_005 }, (_, index) => `many/${index}`);
-    while (names.length > 0) await Promise.all(names.splice(0, 40).map((name) => put(name, Buffer.from('1'))));
+    while (names.length > 0)
+      await Promise.all(names.splice(0, 40).map((name) => put(name, Buffer.from('1'))));
     expect(await many.list('many', never)).toHaveLength(1_005);
   });
 });
 
-describe('cannot reach the server', () => {
-  test('where nobody listens', async () => {
+describe('a server is unreachable', () => {
+  test('at a closed port', async () => {
     const nobody = endpoint({ settings: { endpoint_url: `http://127.0.0.1:${await freePort()}` } });
-    await expect(nobody.openSource('x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
-    await expect(nobody.probe(never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+    await expect(nobody.openSource('x', never)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'connect',
+    });
+    await expect(nobody.probe(never)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'connect',
+    });
   });
 
-  test('where the name means nothing', async () => {
+  test('under an unknown host name', async () => {
     const nowhere = endpoint({ settings: { endpoint_url: 'http://no-such-host.invalid' } });
-    await expect(nowhere.openSource('x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+    await expect(nowhere.openSource('x', never)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'connect',
+    });
   });
 
-  test('that says nothing any more', async () => {
+  test('when it goes silent', async () => {
     await put('silent', randomBytes(BIG));
     const { proxy, over } = await proxied({ timeouts: { stallMs: 300 } });
     const source = await over.openSource('silent', never);
     const given = options(BIG);
     const file = await over.openDestination('silent-up', given);
     proxy.stall(true);
-    const stalled = [source.read(0, new Uint8Array(MiB)), source.stat(), file.write(0, randomBytes(8 * MiB))];
-    for (const error of await Promise.all(stalled.map(errorOf))) expect(error).toMatchObject({ code: 'stalled' });
+    const stalled = [
+      source.read(0, new Uint8Array(MiB)),
+      source.stat(),
+      file.write(0, randomBytes(8 * MiB)),
+    ];
+    for (const error of await Promise.all(stalled.map(errorOf)))
+      expect(error).toMatchObject({ code: 'stalled' });
     await source.close();
     proxy.stall(false);
     await abandon(over, file, 'silent-up', given);
   });
 });
 
-describe('compares', () => {
-  test.each([['a part', BIG] as const, ['a small file', MiB] as const])('%s: what changes on its way is not taken', async (_name, size) => {
-    const content = randomBytes(size);
+describe('checksums', () => {
+  test.each([['a part', BIG] as const, ['a small file', MiB] as const])(
+    'reject %s that changes on its way',
+    async (_name, size) => {
+      const content = randomBytes(size);
+      const over = endpoint();
+      const given = options(size);
+      const file = await over.openDestination('corrupt', given);
+      if (size === BIG) {
+        const chunk = shared(content.subarray(0, 8 * MiB));
+        const writing = file.write(0, chunk);
+        chunk[5]! ^= 1;
+        await expect(writing).rejects.toMatchObject({ code: 'checksum_mismatch' });
+      } else {
+        server.fault({ operation: 'PutObject', kind: 'error', code: 'BadDigest' });
+        await file.write(0, content);
+        await expect(file.commit(whole(content))).rejects.toMatchObject({
+          code: 'checksum_mismatch',
+          step: 'commit',
+        });
+      }
+      await abandon(over, file, 'corrupt', given);
+      expect(server.object('bucket', 'corrupt')).toBeUndefined();
+    },
+  );
+
+  test('are named in the result', async () => {
     const over = endpoint();
-    const given = options(size);
-    const file = await over.openDestination('corrupt', given);
-    if (size === BIG) {
-      const chunk = shared(content.subarray(0, 8 * MiB));
-      const writing = file.write(0, chunk);
-      chunk[5]! ^= 1;
-      await expect(writing).rejects.toMatchObject({ code: 'checksum_mismatch' });
-    } else {
-      server.fault({ operation: 'PutObject', kind: 'error', code: 'BadDigest' });
-      await file.write(0, content);
-      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'checksum_mismatch', step: 'commit' });
-    }
-    await abandon(over, file, 'corrupt', given);
-    expect(server.object('bucket', 'corrupt')).toBeUndefined();
+    expect(await upload(over, 'small', randomBytes(1000))).toEqual({
+      size: 1000,
+      destinationChecksum: 'md5',
+      atomicReplace: true,
+    });
+    expect(await upload(over, 'big', randomBytes(BIG))).toEqual({
+      size: BIG,
+      destinationChecksum: 'crc32',
+      atomicReplace: true,
+    });
   });
 
-  test('and says by what', async () => {
-    const over = endpoint();
-    expect(await upload(over, 'small', randomBytes(1000))).toEqual({ size: 1000, destinationChecksum: 'md5', atomicReplace: true });
-    expect(await upload(over, 'big', randomBytes(BIG))).toEqual({ size: BIG, destinationChecksum: 'crc32', atomicReplace: true });
-  });
-
-  test('under a key of KMS, where an ETag is no MD5', async () => {
-    const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key', storage_class: 'STANDARD_IA' } });
-    expect(await upload(over, 'kms-small', randomBytes(1000))).toMatchObject({ size: 1000, destinationChecksum: 'md5' });
-    expect(await upload(over, 'kms-big', randomBytes(BIG))).toMatchObject({ size: BIG, destinationChecksum: 'crc32' });
+  test('work under a KMS key, whose ETag is not an MD5', async () => {
+    const over = endpoint({
+      settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key', storage_class: 'STANDARD_IA' },
+    });
+    expect(await upload(over, 'kms-small', randomBytes(1000))).toMatchObject({
+      size: 1000,
+      destinationChecksum: 'md5',
+    });
+    expect(await upload(over, 'kms-big', randomBytes(BIG))).toMatchObject({
+      size: BIG,
+      destinationChecksum: 'crc32',
+    });
     for (const key of ['kms-small', 'kms-big']) {
       expect(server.object('bucket', key)?.headers).toMatchObject({
         'x-amz-server-side-encryption': 'aws:kms',
@@ -239,10 +328,13 @@ describe('compares', () => {
     }
   });
 
-  test('and signs what it sends in the clear to another host', async () => {
+  test('are signed too when plain text goes to another host', async () => {
     // Another name of this host.
     const url = server.endpointUrl.replace('127.0.0.1', '0.0.0.0');
-    const hashOf = (key: string) => requestsOf('PutObject').find((request) => request.key === key)?.headers['x-amz-content-sha256'];
+    const hashOf = (key: string) =>
+      requestsOf('PutObject').find((request) => request.key === key)?.headers[
+        'x-amz-content-sha256'
+      ];
     await upload(endpoint({ settings: { endpoint_url: url } }), 'signed', Buffer.from('signed'));
     await upload(endpoint(), 'unsigned', Buffer.from('unsigned'));
     expect(hashOf('signed')).toBe(whole(Buffer.from('signed')).sha256);
@@ -250,10 +342,16 @@ describe('compares', () => {
   });
 });
 
-describe('survives', () => {
-  test('a server that is busy for a moment', async () => {
+describe('a request', () => {
+  test('is retried on a server that is busy for a moment', async () => {
     const content = randomBytes(BIG);
-    for (const operation of ['CreateMultipartUpload', 'UploadPart', 'CompleteMultipartUpload', 'HeadObject', 'GetObject'] as const) {
+    for (const operation of [
+      'CreateMultipartUpload',
+      'UploadPart',
+      'CompleteMultipartUpload',
+      'HeadObject',
+      'GetObject',
+    ] as const) {
       server.fault({ operation, kind: 'error', code: 'SlowDown' });
     }
     const over = endpoint();
@@ -261,7 +359,7 @@ describe('survives', () => {
     expect(content.equals(await download(over, 'busy'))).toBe(true);
   });
 
-  test('but not for ever', async () => {
+  test('is not retried forever', async () => {
     server.fault({ operation: 'UploadPart', kind: 'error', code: 'SlowDown', times: 100 });
     server.fault({ operation: 'PutObject', kind: 'error', code: 'InternalError', times: 100 });
     const over = endpoint();
@@ -269,10 +367,12 @@ describe('survives', () => {
       code: 'timeout',
       message: expect.stringContaining('SlowDown'),
     });
-    await expect(upload(over, 'x', randomBytes(5))).rejects.toMatchObject({ code: 'connection_failed' });
+    await expect(upload(over, 'x', randomBytes(5))).rejects.toMatchObject({
+      code: 'connection_failed',
+    });
   });
 
-  test('a connection that breaks in the middle', async () => {
+  test('is retried after its connection breaks in the middle', async () => {
     const content = randomBytes(BIG);
     const over = endpoint();
     server.fault({ operation: 'UploadPart', kind: 'cut', afterBytes: MiB });
@@ -281,57 +381,86 @@ describe('survives', () => {
     expect(content.equals(await download(over, 'cut'))).toBe(true);
   });
 
-  test('only a few times', async () => {
+  test('is retried only a few times', async () => {
     await put('cut-often', randomBytes(BIG));
     const over = endpoint();
     server.fault({ operation: 'UploadPart', kind: 'cut', afterBytes: MiB, times: 100 });
     server.fault({ operation: 'GetObject', kind: 'cut', afterBytes: MiB, times: 100 });
-    await expect(upload(over, 'x', randomBytes(BIG))).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
-    await expect(download(over, 'cut-often')).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
+    await expect(upload(over, 'x', randomBytes(BIG))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'transfer',
+    });
+    await expect(download(over, 'cut-often')).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'transfer',
+    });
   });
 
-  test.each([true, false])('the loss of the answer to a commit (overwrite: %s)', async (overwrite) => {
-    const over = endpoint();
-    for (const [operation, size] of [
-      ['CompleteMultipartUpload', BIG],
-      ['PutObject', 1000],
-    ] as const) {
-      const key = `lost-${operation}-${overwrite}`;
-      const content = randomBytes(size);
-      server.fault({ operation, kind: 'lose-answer' });
-      expect(await upload(over, key, content, { overwrite })).toMatchObject({ size });
-      expect(content.equals(await get(key))).toBe(true);
-    }
-  });
+  test.each([true, false])(
+    'survives the loss of the answer to a commit (overwrite: %s)',
+    async (overwrite) => {
+      const over = endpoint();
+      for (const [operation, size] of [
+        ['CompleteMultipartUpload', BIG],
+        ['PutObject', 1000],
+      ] as const) {
+        const key = `lost-${operation}-${overwrite}`;
+        const content = randomBytes(size);
+        server.fault({ operation, kind: 'lose-answer' });
+        expect(await upload(over, key, content, { overwrite })).toMatchObject({ size });
+        expect(content.equals(await get(key))).toBe(true);
+      }
+    },
+  );
 
-  test('the loss of the answer to a commit, where the server does not tell whose object it has: it is to be read back', async () => {
+  test('fails if the answer to a commit is lost and the owner is unknown', async () => {
     const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key' } });
     const unclear = { name: 'FileError', code: 'connection_failed', step: 'commit' };
     server.fault({ operation: 'PutObject', kind: 'lose-answer' });
-    await expect(upload(over, 'unclear-small', randomBytes(1000), { overwrite: false })).rejects.toMatchObject(unclear);
+    await expect(
+      upload(over, 'unclear-small', randomBytes(1000), { overwrite: false }),
+    ).rejects.toMatchObject(unclear);
     for (const operation of ['HeadObject', 'GetObject'] as const) {
-      // Before the commit nothing stands there, and that is told.
+      // Before the commit, the name does not exist. The result says so.
       server.fault({ operation, kind: 'slow', delayMs: 0, times: 2 });
       server.fault({ operation, kind: 'error', code: 'AccessDenied' });
     }
     server.fault({ operation: 'CompleteMultipartUpload', kind: 'lose-answer' });
-    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error', code: 'PreconditionFailed' });
-    await expect(upload(over, 'unclear-big', randomBytes(BIG), { overwrite: false })).rejects.toMatchObject(unclear);
+    server.fault({
+      operation: 'CompleteMultipartUpload',
+      kind: 'error',
+      code: 'PreconditionFailed',
+    });
+    await expect(
+      upload(over, 'unclear-big', randomBytes(BIG), { overwrite: false }),
+    ).rejects.toMatchObject(unclear);
   });
 
-  test('an error that comes as a success', async () => {
+  test('fails for an error with a status of success', async () => {
     const content = randomBytes(BIG);
     const over = endpoint();
-    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error-in-success', code: 'InternalError' });
+    server.fault({
+      operation: 'CompleteMultipartUpload',
+      kind: 'error-in-success',
+      code: 'InternalError',
+    });
     await upload(over, 'in-success', content);
     expect(content.equals(await get('in-success'))).toBe(true);
-    server.fault({ operation: 'CompleteMultipartUpload', kind: 'error-in-success', code: 'InternalError', times: 100 });
-    await expect(upload(over, 'never', content)).rejects.toMatchObject({ code: 'connection_failed', step: 'commit' });
+    server.fault({
+      operation: 'CompleteMultipartUpload',
+      kind: 'error-in-success',
+      code: 'InternalError',
+      times: 100,
+    });
+    await expect(upload(over, 'never', content)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
     expect(server.object('bucket', 'never')).toBeUndefined();
   });
 });
 
-test('a server that knows no conditions of a write is only looked at before', async () => {
+test('checks the destination only beforehand on a server without conditional writes', async () => {
   const over = endpoint();
   for (const [operation, size] of [
     ['CompleteMultipartUpload', BIG],
@@ -339,12 +468,14 @@ test('a server that knows no conditions of a write is only looked at before', as
   ] as const) {
     const content = randomBytes(size);
     server.fault({ operation, kind: 'error', code: 'NotImplemented' });
-    expect(await upload(over, `unconditional-${operation}`, content, { overwrite: false })).toMatchObject({ size });
+    expect(
+      await upload(over, `unconditional-${operation}`, content, { overwrite: false }),
+    ).toMatchObject({ size });
     expect(content.equals(await get(`unconditional-${operation}`))).toBe(true);
   }
 });
 
-test('an object that appears between the look and the commit stays', async () => {
+test('keeps an object that appears between the check and the commit', async () => {
   const content = randomBytes(BIG);
   const over = endpoint();
   const given = options(BIG, { overwrite: false });
@@ -352,22 +483,31 @@ test('an object that appears between the look and the commit stays', async () =>
   await writeFrom(file, content);
   server.fault({ operation: 'CompleteMultipartUpload', kind: 'slow', delayMs: 500 });
   const committing = errorOf(file.commit(whole(content)));
-  await vi.waitUntil(() => requestsOf('CompleteMultipartUpload').some(({ key, status }) => key === 'raced' && status === null));
+  await vi.waitUntil(
+    () =>
+      requestsOf('CompleteMultipartUpload').some(
+        ({ key, status }) => key === 'raced' && status === null,
+      ),
+    30_000,
+  );
   await put('raced', Buffer.from('other'));
   expect(await committing).toMatchObject({ code: 'destination_exists', step: 'commit' });
   await abandon(over, file, 'raced', given);
   expect(await get('raced')).toEqual(Buffer.from('other'));
 });
 
-describe('goes on', () => {
+describe('resuming', () => {
   const chunk = 8 * MiB;
   const content = randomBytes(3 * chunk + 1);
 
-  async function interrupted(key: string): Promise<{ file: DestinationFile; transferId: string; over: FileEndpoint }> {
+  async function interrupted(
+    key: string,
+  ): Promise<{ file: DestinationFile; transferId: string; over: FileEndpoint }> {
     const over = endpoint();
     const transferId = newId('txr');
     const file = await over.openDestination(key, options(content.length, { transferId }));
-    for (let at = 0; at < 3 * chunk; at += chunk) await file.write(at, content.subarray(at, at + chunk));
+    for (let at = 0; at < 3 * chunk; at += chunk)
+      await file.write(at, content.subarray(at, at + chunk));
     return { file, transferId, over };
   }
 
@@ -379,7 +519,7 @@ describe('goes on', () => {
     expect(server.uploads('bucket')).toEqual([]);
   }
 
-  test('up to a part that is another one now', async () => {
+  test('stops at a part that has changed', async () => {
     const { file, transferId, over } = await interrupted('another-part');
     const resume = await file.resumePoint(3 * chunk);
     await file.close();
@@ -393,28 +533,41 @@ describe('goes on', () => {
       ChecksumAlgorithm: 'CRC32' as const,
     };
     await client.send(new UploadPartCommand(part));
-    const successor = await over.openDestination('another-part', options(content.length, { transferId, resume }));
+    const successor = await over.openDestination(
+      'another-part',
+      options(content.length, { transferId, resume }),
+    );
     expect(successor.resumedFrom).toBe(chunk);
     await finish('another-part', successor);
   });
 
-  test('up to a part that is missing', async () => {
+  test('stops at a part that is missing', async () => {
     const over = endpoint();
     const transferId = newId('txr');
-    const file = await over.openDestination('missing-part', options(content.length, { transferId }));
+    const file = await over.openDestination(
+      'missing-part',
+      options(content.length, { transferId }),
+    );
     for (const at of [0, 2 * chunk]) await file.write(at, content.subarray(at, at + chunk));
     const honest = await file.resumePoint(3 * chunk);
     expect(honest.bytes).toBe(chunk);
     await file.close();
     const digests = Buffer.alloc(12);
-    for (const at of [0, 1, 2]) digests.writeUInt32BE(crc32(content.subarray(at * chunk, (at + 1) * chunk)), at * 4);
-    const resume = { bytes: 3 * chunk, state: { ...(honest.state as object), digests: digests.toString('base64') } };
-    const successor = await over.openDestination('missing-part', options(content.length, { transferId, resume }));
+    for (const at of [0, 1, 2])
+      digests.writeUInt32BE(crc32(content.subarray(at * chunk, (at + 1) * chunk)), at * 4);
+    const resume = {
+      bytes: 3 * chunk,
+      state: { ...(honest.state as object), digests: digests.toString('base64') },
+    };
+    const successor = await over.openDestination(
+      'missing-part',
+      options(content.length, { transferId, resume }),
+    );
     expect(successor.resumedFrom).toBe(chunk);
     await finish('missing-part', successor);
   });
 
-  test('with all the parts of more than one page', async () => {
+  test('finds the parts of more than one page', async () => {
     const size = 1_010_000;
     const over = endpoint({ partLimits: { chunkSize: 1_000, maxParts: 10_000 } });
     const transferId = newId('txr');
@@ -427,7 +580,7 @@ describe('goes on', () => {
     await abandon(over, successor, 'paged', options(size, { transferId }));
   });
 
-  test('with nothing where the source is another one now, and ends what was begun', async () => {
+  test('starts over when the source has changed, and ends the old upload', async () => {
     const { file, transferId, over } = await interrupted('begun-twice');
     await file.close();
     const anew = await over.openDestination('begun-twice', options(content.length, { transferId }));
@@ -436,16 +589,22 @@ describe('goes on', () => {
     await finish('begun-twice', anew);
   });
 
-  test('in another process, whose clean-up leaves the uploads of others alone', async () => {
+  test('works in another process, whose clean-up leaves the uploads of others alone', async () => {
     const { file, transferId } = await interrupted('elsewhere');
     const resume = await file.resumePoint(2 * chunk);
     await file.close();
-    const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket: 'bucket', Key: 'elsewhere' }));
+    const { UploadId } = await client.send(
+      new CreateMultipartUploadCommand({ Bucket: 'bucket', Key: 'elsewhere' }),
+    );
     const other = endpoint();
     await other.removeLeftovers('elsewhere', { transferId, resume, signal: never });
     await other.removeLeftovers('elsewhere', { transferId, resume, signal: never });
     expect(server.uploads('bucket')).toEqual([UploadId]);
-    await other.removeLeftovers('elsewhere', { transferId, resume: { bytes: 0, state: { upload_id: UploadId } }, signal: never });
+    await other.removeLeftovers('elsewhere', {
+      transferId,
+      resume: { bytes: 0, state: { upload_id: UploadId } },
+      signal: never,
+    });
   });
 });
 
@@ -454,25 +613,33 @@ describe('parts larger than a chunk', () => {
   const content = randomBytes(BIG);
   const part = 6 * MiB;
 
-  test('are sent while their chunks come', async () => {
+  test('are sent while their chunks arrive', async () => {
     const over = endpoint({ partLimits: limits });
     const file = await over.openDestination('streamed', options(BIG));
     expect(file).toMatchObject({ chunkSize: 2 * MiB, parallelWrites: 1 });
     await writeFrom(file, content);
-    expect(await file.commit(whole(content))).toEqual({ size: BIG, destinationChecksum: 'crc32', atomicReplace: true });
+    expect(await file.commit(whole(content))).toEqual({
+      size: BIG,
+      destinationChecksum: 'crc32',
+      atomicReplace: true,
+    });
     await file.close();
     expect(content.equals(await get('streamed'))).toBe(true);
   });
 
-  test('count only when they are answered, and go on from there', async () => {
+  test('count only when they are answered, and uploads resume from there', async () => {
     const over = endpoint({ partLimits: limits });
     const transferId = newId('txr');
     const file = await over.openDestination('streamed-on', options(BIG, { transferId }));
-    for (let at = 0; at < part + 4 * MiB; at += 2 * MiB) await file.write(at, content.subarray(at, at + 2 * MiB));
+    for (let at = 0; at < part + 4 * MiB; at += 2 * MiB)
+      await file.write(at, content.subarray(at, at + 2 * MiB));
     await file.close();
     const resume = await file.resumePoint(part + 4 * MiB);
     expect(resume.bytes).toBe(part);
-    const successor = await over.openDestination('streamed-on', options(BIG, { transferId, resume }));
+    const successor = await over.openDestination(
+      'streamed-on',
+      options(BIG, { transferId, resume }),
+    );
     expect(successor.resumedFrom).toBe(part);
     await writeFrom(successor, content);
     await successor.commit(whole(content));
@@ -480,36 +647,43 @@ describe('parts larger than a chunk', () => {
     expect(content.equals(await get('streamed-on'))).toBe(true);
   });
 
-  test('fail where the connection breaks while the source is slow', async () => {
+  test('fail if the connection breaks while the source is slow', async () => {
     const { proxy, over } = await proxied({ partLimits: limits });
     const given = options(BIG);
     const file = await over.openDestination('slow-source', given);
     const write = (at: number) => file.write(at, content.subarray(at, at + 2 * MiB));
     const before = proxy.forwarded.up;
     await write(0);
-    await vi.waitUntil(() => proxy.forwarded.up - before > 2 * MiB);
+    await vi.waitUntil(() => proxy.forwarded.up - before > 2 * MiB, 30_000);
     proxy.cut();
-    await vi.waitUntil(async () => (await over.connections()) === 0);
+    await vi.waitUntil(async () => (await over.connections()) === 0, 30_000);
     const rest = write(2 * MiB).then(() => write(4 * MiB));
-    await expect(rest).rejects.toMatchObject({ name: 'FileError', code: 'connection_failed', step: 'transfer' });
+    await expect(rest).rejects.toMatchObject({
+      name: 'FileError',
+      code: 'connection_failed',
+      step: 'transfer',
+    });
     await abandon(over, file, 'slow-source', given);
   });
 
   test.each([
     { operation: 'UploadPart', kind: 'cut', afterBytes: 3 * MiB, code: 'connection_failed' },
     { operation: 'UploadPart', kind: 'error', error: 'SlowDown', code: 'timeout' },
-  ] as const)('fail where the server does: $kind', async (fault) => {
+  ] as const)('fail when the server fails: $kind', async (fault) => {
     server.fault(
       fault.kind === 'cut'
         ? { operation: 'UploadPart', kind: 'cut', afterBytes: fault.afterBytes }
         : { operation: 'UploadPart', kind: 'error', code: fault.error },
     );
-    await expect(upload(endpoint({ partLimits: limits }), 'x', content)).rejects.toMatchObject({ name: 'FileError', code: fault.code });
+    await expect(upload(endpoint({ partLimits: limits }), 'x', content)).rejects.toMatchObject({
+      name: 'FileError',
+      code: fault.code,
+    });
   });
 });
 
 describe('connections', () => {
-  test('are never more than so many, and are kept', async () => {
+  test('never exceed the limit, and are kept', async () => {
     const { proxy, over } = await proxied({ maxConnections: 3 });
     const content = randomBytes(BIG);
     const most = { uploading: 0, downloading: 0 };
@@ -518,21 +692,23 @@ describe('connections', () => {
         most[what] = Math.max(most[what], await count());
       }, 1);
     const uploading = watch('uploading', async () => proxy.connections);
-    await Promise.all(Array.from({ length: 4 }, (_, index) => upload(over, `pooled-${index}`, content)));
+    await Promise.all(
+      Array.from({ length: 4 }, (_, index) => upload(over, `pooled-${index}`, content)),
+    );
     clearInterval(uploading);
-    // A connection that had to go for another may still be on its way out at the server's end.
+    // A connection that made room for another may still be closing at the server.
     const downloading = watch('downloading', over.connections);
     await Promise.all(Array.from({ length: 4 }, (_, index) => download(over, `pooled-${index}`)));
     clearInterval(downloading);
     expect(most).toEqual({ uploading: 3, downloading: 3 });
     expect(await over.connections()).toBeGreaterThan(0);
     await over.close();
-    await vi.waitUntil(() => proxy.connections === 0);
+    await vi.waitUntil(() => proxy.connections === 0, 30_000);
     expect(await over.connections()).toBe(0);
     await expect(over.list('', never)).rejects.toMatchObject({ code: 'connection_failed' });
   });
 
-  test('that the server has ended are made anew', async () => {
+  test('are replaced after the server closed them', async () => {
     const { proxy, over } = await proxied();
     const content = randomBytes(BIG);
     await upload(over, 'anew', content);
@@ -541,14 +717,14 @@ describe('connections', () => {
     expect(content.equals(await download(over, 'anew'))).toBe(true);
   });
 
-  test('are not waited for by what was aborted', async () => {
+  test('do not delay an aborted request', async () => {
     const { proxy, over } = await proxied({ maxConnections: 1 });
     proxy.stall(true);
     const held = new AbortController();
     const waiting = new AbortController();
     const first = errorOf(over.list('', held.signal));
     const second = errorOf(over.list('', waiting.signal));
-    await vi.waitUntil(() => proxy.connections === 1);
+    await vi.waitUntil(() => proxy.connections === 1, 30_000);
     waiting.abort();
     expect(await second).toMatchObject({ name: 'FileError' });
     held.abort();
@@ -556,7 +732,7 @@ describe('connections', () => {
   });
 });
 
-test('memory that threads share is read and filled', async () => {
+test('memory shared between threads is read and filled', async () => {
   const content = randomBytes(BIG);
   const over = endpoint();
   const file = await over.openDestination('shared', options(BIG));

@@ -16,7 +16,11 @@ test.each([
   [error('connect ECONNREFUSED', { code: 'ECONNREFUSED' }), 'source', 'connection_failed'],
   [error('connect EHOSTUNREACH', { code: 'EHOSTUNREACH' }), 'source', 'connection_failed'],
   [error('read ETIMEDOUT', { code: 'ETIMEDOUT', level: 'client-socket' }), 'source', 'timeout'],
-  [error('read ECONNRESET', { code: 'ECONNRESET', level: 'client-socket' }), 'source', 'connection_failed'],
+  [
+    error('read ECONNRESET', { code: 'ECONNRESET', level: 'client-socket' }),
+    'source',
+    'connection_failed',
+  ],
   [error('No response from server'), 'source', 'connection_failed'],
 ] as const)('%s on the %s side is %s', (given, side, code) => {
   expect(fileError(given, 'transfer', '/a/path', side)).toMatchObject({
@@ -31,7 +35,7 @@ test.each([
   error('All configured authentication methods failed', { level: 'client-authentication' }),
   error('Too many authentication failures', { code: 2 }),
   error('Cannot parse privateKey: Encrypted OpenSSH private key detected, but no passphrase given'),
-])('%s is told in one set of words', (given) => {
+])('%s is reported with one message', (given) => {
   expect(fileError(connectionError(given), 'connect', 'host:22')).toMatchObject({
     code: 'auth_failed',
     step: 'sign_in',
@@ -39,12 +43,12 @@ test.each([
   });
 });
 
-test('the reason of a disconnect is not taken for the status of a request', () => {
+test('the reason of a disconnect is not mistaken for the status of a request', () => {
   const disconnect = connectionError(error('protocol error', { code: 2 }));
   expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
 });
 
-test('a FileError stays what it is', () => {
+test('a FileError stays as it is', () => {
   const given = new FileError('source_changed', 'verify', 'changed');
   expect(fileError(given, 'transfer', '/a/path')).toBe(given);
 });

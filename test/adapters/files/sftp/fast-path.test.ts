@@ -7,17 +7,30 @@ import { setImmediate as turn } from 'node:timers/promises';
 import ssh2, { type SFTPWrapper } from 'ssh2';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint, type SftpEndpointOptions } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import { insideOf } from '../../../../src/adapters/files/sftp/fast-path/inside.ts';
-import { type DemoServer, fingerprintOf, newHostKey, startDemoServer } from '../../../../src/dev/sftp-server.ts';
-import { type SftpServer, type SftpServerOptions, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
+import {
+  createSftpEndpoint,
+  type SftpEndpointOptions,
+} from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { internalsOf } from '../../../../src/adapters/files/sftp/fast-path/internals.ts';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../../../src/dev/sftp-server.ts';
+import {
+  type SftpServer,
+  type SftpServerOptions,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
 import { download, upload } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;
 const MiB = 1 << 20;
-/** On no boundary of any kind. */
+/** Not on a boundary of any kind. */
 const ODD_SIZE = 20 * MiB + 12_345;
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -35,72 +48,107 @@ async function demoServer(): Promise<{ server: DemoServer; root: string; hostKey
   const root = await mkdtemp(join(tmpdir(), 'waybill-fast-path-'));
   closers.push(() => rm(root, { recursive: true, force: true }));
   const hostKey = newHostKey();
-  const server = await startDemoServer({ root, port: 0, hostKey, username: 'demo', password: 'demo' });
+  const server = await startDemoServer({
+    root,
+    port: 0,
+    hostKey,
+    username: 'demo',
+    password: 'demo',
+  });
   closers.push(server.close);
   return { server, root, hostKey };
 }
 
 describe.each([
   ['with the fast path', true],
-  ['by ssh2 alone', false],
+  ['with ssh2 alone', false],
 ])('SFTP %s', (_name, fastPath) => {
-  function endpoint(given: Pick<SftpEndpointOptions, 'settings' | 'credentials'>, maxConnections = 1): FileEndpoint {
+  function endpoint(
+    given: Pick<SftpEndpointOptions, 'settings' | 'credentials'>,
+    maxConnections = 1,
+  ): FileEndpoint {
     const made = createSftpEndpoint({ ...given, maxConnections, fastPath });
     closers.push(made.close);
     return made;
   }
 
-  function on({ host, username, hostKeySha256, privateKey, ...server }: SftpServer, port = server.port): FileEndpoint {
-    const settings = { protocol: 'sftp', host, port, base_path: '/', username, host_key_sha256: hostKeySha256 } as const;
+  function on(
+    { host, username, hostKeySha256, privateKey, ...server }: SftpServer,
+    port = server.port,
+  ): FileEndpoint {
+    const settings = {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+    } as const;
     return endpoint({ settings, credentials: { private_key: privateKey } });
   }
 
-  async function bothWays(over: FileEndpoint, folder: string, content: Buffer, name = 'file', path = join(folder, name)): Promise<void> {
+  async function bothWays(
+    over: FileEndpoint,
+    folder: string,
+    content: Buffer,
+    name = 'file',
+    path = join(folder, name),
+  ): Promise<void> {
     await upload(over, path, content);
     expect(content.equals(await readFile(join(folder, name)))).toBe(true);
     expect(content.equals(await download(over, path))).toBe(true);
   }
 
-  describe.skipIf(whyNot !== null)(whyNot === null ? 'on OpenSSH' : `on OpenSSH (${whyNot})`, () => {
-    test('keeps every byte while keys are exchanged anew again and again', async () => {
-      const server = await openssh({ extraConfig: 'RekeyLimit 1M' });
-      await bothWays(on(server), server.root, randomBytes(ODD_SIZE));
-    });
+  describe.skipIf(whyNot !== null)(
+    whyNot === null ? 'on OpenSSH' : `on OpenSSH (${whyNot})`,
+    () => {
+      test('keeps every byte during repeated key exchanges', async () => {
+        const server = await openssh({ extraConfig: 'RekeyLimit 1M' });
+        await bothWays(on(server), server.root, randomBytes(ODD_SIZE));
+      });
 
-    test('keeps files apart that share a connection, both ways at once and between other requests', async () => {
-      const server = await openssh({ extraConfig: 'RekeyLimit 4M' });
-      const over = on(server);
-      const files = Array.from({ length: 12 }, (_, index) => ({ name: `file-${index}`, content: randomBytes(MiB + 997 * index) }));
-      const listings = Array.from({ length: 20 }, () => over.list(server.root, never));
-      await Promise.all(files.map(({ name, content }) => bothWays(over, server.root, content, name)));
-      expect(await Promise.all(listings)).toHaveLength(20);
-      expect(await over.connections()).toBe(1);
-    });
+      test('keeps files apart that share a connection, in both directions', async () => {
+        const server = await openssh({ extraConfig: 'RekeyLimit 4M' });
+        const over = on(server);
+        const files = Array.from({ length: 12 }, (_, index) => ({
+          name: `file-${index}`,
+          content: randomBytes(MiB + 997 * index),
+        }));
+        const listings = Array.from({ length: 20 }, () => over.list(server.root, never));
+        await Promise.all(
+          files.map(({ name, content }) => bothWays(over, server.root, content, name)),
+        );
+        expect(await Promise.all(listings)).toHaveLength(20);
+        expect(await over.connections()).toBe(1);
+      });
 
-    test.each(['aes128-gcm@openssh.com', 'aes256-gcm@openssh.com', 'chacha20-poly1305@openssh.com', 'aes256-ctr'])(
-      'speaks %s',
-      async (cipher) => {
+      test.each([
+        'aes128-gcm@openssh.com',
+        'aes256-gcm@openssh.com',
+        'chacha20-poly1305@openssh.com',
+        'aes256-ctr',
+      ])('speaks %s', async (cipher) => {
         const server = await openssh({ extraConfig: `Ciphers ${cipher}\nRekeyLimit 4M` });
         await bothWays(on(server), server.root, randomBytes(ODD_SIZE));
-      },
-    );
+      });
 
-    test('waits for a server that takes its time', async () => {
-      const server = await openssh();
-      const proxy: TcpProxy = await startTcpProxy(server);
-      closers.push(proxy.close);
-      proxy.throttle(16 * MiB);
-      await bothWays(on(server, proxy.port), server.root, randomBytes(ODD_SIZE));
-    });
+      test('waits for a slow server', async () => {
+        const server = await openssh();
+        const proxy: TcpProxy = await startTcpProxy(server);
+        closers.push(proxy.close);
+        proxy.throttle(16 * MiB);
+        await bothWays(on(server, proxy.port), server.root, randomBytes(ODD_SIZE));
+      });
 
-    test('puts together what the network tears to pieces', async () => {
-      const server = await openssh({ extraConfig: 'RekeyLimit 1M' });
-      const port = await startShredder(server);
-      await bothWays(on(server, port), server.root, randomBytes(3 * MiB + 1));
-    });
-  });
+      test('reassembles packets that the network splits', async () => {
+        const server = await openssh({ extraConfig: 'RekeyLimit 1M' });
+        const port = await startShredder(server);
+        await bothWays(on(server, port), server.root, randomBytes(3 * MiB + 1));
+      });
+    },
+  );
 
-  test('takes a server with short packets, and many requests at once', async () => {
+  test('works with a server that has short packets and many concurrent requests', async () => {
     const { server, root, hostKey } = await demoServer();
     const settings = {
       protocol: 'sftp',
@@ -111,24 +159,34 @@ describe.each([
       host_key_sha256: fingerprintOf(hostKey),
     } as const;
     const over = endpoint({ settings, credentials: { password: 'demo' } });
-    const files = Array.from({ length: 4 }, (_, index) => ({ name: `file-${index}`, content: randomBytes(5 * MiB + index) }));
-    await Promise.all(files.map(({ name, content }) => bothWays(over, root, content, name, `/${name}`)));
+    const files = Array.from({ length: 4 }, (_, index) => ({
+      name: `file-${index}`,
+      content: randomBytes(5 * MiB + index),
+    }));
+    await Promise.all(
+      files.map(({ name, content }) => bothWays(over, root, content, name, `/${name}`)),
+    );
   });
 });
 
-test('the ssh2 that is installed is the one whose inside is known', async () => {
+test('knows the internals of the installed ssh2', async () => {
   const { server } = await demoServer();
   const socket = connect({ host: '127.0.0.1', port: server.port });
   const client = new ssh2.Client();
   closers.push(async () => client.destroy());
   const sftp = await new Promise<SFTPWrapper>((resolve, reject) => {
-    client.on('error', reject).on('ready', () => client.sftp((error, opened) => (error ? reject(error) : resolve(opened))));
+    client
+      .on('error', reject)
+      .on('ready', () => client.sftp((error, opened) => (error ? reject(error) : resolve(opened))));
     client.connect({ sock: socket, username: 'demo', password: 'demo' });
   });
-  expect(insideOf(client, sftp, socket)).not.toBeNull();
+  expect(internalsOf(client, sftp, socket)).not.toBeNull();
 });
 
-/** Forwards to a server in pieces of odd sizes, each in a turn of its own. Returns its port. */
+/**
+ * Forwards to a server in pieces of odd sizes, each in its own turn of the event loop. Returns its
+ * port.
+ */
 async function startShredder(target: { host: string; port: number }): Promise<number> {
   const sockets = new Set<Socket>();
   const server: Server = createServer({ noDelay: true }, (client) => {

@@ -2,7 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 import { cryptoInUse } from '../../../../src/adapters/files/sftp/crypto-in-use.ts';
 
-// Garbage is collected between the turns, when no JavaScript runs: Node's own ObjectWrap ends the process then.
+// The garbage collector runs between turns, when no JavaScript runs: Node's own ObjectWrap crashes
+// the process then.
 const COLLECT = `
   const { createDecipher, CIPHER_INFO } = require('ssh2/lib/protocol/crypto.js');
   const inbound = {
@@ -16,9 +17,12 @@ const COLLECT = `
   }, 1);
 `;
 
-test('the native ciphers of connections that are gone can be collected at any time', (ctx) => {
+test('the native ciphers of closed connections can be collected at any time', (ctx) => {
   if (cryptoInUse() === 'node') return ctx.skip('ssh2 has no native crypto here');
-  const { status, stderr } = spawnSync(process.execPath, ['-e', COLLECT], { encoding: 'utf8', cwd: import.meta.dirname });
+  const { status, stderr } = spawnSync(process.execPath, ['-e', COLLECT], {
+    encoding: 'utf8',
+    cwd: import.meta.dirname,
+  });
   expect(stderr).toBe('');
   expect(status).toBe(0);
 });

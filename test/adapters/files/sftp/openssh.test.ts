@@ -4,11 +4,28 @@ import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/prom
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint, type SftpEndpointOptions } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import {
+  createSftpEndpoint,
+  type SftpEndpointOptions,
+} from '../../../../src/adapters/files/sftp/endpoint.ts';
 import { freePort } from '../../../support/free-port.ts';
-import { type SftpServer, type SftpServerOptions, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
+import {
+  type SftpServer,
+  type SftpServerOptions,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
-import { abandon, describeFileEndpoint, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
+import {
+  abandon,
+  describeFileEndpoint,
+  download,
+  options,
+  readAll,
+  upload,
+  whole,
+  writeFrom,
+} from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
 const asRoot = process.getuid?.() === 0;
@@ -31,9 +48,17 @@ describeFileEndpoint('SFTP on OpenSSH', whyNot, async () => {
   };
 });
 
-type Given = Partial<SftpEndpointOptions> & { host?: string; port?: number; username?: string; hostKey?: string | null };
+type Given = Partial<SftpEndpointOptions> & {
+  host?: string;
+  port?: number;
+  username?: string;
+  hostKey?: string | null;
+};
 
-function endpointOn(server: SftpServer, { host, port, username, hostKey, ...given }: Given = {}): FileEndpoint {
+function endpointOn(
+  server: SftpServer,
+  { host, port, username, hostKey, ...given }: Given = {},
+): FileEndpoint {
   return createSftpEndpoint({
     settings: {
       protocol: 'sftp',
@@ -56,7 +81,11 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
   const servers: SftpServer[] = [];
 
   beforeAll(async () => {
-    server = await startSftpServer(asRoot ? { smallDiskBytes: 2 * MiB, users: [{ username: 'guest', password: 'of no rights' }] } : {});
+    server = await startSftpServer(
+      asRoot
+        ? { smallDiskBytes: 2 * MiB, users: [{ username: 'guest', password: 'of no rights' }] }
+        : {},
+    );
   });
   afterEach(async () => {
     for (const endpoint of open.splice(0)) await endpoint.close();
@@ -90,71 +119,109 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     );
   const at = (name: string) => join(server.root, name);
 
-  describe('signs in', () => {
-    test('with a key under a passphrase', async () => {
+  describe('signing in', () => {
+    test('works with an encrypted key and its passphrase', async () => {
       const { privateKey, passphrase } = server.protectedKey;
-      expect(await endpoint({ credentials: { private_key: privateKey, passphrase } }).list(server.root, never)).toBeInstanceOf(Array);
+      expect(
+        await endpoint({ credentials: { private_key: privateKey, passphrase } }).list(
+          server.root,
+          never,
+        ),
+      ).toBeInstanceOf(Array);
     });
 
-    test('with a password', async (ctx) => {
+    test('works with a password', async (ctx) => {
       const { password } = server;
       if (password === undefined) return ctx.skip('OpenSSH checks passwords for root only');
-      expect(await endpoint({ credentials: { password } }).list(server.root, never)).toBeInstanceOf(Array);
+      expect(await endpoint({ credentials: { password } }).list(server.root, never)).toBeInstanceOf(
+        Array,
+      );
     });
 
     test.each([
       ['a wrong password', { password: 'canary-in-a-password' }],
       ['no passphrase', (on: SftpServer) => ({ private_key: on.protectedKey.privateKey })],
-      ['a wrong passphrase', (on: SftpServer) => ({ private_key: on.protectedKey.privateKey, passphrase: 'canary-in-a-passphrase' })],
-      ['what is no key', { private_key: 'canary-in-a-key' }],
-    ])('not with %s', async (_name, given) => {
+      [
+        'a wrong passphrase',
+        (on: SftpServer) => ({
+          private_key: on.protectedKey.privateKey,
+          passphrase: 'canary-in-a-passphrase',
+        }),
+      ],
+      ['a text that is not a key', { private_key: 'canary-in-a-key' }],
+    ])('fails with %s', async (_name, given) => {
       const credentials = typeof given === 'function' ? given(server) : given;
       const error = await errorOf(endpoint({ credentials }).list(server.root, never));
-      expect(error).toMatchObject({ name: 'FileError', code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' });
+      expect(error).toMatchObject({
+        name: 'FileError',
+        code: 'auth_failed',
+        step: 'sign_in',
+        message: 'Authentication failed',
+      });
       expect(`${error.stack} ${(error.cause as Error)?.stack}`).not.toContain('canary');
     });
   });
 
-  describe('knows the host key', () => {
-    test('and takes no other', async () => {
+  describe('the host key', () => {
+    test('is rejected if it is not the pinned one', async () => {
       const hostKey = `SHA256:${'A'.repeat(43)}`;
       const wrong = endpoint({ hostKey });
       const error = await errorOf(wrong.list(server.root, never));
       expect(error).toMatchObject({ code: 'host_key_mismatch', step: 'connect' });
       expect(error.message).toContain(server.hostKeySha256);
       expect(error.message).toContain(hostKey);
-      expect(await wrong.probe(never)).toMatchObject({ fingerprint: server.hostKeySha256, trusted: false, reason: error.message });
+      expect(await wrong.probe(never)).toMatchObject({
+        fingerprint: server.hostKeySha256,
+        trusted: false,
+        reason: error.message,
+      });
     });
 
-    test('and takes none before one was accepted', async () => {
+    test('is required before the first sign-in', async () => {
       const unpinned = endpoint({ hostKey: null });
-      await expect(unpinned.list(server.root, never)).rejects.toMatchObject({ code: 'host_key_mismatch' });
-      expect(await unpinned.probe(never)).toMatchObject({ fingerprint: server.hostKeySha256, trusted: false });
+      await expect(unpinned.list(server.root, never)).rejects.toMatchObject({
+        code: 'host_key_mismatch',
+      });
+      expect(await unpinned.probe(never)).toMatchObject({
+        fingerprint: server.hostKeySha256,
+        trusted: false,
+      });
     });
   });
 
-  describe('cannot reach the server', () => {
-    test('where nobody listens', async () => {
+  describe('a server is unreachable', () => {
+    test('at a closed port', async () => {
       const nobody = endpoint({ port: await freePort() });
-      await expect(nobody.openSource('/x', never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
-      await expect(nobody.probe(never)).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
-    });
-
-    test('where the name means nothing', async () => {
-      await expect(endpoint({ host: 'no-such-host.invalid' }).openSource('/x', never)).rejects.toMatchObject({
+      await expect(nobody.openSource('/x', never)).rejects.toMatchObject({
+        code: 'connection_failed',
+        step: 'connect',
+      });
+      await expect(nobody.probe(never)).rejects.toMatchObject({
         code: 'connection_failed',
         step: 'connect',
       });
     });
 
-    test('that takes the connection and says nothing', async () => {
+    test('under an unknown host name', async () => {
+      await expect(
+        endpoint({ host: 'no-such-host.invalid' }).openSource('/x', never),
+      ).rejects.toMatchObject({
+        code: 'connection_failed',
+        step: 'connect',
+      });
+    });
+
+    test('if it accepts the connection and says nothing', async () => {
       const { proxy, over } = await proxied({ timeouts: { connectMs: 200 } });
       proxy.stall(true);
-      await expect(over.openSource('/x', never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
+      await expect(over.openSource('/x', never)).rejects.toMatchObject({
+        code: 'timeout',
+        step: 'connect',
+      });
       await expect(over.probe(never)).rejects.toMatchObject({ code: 'timeout', step: 'connect' });
     });
 
-    test('and gives up waiting when the signal says so', async () => {
+    test('once the signal aborts', async () => {
       const { proxy, over } = await proxied();
       proxy.stall(true);
       const control = new AbortController();
@@ -166,8 +233,8 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     });
   });
 
-  describe('refuses as a source', () => {
-    test('a directory', async () => {
+  describe('a source is rejected', () => {
+    test('if it is a directory', async () => {
       await mkdir(at('a-directory'), { recursive: true });
       await expect(endpoint().openSource(at('a-directory'), never)).rejects.toMatchObject({
         code: 'source_not_found',
@@ -175,44 +242,57 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
     });
 
-    test('a pipe, which would hold the server up', async () => {
+    test('if it is a pipe, which would block the server', async () => {
       execFileSync('mkfifo', [at('pipe')]);
-      await expect(endpoint().openSource(at('pipe'), never)).rejects.toMatchObject({ code: 'source_not_found' });
+      await expect(endpoint().openSource(at('pipe'), never)).rejects.toMatchObject({
+        code: 'source_not_found',
+      });
     });
 
-    test('a file that the user may not read', async () => {
+    test('if the user may not read it', async () => {
       await writeFile(at('private'), 'x');
       await chmod(at('private'), asRoot ? 0o600 : 0);
       const given = asRoot ? { username: 'guest', credentials: { password: 'of no rights' } } : {};
-      await expect(endpoint(given).openSource(at('private'), never)).rejects.toMatchObject({ code: 'permission_denied', step: 'open' });
+      await expect(endpoint(given).openSource(at('private'), never)).rejects.toMatchObject({
+        code: 'permission_denied',
+        step: 'open',
+      });
     });
   });
 
-  describe('refuses as a destination', () => {
-    test('a server that only reads', async () => {
+  describe('a destination is rejected', () => {
+    test('on a read-only server', async () => {
       const readOnly = await otherServer({ readOnly: true });
-      await expect(upload(endpoint({}, readOnly), join(readOnly.root, 'new'), Buffer.from('x'))).rejects.toMatchObject({
+      await expect(
+        upload(endpoint({}, readOnly), join(readOnly.root, 'new'), Buffer.from('x')),
+      ).rejects.toMatchObject({
         code: 'permission_denied',
         step: 'open',
       });
     });
 
-    test('a path through a file', async () => {
+    test('if its path leads through a file', async () => {
       await writeFile(at('file-in-the-way'), 'x');
-      await expect(endpoint().openDestination(at('file-in-the-way/below/name'), options(1))).rejects.toMatchObject({
+      await expect(
+        endpoint().openDestination(at('file-in-the-way/below/name'), options(1)),
+      ).rejects.toMatchObject({
         code: 'permission_denied',
       });
     });
 
-    test('a folder of that name', async () => {
+    test('if a folder has its name', async () => {
       await mkdir(at('folder-in-the-way'), { recursive: true });
-      await expect(upload(endpoint(), at('folder-in-the-way'), Buffer.from('x'))).rejects.toMatchObject({ code: 'destination_exists' });
+      await expect(
+        upload(endpoint(), at('folder-in-the-way'), Buffer.from('x')),
+      ).rejects.toMatchObject({ code: 'destination_exists' });
     });
 
-    test('a full disk', async (ctx) => {
-      if (!asRoot) return ctx.skip('a small disk takes root');
+    test('on a full disk', async (ctx) => {
+      if (!asRoot) return ctx.skip('only root can mount a small disk');
       const content = randomBytes(4 * MiB);
-      await expect(upload(endpoint(), join(server.smallDisk, 'big'), content)).rejects.toMatchObject({
+      await expect(
+        upload(endpoint(), join(server.smallDisk, 'big'), content),
+      ).rejects.toMatchObject({
         code: 'disk_full',
         step: 'transfer',
       });
@@ -220,26 +300,35 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     });
   });
 
-  describe('on a server with little of its own', () => {
-    test('replaces by setting the older one aside, and says that this is not atomic', async () => {
-      const plain = await otherServer({ denied: ['posix-rename', 'fsync', 'hardlink', 'limits', 'statvfs'] });
+  describe('on a server without extensions', () => {
+    test('a commit sets the older file aside, and reports that this is not atomic', async () => {
+      const plain = await otherServer({
+        denied: ['posix-rename', 'fsync', 'hardlink', 'limits', 'statvfs'],
+      });
       const path = join(plain.root, 'file');
       const content = randomBytes(MiB);
-      expect(await upload(endpoint({}, plain), path, Buffer.from('old'))).toMatchObject({ atomicReplace: true });
-      expect(await upload(endpoint({}, plain), path, content)).toMatchObject({ atomicReplace: false });
+      expect(await upload(endpoint({}, plain), path, Buffer.from('old'))).toMatchObject({
+        atomicReplace: true,
+      });
+      expect(await upload(endpoint({}, plain), path, content)).toMatchObject({
+        atomicReplace: false,
+      });
       expect(content.equals(await download(endpoint({}, plain), path))).toBe(true);
       expect(await readdir(plain.root)).toEqual(['file']);
     });
 
-    test('the older one stays where it can not be set aside', async (ctx) => {
-      if (!asRoot) return ctx.skip('only root can make a file that nobody may rename');
+    test('the older file stays if it cannot be set aside', async (ctx) => {
+      if (!asRoot) return ctx.skip('only root can create a file that others may not rename');
       const guest = { username: 'guest', password: 'of no rights' };
       const plain = await otherServer({ denied: ['posix-rename'], users: [guest] });
       const folder = join(plain.root, 'of-all');
       await mkdir(folder);
       await writeFile(join(folder, 'file'), 'old', { mode: 0o600 });
       await chmod(folder, 0o1777);
-      const over = endpoint({ username: guest.username, credentials: { password: guest.password } }, plain);
+      const over = endpoint(
+        { username: guest.username, credentials: { password: guest.password } },
+        plain,
+      );
       await expect(upload(over, join(folder, 'file'), Buffer.from('new'))).rejects.toMatchObject({
         code: 'permission_denied',
         step: 'commit',
@@ -248,7 +337,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readdir(folder)).toEqual(['file']);
     });
 
-    describe('a commit that broke off when the older one was set aside', () => {
+    describe('after a commit broke off with the older file set aside', () => {
       async function brokenOff(name: string, renamed: boolean) {
         const content = randomBytes(1000);
         const opening = options(content.length);
@@ -266,18 +355,24 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       }
 
       test.each([
-        ['before the newer one had its name: the clean-up gives the older one its name back', false],
-        ['after that: the clean-up removes the older one', true],
+        ['before the newer file had its name, clean-up restores the name of the older file', false],
+        ['after the newer file had its name, clean-up removes the older file', true],
       ])('%s', async (_name, renamed) => {
-        const { content, path, over, transferId, resume } = await brokenOff(`cleaned-up-${renamed}`, renamed);
+        const { content, path, over, transferId, resume } = await brokenOff(
+          `cleaned-up-${renamed}`,
+          renamed,
+        );
         await over.removeLeftovers(path, { transferId, resume, signal: never });
         expect(await readFile(path)).toEqual(renamed ? content : Buffer.from('old'));
         expect(await readdir(dirname(path))).toEqual(['file']);
       });
 
-      test('a successor finds the older one where it was, and replaces it', async () => {
+      test('a successor finds the older file in its place and replaces it', async () => {
         const { content, path, over, transferId, resume } = await brokenOff('gone-on', false);
-        const second = await over.openDestination(path, options(content.length, { transferId, resume }));
+        const second = await over.openDestination(
+          path,
+          options(content.length, { transferId, resume }),
+        );
         expect(await readFile(path, 'utf8')).toBe('old');
         await second.commit(whole(content));
         await second.close();
@@ -286,32 +381,39 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
     });
 
-    test('where it can rename over a file, that is atomic', async () => {
+    test('replacement is atomic on a server that can rename over a file', async () => {
       await upload(endpoint(), at('atomic'), Buffer.from('old'));
-      expect(await upload(endpoint(), at('atomic'), Buffer.from('new'))).toMatchObject({ atomicReplace: true });
+      expect(await upload(endpoint(), at('atomic'), Buffer.from('new'))).toMatchObject({
+        atomicReplace: true,
+      });
     });
   });
 
   describe('on a bad network', () => {
-    test('a cut while reading ends the read, and the next one works', async () => {
+    test('a cut during a read fails the read, and the next one works', async () => {
       const content = randomBytes(32 * MiB);
       await writeFile(at('cut-source'), content);
       const { proxy, over } = await proxied();
       const file = await over.openSource(at('cut-source'), never);
       proxy.cutAfter(12 * MiB, 'down');
-      await expect(readAll(file, Buffer.alloc(content.length))).rejects.toMatchObject({ code: 'connection_failed', step: 'transfer' });
+      await expect(readAll(file, Buffer.alloc(content.length))).rejects.toMatchObject({
+        code: 'connection_failed',
+        step: 'transfer',
+      });
       await file.close();
       expect(await over.connections()).toBe(0);
       expect(content.equals(await download(over, at('cut-source')))).toBe(true);
     });
 
-    test('a cut while writing loses nothing that was acknowledged', async () => {
+    test('a cut during a write loses nothing that was acknowledged', async () => {
       const content = randomBytes(32 * MiB);
       const { proxy, over } = await proxied();
       const first = await over.openDestination(at('cut-destination'), options(content.length));
       await first.write(0, content.subarray(0, first.chunkSize));
       proxy.cutAfter(2 * MiB, 'up');
-      await expect(first.write(first.chunkSize, content.subarray(first.chunkSize, 2 * first.chunkSize))).rejects.toMatchObject({
+      await expect(
+        first.write(first.chunkSize, content.subarray(first.chunkSize, 2 * first.chunkSize)),
+      ).rejects.toMatchObject({
         code: 'connection_failed',
         step: 'transfer',
       });
@@ -327,7 +429,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(content.equals(await readFile(at('cut-destination')))).toBe(true);
     });
 
-    test('what was written before a cut can be removed', async () => {
+    test('writes before a cut can be removed', async () => {
       const { proxy, over } = await proxied();
       const given = options(MiB);
       const file = await over.openDestination(at('cut-and-removed/file'), given);
@@ -337,7 +439,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readdir(at('cut-and-removed'))).toEqual([]);
     });
 
-    test('a cut before the commit is told, and the part stays for a successor', async () => {
+    test('a cut before the commit is reported, and the part stays for a successor', async () => {
       const content = randomBytes(1000);
       const { proxy, over } = await proxied();
       const first = await over.openDestination(at('cut-commit'), options(content.length));
@@ -358,26 +460,29 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readFile(at('cut-commit'))).toEqual(content);
     });
 
-    test('a big file is written over several connections where round trips are long, and read over one', async () => {
+    test('a big file uses several connections for writing, and one for reading', async () => {
       const content = randomBytes(64 * MiB);
       const { proxy, over } = await proxied({ maxConnections: 3 });
       proxy.delay(20);
       const file = await over.openDestination(at('far-away'), options(content.length));
-      await vi.waitFor(async () => expect(await over.connections()).toBe(3));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(3), 30_000);
       await writeFrom(file, content);
       await file.commit(whole(content));
       await file.close();
       expect(content.equals(await download(over, at('far-away')))).toBe(true);
     });
 
-    test('a file that is closed while a further connection is made for it gives that back too', async () => {
+    test('a file that is closed while it connects again returns both connections', async () => {
       const { proxy, over } = await proxied({ maxConnections: 2, timeouts: { idleMs: 100 } });
       proxy.delay(100);
       const file = await over.openDestination(at('closed-early'), options(64 * MiB));
-      // The file is opened over it next, which takes a round trip.
-      await vi.waitFor(async () => expect(await over.connections()).toBe(2), { timeout: 20_000, interval: 5 });
+      // The next step opens the file over it, which takes a round trip.
+      await vi.waitFor(async () => expect(await over.connections()).toBe(2), {
+        timeout: 30_000,
+        interval: 5,
+      });
       await file.close();
-      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 10_000);
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
     });
 
     test('a stall is an error', async () => {
@@ -385,29 +490,32 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
       const file = await over.openSource(at('stalling'), never);
       proxy.stall(true);
-      await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+      await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({
+        code: 'stalled',
+        step: 'transfer',
+      });
       await file.close();
     });
 
-    test('a server that restarted is connected to again', async () => {
+    test('a connection is replaced after the server restarted', async () => {
       const other = await otherServer({});
       const warm = endpoint({}, other);
       await upload(warm, join(other.root, 'file'), Buffer.from('kept'));
       await other.restart();
-      await vi.waitFor(async () => expect(await warm.connections()).toBe(0));
+      await vi.waitFor(async () => expect(await warm.connections()).toBe(0), 30_000);
       expect(await download(warm, join(other.root, 'file'))).toEqual(Buffer.from('kept'));
     });
   });
 
-  describe('keeps connections', () => {
-    test('warm for the next file', async () => {
+  describe('connections', () => {
+    test('stay warm for the next file', async () => {
       const { proxy, over } = await proxied();
       for (const name of ['one', 'two', 'three']) await upload(over, at(name), Buffer.from(name));
       expect(await over.connections()).toBe(1);
       expect(proxy.connections).toBe(1);
     });
 
-    test('shared by small files, and never more than it may', async () => {
+    test('are shared by small files, up to the limit', async () => {
       const { proxy, over } = await proxied({ maxConnections: 2 });
       const names = Array.from({ length: 40 }, (_, index) => at(`small/${index}`));
       await Promise.all(names.map((name) => upload(over, name, Buffer.from(name))));
@@ -416,50 +524,61 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(proxy.connections).toBeLessThanOrEqual(2);
     });
 
-    test('apart for big files', async () => {
+    test('are separate for big files', async () => {
       const size = 9 * MiB;
       const over = endpoint({ maxConnections: 3 });
-      const files = await Promise.all([1, 2, 3, 4].map((index) => over.openDestination(at(`big-${index}`), options(size))));
+      const files = await Promise.all(
+        [1, 2, 3, 4].map((index) => over.openDestination(at(`big-${index}`), options(size))),
+      );
       expect(await over.connections()).toBe(3);
       for (const file of files) await file.close();
     });
 
-    test('no longer than they are idle', async () => {
+    test('close after they were idle for too long', async () => {
       const over = endpoint({ timeouts: { idleMs: 20 } });
       await over.list(server.root, never);
-      await vi.waitFor(async () => expect(await over.connections()).toBe(0));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
     });
 
-    test('only if they still answer', async () => {
+    test('are reused only if they still answer', async () => {
       const { proxy, over } = await proxied({ timeouts: { trustMs: 0, connectMs: 300 } });
       await over.list(server.root, never);
       proxy.stall(true);
       const listing = over.list(server.root, never);
-      await vi.waitFor(async () => expect(await over.connections()).toBe(0));
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
       proxy.stall(false);
       expect(await listing).toBeInstanceOf(Array);
     });
 
-    test('for the others when one of them is aborted', async () => {
+    test('stay usable for other files when one file is aborted', async () => {
       const over = endpoint({ maxConnections: 1 });
       await writeFile(at('shared'), randomBytes(MiB));
       const control = new AbortController();
-      const [aborted, kept] = await Promise.all([over.openSource(at('shared'), control.signal), over.openSource(at('shared'), never)]);
+      const [aborted, kept] = await Promise.all([
+        over.openSource(at('shared'), control.signal),
+        over.openSource(at('shared'), never),
+      ]);
       control.abort();
-      await expect(aborted.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ name: 'FileError' });
+      await expect(aborted.read(0, new Uint8Array(MiB))).rejects.toMatchObject({
+        name: 'FileError',
+      });
       await kept.read(0, new Uint8Array(MiB));
       await aborted.close();
       await kept.close();
     });
 
-    test('until it is closed', async () => {
+    test('stay open until the endpoint is closed', async () => {
       const over = endpoint();
       const file = await over.openDestination(at('closed'), options(MiB));
       await over.close();
-      await expect(file.write(0, randomBytes(MiB))).rejects.toMatchObject({ code: 'connection_failed' });
+      await expect(file.write(0, randomBytes(MiB))).rejects.toMatchObject({
+        code: 'connection_failed',
+      });
       await file.close();
       expect(await over.connections()).toBe(0);
-      await expect(over.list(server.root, never)).rejects.toMatchObject({ code: 'connection_failed' });
+      await expect(over.list(server.root, never)).rejects.toMatchObject({
+        code: 'connection_failed',
+      });
     });
   });
 });

@@ -12,7 +12,11 @@ afterEach(async () => {
   await server?.stop();
 });
 
-async function endpointOn(method: 'password' | 'keyboard-interactive', password: string, hostKey?: string): Promise<FileEndpoint> {
+async function endpointOn(
+  method: 'password' | 'keyboard-interactive',
+  password: string,
+  hostKey?: string,
+): Promise<FileEndpoint> {
   server = await startSshSignInServer(method, 'the right one');
   endpoint = createSftpEndpoint({
     settings: {
@@ -29,23 +33,28 @@ async function endpointOn(method: 'password' | 'keyboard-interactive', password:
   return endpoint;
 }
 
-test.each(['password', 'keyboard-interactive'] as const)('signs in by %s where the server offers only that', async (method) => {
-  const { list } = await endpointOn(method, 'the right one');
-  expect(await list('/', never)).toEqual([]);
-  expect(server.attempts).toEqual([{ method: 'none' }, { method, password: 'the right one' }]);
-});
+test.each(['password', 'keyboard-interactive'] as const)(
+  '%s works when the server offers nothing else',
+  async (method) => {
+    const { list } = await endpointOn(method, 'the right one');
+    expect(await list('/', never)).toEqual([]);
+    expect(server.attempts).toEqual([{ method: 'none' }, { method, password: 'the right one' }]);
+  },
+);
 
 test.each(['password', 'keyboard-interactive'] as const)(
-  'tries a wrong password once, by %s, also for many transfers at once',
+  'a wrong password is tried once, by %s, also for concurrent transfers',
   async (method) => {
     const { list } = await endpointOn(method, 'a wrong one');
     const refused = { code: 'auth_failed', step: 'sign_in', message: 'Authentication failed' };
-    await Promise.all(Array.from({ length: 8 }, () => expect(list('/', never)).rejects.toMatchObject(refused)));
+    await Promise.all(
+      Array.from({ length: 8 }, () => expect(list('/', never)).rejects.toMatchObject(refused)),
+    );
     expect(server.attempts).toEqual([{ method: 'none' }, { method, password: 'a wrong one' }]);
   },
 );
 
-test('sends nothing to a server with another host key', async () => {
+test('nothing is sent to a server with another host key', async () => {
   const { list, probe } = await endpointOn('password', 'the right one', `SHA256:${'B'.repeat(43)}`);
   await expect(list('/', never)).rejects.toMatchObject({ code: 'host_key_mismatch' });
   expect((await probe(never)).fingerprint).toBe(server.hostKeySha256);
@@ -54,6 +63,10 @@ test('sends nothing to a server with another host key', async () => {
 
 test('a probe does not sign in', async () => {
   const { probe } = await endpointOn('password', 'the right one');
-  expect(await probe(never)).toEqual({ fingerprint: server.hostKeySha256, trusted: true, reason: null });
+  expect(await probe(never)).toEqual({
+    fingerprint: server.hostKeySha256,
+    trusted: true,
+    reason: null,
+  });
   expect(server.attempts).toEqual([]);
 });

@@ -1,0 +1,20 @@
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import type { SftpServer } from '../../../support/sftp-server.ts';
+
+/** Returns the endpoint of a server, from its root folder, with its pinned host key. */
+export function endpointOn(server: SftpServer): FileEndpoint {
+  const { host, port, username, privateKey, hostKeySha256 } = server;
+  return createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+    },
+    credentials: { private_key: privateKey },
+    maxConnections: 4,
+  });
+}

@@ -1,0 +1,83 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, expect, test, vi } from 'vitest';
+import { EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
+import { serializers } from '../../src/cli/log.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const LINES = 60_000;
+const LOG = fileURLToPath(new URL('../../src/cli/log.ts', import.meta.url));
+// Logs 500 bytes a line, reports over IPC, answers questions, and ends as the service does.
+const WRITER = `
+  import { stdoutLog } from ${JSON.stringify(LOG)};
+  const { logger, flushed } = stdoutLog('info');
+  process.on('message', () => process.send({ rss: process.memoryUsage().rss }));
+  process.on('SIGTERM', async () => { await flushed(); process.exit(); });
+  for (let n = 0; n < Number(process.env.LINES); n++) {
+    logger.info({ n }, 'x'.repeat(500));
+    if (n % 1_000 === 0) await new Promise(setImmediate);
+  }
+  process.send('written');
+`;
+
+let writer: ChildProcess;
+afterEach(() => writer?.kill('SIGKILL'));
+
+function startWriter(lines = LINES): void {
+  writer = spawn(process.execPath, ['--input-type=module', '-e', WRITER], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    env: { ...process.env, LINES: String(lines) },
+  });
+}
+
+test('a log limits the lines that wait for stdout, and counts dropped ones', async () => {
+  startWriter();
+  await once(writer, 'message');
+  writer.send('memory');
+  const [{ rss }] = (await once(writer, 'message')) as [{ rss: number }];
+  expect(rss).toBeLessThan(200e6);
+
+  let output = '';
+  writer.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await vi.waitFor(() => expect(output).toContain('dropped_lines'), 30_000);
+  const lines = output
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { n?: number; dropped_lines?: number });
+  const written = lines.filter(({ n }) => n !== undefined);
+  const [report] = lines.filter(({ dropped_lines }) => dropped_lines !== undefined);
+  expect(written.length + (report?.dropped_lines ?? 0)).toBe(LINES);
+  expect(written.map(({ n }) => n)).toEqual(written.map((_, index) => index));
+});
+
+test('a process ends although nothing reads its stdout', async () => {
+  startWriter();
+  await once(writer, 'message');
+  writer.kill('SIGTERM');
+  const ended = once(writer, 'exit');
+  expect(await Promise.race([ended, sleep(15_000, 'hangs')])).toEqual([0, null]);
+});
+
+test('a process waits at its end until stdout has taken the last line', async () => {
+  const lines = 5_000;
+  startWriter(lines);
+  await once(writer, 'message');
+  writer.kill('SIGTERM');
+  let output = '';
+  writer.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await once(writer, 'close');
+  expect(output.trim().split('\n')).toHaveLength(lines);
+});
+
+test('a line has the stack of an unexpected error, and the reason of an unavailable store', () => {
+  const outage = serializers.err(new EventStoreUnavailable('no leader'));
+  expect(outage).toEqual({ type: 'EventStoreUnavailable', message: 'no leader' });
+  expect(serializers.err(new Error('a fault'))).toHaveProperty('stack');
+});

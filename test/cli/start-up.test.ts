@@ -1,0 +1,106 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, expect, test, vi } from 'vitest';
+import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
+import { freePort } from '../support/free-port.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres-proxy.ts';
+import { type SpawnedService, spawnService } from '../support/roles.ts';
+import { until } from '../support/transfers.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+describeWithPostgres('a service that starts while a store is down', () => {
+  const closers: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  });
+
+  async function prepare(): Promise<{
+    database: ProxiedDatabase;
+    baseUrl: string;
+    start(more?: Record<string, string>): Promise<SpawnedService>;
+  }> {
+    const database = await createProxiedDatabase();
+    closers.push(() => database.drop());
+    const port = await freePort();
+    const environment = {
+      DATABASE_URL: database.url,
+      WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
+      WAYBILL_PORT: String(port),
+    };
+    return {
+      database,
+      baseUrl: `http://127.0.0.1:${port}`,
+      async start(more = {}) {
+        const service = await spawnService({ ...environment, ...more }, ['api', 'projector']);
+        closers.push(() => service.stop());
+        return service;
+      },
+    };
+  }
+
+  async function get(
+    url: string,
+  ): Promise<{ status: number; body: Record<string, unknown> } | null> {
+    const response = await fetch(url).catch(() => null);
+    return (
+      response && {
+        status: response.status,
+        body: (await response.json()) as Record<string, unknown>,
+      }
+    );
+  }
+
+  async function expectItWaitsFor(store: string, baseUrl: string): Promise<void> {
+    await until(
+      `it reports that it waits for ${store}`,
+      async () => {
+        const health = await get(`${baseUrl}/health/ready`);
+        expect(health?.status ?? 503).toBe(503);
+        const checks = health?.body.checks as Record<string, { ok: boolean }> | undefined;
+        return checks?.[store]?.ok === false;
+      },
+      60,
+    );
+    expect(await get(`${baseUrl}/health/live`)).toEqual({ status: 200, body: { status: 'live' } });
+    expect(await get(`${baseUrl}/v1/transfers`)).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable' },
+    });
+  }
+
+  const untilReady = (baseUrl: string) =>
+    until('it is ready', async () => (await get(`${baseUrl}/health/ready`))?.status === 200, 60);
+
+  test('waits for Postgres, reports it, and then runs', async () => {
+    const { database, baseUrl, start } = await prepare();
+    await database.takeAway();
+    const starting = start();
+    await expectItWaitsFor('database', baseUrl);
+    await database.giveBack();
+    const service = await starting;
+    await untilReady(baseUrl);
+    expect(service.output()).toContain('a store does not answer; the start waits for it');
+  });
+
+  test('waits for the event store, reports it, and then runs', async () => {
+    const { baseUrl, start } = await prepare();
+    const log = await startFakeEventStoreDb();
+    closers.push(() => log.stop());
+    log.stop();
+    const starting = start({ EVENTSTORE_URL: log.url });
+    await expectItWaitsFor('event_store', baseUrl);
+    await log.start();
+    await starting;
+    await untilReady(baseUrl);
+  });
+
+  test('ends at once if the settings are wrong', async () => {
+    const { database, start } = await prepare();
+    const url = new URL(database.url);
+    url.username = 'stranger';
+    await expect(start({ DATABASE_URL: url.href })).rejects.toThrow(
+      /Postgres is unavailable: password authentication failed/,
+    );
+  });
+});

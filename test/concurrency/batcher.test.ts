@@ -1,0 +1,43 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { createBatcher, NoAnswer } from '../../src/concurrency/batcher.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it('a batcher collects calls while a batch is in progress', async () => {
+  const batches: number[][] = [];
+  const double = createBatcher(async (items: number[]) => {
+    batches.push(items);
+    await Promise.resolve();
+    return items.map((item) => 2 * item);
+  });
+  const first = [double(1), double(2)];
+  await Promise.resolve().then(() => undefined);
+  expect(await Promise.all([...first, double(3), double(4)])).toEqual([2, 4, 6, 8]);
+  expect(batches).toEqual([
+    [1, 2],
+    [3, 4],
+  ]);
+});
+
+it('a batcher fails a batch that gets no answer, and continues with the next one', async () => {
+  const perform = vi.fn<(items: string[]) => Promise<string[]>>(async (items) => items);
+  perform.mockImplementationOnce(() => new Promise(() => {}));
+  const call = createBatcher(perform, { answerWithinMs: 5_000 });
+  const silent = call('silent');
+  await vi.advanceTimersByTimeAsync(1);
+  const after = call('after');
+  const failed = expect(silent).rejects.toThrow(NoAnswer);
+  await vi.advanceTimersByTimeAsync(5_000);
+  await failed;
+  expect(await after).toBe('after');
+});
+
+it('a batcher waits indefinitely without a limit', async () => {
+  const { promise, resolve } = Promise.withResolvers<string[]>();
+  const call = createBatcher(() => promise, { answerWithinMs: null });
+  const slow = call('slow');
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  resolve(['at last']);
+  expect(await slow).toBe('at last');
+});

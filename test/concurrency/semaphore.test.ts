@@ -1,0 +1,46 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createSemaphore } from '../../src/concurrency/semaphore.ts';
+
+test('a semaphore runs all work, never more at once than it has permits', async () => {
+  const semaphore = createSemaphore(3);
+  let underway = 0;
+  let most = 0;
+  const done: number[] = [];
+  const work = async (item: number) => {
+    most = Math.max(most, ++underway);
+    await turn();
+    underway--;
+    done.push(item);
+  };
+  await Promise.all([semaphore.forEach([1, 2, 3, 4, 5], work), semaphore.forEach([6, 7, 8], work)]);
+  expect(most).toBe(3);
+  expect(done.sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  semaphore.grow(2);
+  await semaphore.forEach([1, 2, 3, 4, 5, 6], work);
+  expect(most).toBe(5);
+});
+
+test('a semaphore starts no more after an error, and throws it at the end', async () => {
+  const semaphore = createSemaphore(2);
+  const slow = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  let settled = false;
+  const all = semaphore
+    .forEach(['slow', 'failing', 'never begun'], async (item) => {
+      begun.push(item);
+      if (item === 'slow') await slow.promise;
+      else throw new Error(item);
+    })
+    .finally(() => {
+      settled = true;
+    });
+  all.catch(() => {});
+  for (let turns = 0; turns < 5; turns++) await turn();
+  expect(settled).toBe(false);
+  slow.resolve();
+  await expect(all).rejects.toThrow('failing');
+  expect(begun).toEqual(['slow', 'failing']);
+  await semaphore.forEach(['a', 'b'], async (item) => void begun.push(item));
+  expect(begun).toContain('b');
+});

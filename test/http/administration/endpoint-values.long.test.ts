@@ -1,0 +1,3 @@
+import { describeEndpointValues, NASTY } from './endpoint-values.ts';
+
+describeEndpointValues(NASTY);

@@ -1,0 +1,3 @@
+import { describeEndpointValues, FEW } from './endpoint-values.ts';
+
+describeEndpointValues(FEW);

@@ -1,0 +1,90 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  type EndpointEvent,
+  type EndpointState,
+  endpointDecider,
+  hostOf,
+} from '../../../src/domain/endpoint.ts';
+import type { NewEvent } from '../../../src/domain/event.ts';
+import { matchEndpoint, parseTransferUri } from '../../../src/domain/uri.ts';
+import { startApi, type TestApi } from '../../support/api.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+
+interface Recorded {
+  name: string;
+  stream: string;
+  /** The host that is dialled; null for a removed endpoint. */
+  host: string | null;
+  /** What the API showed; null for a removed endpoint. */
+  answer: Record<string, unknown> | null;
+  events: NewEvent[];
+}
+
+/**
+ * Event streams that version 0.1 recorded, with its results. Never record them again: logs contain
+ * such events, some with settings that requests may no longer have (`odd-...`).
+ */
+const RECORDED = JSON.parse(
+  readFileSync(new URL('stored-endpoints.json', import.meta.url), 'utf8'),
+) as {
+  endpoints: Recorded[];
+  matches: Record<string, { endpoint: string; path: string } | null>;
+};
+
+function stateOf({ events }: Recorded): EndpointState {
+  return events.reduce(endpointDecider.evolve, endpointDecider.initialState());
+}
+
+test.each(Object.entries(RECORDED.matches))(
+  '%s matches the same endpoint as in the recording',
+  (uri, wanted) => {
+    const all = RECORDED.endpoints.map(stateOf).filter((state) => state.status === 'configured');
+    const match = matchEndpoint(parseTransferUri(uri, 'uri'), all, 'acc_default');
+    expect(match && { endpoint: match.endpoint.name, path: match.path }).toEqual(wanted);
+  },
+);
+
+test.each(RECORDED.endpoints)('$name dials the same host as in the recording', (recorded) => {
+  const state = stateOf(recorded);
+  const host = state.status === 'configured' ? hostOf(state.settings) : null;
+  expect(host).toBe(recorded.host);
+});
+
+test('the recording includes every kind of event', () => {
+  const types = new Set(RECORDED.endpoints.flatMap(({ events }) => events.map(({ type }) => type)));
+  const all: Record<EndpointEvent['type'], true> = {
+    'endpoint.configured': true,
+    'endpoint.updated': true,
+    'endpoint.credentials_replaced': true,
+    'endpoint.paused': true,
+    'endpoint.resumed': true,
+    'endpoint.removed': true,
+    'endpoint.connectivity_lost': true,
+    'endpoint.connectivity_restored': true,
+  };
+  expect([...types].sort()).toEqual(Object.keys(all).sort());
+});
+
+describeWithPostgres('endpoints of an older log', () => {
+  let api: TestApi;
+  let key: string;
+  beforeAll(async () => {
+    api = await startApi();
+    key = (await api.createKey(['admin'])).key;
+    const { store, commands } = api.installation;
+    for (const { stream, events } of RECORDED.endpoints) {
+      const { position } = await store.append(stream, 'no_stream', events);
+      expect(await commands.waitFor('catalog', position)).toBe(true);
+    }
+  });
+  afterAll(() => api?.close());
+
+  test('are shown as they were', async () => {
+    const { status, body } = await api.ask('GET', '/v1/endpoints', { key });
+    expect(status).toBe(200);
+    const shown = body.data.filter(({ name }: { name: string }) => name !== 'archive');
+    const wanted = RECORDED.endpoints.flatMap(({ answer }) => (answer ? [answer] : []));
+    expect(shown).toEqual(wanted);
+  });
+});

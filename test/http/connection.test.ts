@@ -1,0 +1,303 @@
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Server, startApi, type TestApi } from '../support/api.ts';
+import { createCertificates, type TestCertificates } from '../support/certificates.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { exchange, type RawAnswer } from '../support/raw-http.ts';
+
+const BODY = JSON.stringify({
+  source_uri: 'sftp://files.example.com/out/report.csv',
+  destination_uri: 's3://archive/in/',
+});
+const MALFORMED = { status: 400, body: expect.stringContaining('"malformed_request"') };
+const CREATED = { status: 201 };
+
+describeWithPostgres('a connection', () => {
+  let api: TestApi;
+  let certificates: TestCertificates;
+  let encrypted: Server;
+  beforeAll(async () => {
+    api = await startApi();
+    certificates = await createCertificates();
+    encrypted = await api.startServer({ tls: certificates.valid });
+  });
+  afterAll(() => api?.close());
+
+  const host = 'Host: waybill.example.com\r\n';
+  const authorization = () => `Authorization: Bearer ${api.key}\r\n`;
+  const post = (headers = '', body = BODY) =>
+    `POST /v1/transfers HTTP/1.1\r\n${host}${authorization()}` +
+    `Content-Type: application/json\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  const get = (headers = '', target = '/v1/transfers', version = '1.1') =>
+    `GET ${target} HTTP/${version}\r\n${authorization()}${headers}\r\n`;
+  const total = async () => (await api.ask('GET', '/v1/transfers')).body.pagination.total;
+  const send = (...chunks: string[]) => exchange({ port: api.port }, ...chunks);
+  const codes = (answers: RawAnswer[]) => answers.map(({ status }) => status);
+
+  describe.each(['plain', 'encrypted'])('that is %s', (kind) => {
+    const over = (...chunks: string[]) =>
+      kind === 'plain'
+        ? exchange({ port: api.port }, ...chunks)
+        : exchange({ port: encrypted.port, caPem: certificates.caPem }, ...chunks);
+
+    test.each([
+      ['no HTTP', 'garbage\r\n\r\n'],
+      ['bytes', '\x00\x01\x02'],
+      ['the head of a TLS connection', '\x16\x03\x01\x02\x00'],
+      ['a header without a colon', `GET / HTTP/1.1\r\n${host}nonsense\r\n\r\n`],
+    ])('answers a request before it answers %s in the same packet', async (_what, rest) => {
+      const before = await total();
+      const answers = await over(post() + rest);
+      expect(answers).toMatchObject([CREATED, MALFORMED]);
+      expect(answers[1]?.headers).toMatchObject({
+        connection: 'close',
+        'content-type': 'application/problem+json; charset=utf-8',
+        'x-ratelimit-limit': '60',
+      });
+      expect(await total()).toBe(before + 1);
+    });
+
+    test('answers every request before the broken one, in order', async () => {
+      const bad = '{"priority":1}';
+      const answers = await over(`${post() + post('', bad) + post() + get(host)}garbage\r\n\r\n`);
+      expect(codes(answers)).toEqual([201, 400, 201, 200, 400]);
+      expect(answers[4]).toMatchObject(MALFORMED);
+    });
+
+    test.each([
+      ['garbage', () => 'garbage\r\n\r\n'],
+      ['a request', () => post()],
+    ])('answers a request with Connection: close, and ignores %s after it', async (_what, rest) => {
+      const before = await total();
+      expect(await over(post('Connection: close\r\n') + rest())).toMatchObject([CREATED]);
+      expect(await total()).toBe(before + 1);
+    });
+
+    test('answers a request with broken chunks, after the requests before it', async () => {
+      const head =
+        `POST /v1/transfers HTTP/1.1\r\n${host}${authorization()}` +
+        'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
+      expect(await over(`${post() + head}zz\r\n`)).toMatchObject([CREATED, MALFORMED]);
+    });
+
+    test('answers a client that has closed its sending side', async () => {
+      const connection =
+        kind === 'plain'
+          ? { port: api.port, end: true }
+          : { port: encrypted.port, caPem: certificates.caPem, end: true };
+      expect(await exchange(connection, post())).toMatchObject([CREATED]);
+      expect(await exchange(connection, post() + get(host))).toMatchObject([
+        CREATED,
+        { status: 200 },
+      ]);
+      expect(await exchange(connection, post().slice(0, -1))).toMatchObject([MALFORMED]);
+    });
+  });
+
+  test('answers a request that was rejected before its broken body once', async () => {
+    const socket = connect(api.port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (data) => {
+      text += data;
+    });
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write(`POST /v1/transfers HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\n`);
+    await expect.poll(() => text).toContain('api_key_missing');
+    socket.write('zz\r\n');
+    await closed;
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 401']);
+  });
+
+  test('is closed by the server although the client continues to send', async () => {
+    const socket = connect(api.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    const timer = setInterval(() => socket.write('garbage\r\n\r\n'), 20);
+    expect(await Promise.race([closed.then(() => 'closed'), sleep(10_000, 'open')])).toBe('closed');
+    clearInterval(timer);
+  });
+
+  test('logs no service error when a client goes away within its body', async () => {
+    const before = api.logged.length;
+    const socket = connect(api.port, '127.0.0.1');
+    socket.write(post().slice(0, -5));
+    await sleep(100);
+    socket.resetAndDestroy();
+    await sleep(500);
+    const levels = api.logged.slice(before).map((line) => JSON.parse(line).level);
+    expect(levels.filter((level) => level > 30)).toEqual([]);
+  });
+
+  test.each([
+    ['no Host', ''],
+    ['two Hosts', 'Host: a.example\r\nHost: b.example\r\n'],
+    ['one Host twice', 'Host: a.example\r\nhost: a.example\r\n'],
+    ['a Host with a path', 'Host: a.example/v1\r\n'],
+    ['a Host with a space', 'Host: a b\r\n'],
+    ['a Host with a user', 'Host: me@a.example\r\n'],
+    ['a Host with an invalid port', 'Host: a.example:http\r\n'],
+  ])('rejects %s, for every method and path', async (_what, headers) => {
+    const rest = `${authorization()}${headers}\r\n`;
+    for (const path of ['/v1/transfers', '/v1/nothing', '/health/live', '/docs']) {
+      const [answer] = await send(`GET ${path} HTTP/1.1\r\n${rest}`);
+      expect(answer).toMatchObject({ ...MALFORMED, headers: { connection: 'close' } });
+      expect(JSON.parse(answer?.body ?? '').detail).toContain('Host');
+    }
+    expect(await send(`OPTIONS /v1/transfers HTTP/1.1\r\n${rest}`)).toMatchObject([MALFORMED]);
+    expect(await send(`HEAD /v1/transfers HTTP/1.1\r\n${rest}`)).toMatchObject([
+      { status: 400, body: '', headers: { 'x-ratelimit-limit': '10000' } },
+    ]);
+    const before = await total();
+    const target = 'POST http://waybill.example.com/v1/transfers HTTP/1.1\r\n';
+    const body = `Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
+    expect(await send(`${target}${authorization()}${headers}${body}`)).toMatchObject([MALFORMED]);
+    expect(await total()).toBe(before);
+  });
+
+  test.each([
+    'waybill.example.com',
+    'waybill.example.com:8080',
+    '127.0.0.1:8080',
+    '[::1]:8080',
+    'a_b.example',
+    'xn--bcher-kva.example.',
+    '',
+  ])('accepts the Host "%s"', async (name) => {
+    expect(await send(get(`Host: ${name}\r\nConnection: close\r\n`))).toMatchObject([
+      { status: 200 },
+    ]);
+  });
+
+  test('requires no Host in HTTP/1.0', async () => {
+    expect(await send(get('', '/v1/transfers', '1.0'))).toMatchObject([{ status: 200 }]);
+    expect(await send(get('Host: a\r\nHost: b\r\n', '/v1/transfers', '1.0'))).toMatchObject([
+      MALFORMED,
+    ]);
+  });
+
+  test.each([
+    'http://other.example/v1/transfers',
+    'HTTP://other.example:8080/v1/transfers?limit=1',
+  ])('accepts the absolute URL %s as target', async (target) => {
+    expect(await send(get(`${host}Connection: close\r\n`, target))).toMatchObject([
+      { status: 200 },
+    ]);
+  });
+
+  test('requests the body that a client announces with Expect', async () => {
+    const text = post('Connection: close\r\nExpect: 100-continue\r\n');
+    const head = text.slice(0, text.indexOf('\r\n\r\n') + 4);
+    const socket = connect(api.port, '127.0.0.1');
+    let answer = '';
+    socket.on('data', (data) => {
+      answer += data;
+    });
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write(head);
+    await expect.poll(() => answer).toContain('HTTP/1.1 100 Continue\r\n\r\n');
+    socket.write(text.slice(head.length));
+    await closed;
+    expect(answer).toContain('HTTP/1.1 201 Created');
+  });
+
+  test('ignores another expectation, and an upgrade that it does not offer', async () => {
+    const close = 'Connection: close\r\n';
+    expect(await send(post(`${close}Expect: tea\r\n`))).toMatchObject([CREATED]);
+    const upgrade = post('Connection: Upgrade\r\nUpgrade: h2c\r\n');
+    expect(await send(upgrade + post(close))).toMatchObject([
+      { status: 201, headers: { connection: 'close' } },
+    ]);
+  });
+
+  test('answers CONNECT, and OPTIONS for the whole server', async () => {
+    expect(await send(`CONNECT a.example:80 HTTP/1.1\r\n${host}\r\n`)).toMatchObject([
+      { ...MALFORMED, body: expect.stringContaining('not a proxy') },
+    ]);
+    expect(await send(`OPTIONS * HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)).toMatchObject([
+      { status: 204, headers: { allow: 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT' } },
+    ]);
+  });
+
+  test.each(['gzip', 'br', 'identity, gzip', 'aws-chunked'])(
+    'rejects a body with Content-Encoding: %s',
+    async (coding) => {
+      const before = await total();
+      const text = post(`Connection: close\r\nContent-Encoding: ${coding}\r\n`);
+      expect(await send(text)).toMatchObject([
+        {
+          status: 415,
+          headers: { accept: 'application/json', 'accept-encoding': 'identity' },
+          body: expect.stringContaining('"unsupported_media_type"'),
+        },
+      ]);
+      expect(await total()).toBe(before);
+    },
+  );
+
+  test('accepts a body with Content-Encoding: identity', async () => {
+    const text = post('Connection: close\r\nContent-Encoding: Identity\r\n');
+    expect(await send(text)).toMatchObject([CREATED]);
+  });
+
+  test('rejects duplicate keys, and names them', async () => {
+    const before = await total();
+    const json = BODY.replace(
+      '{',
+      '{"metadata":{"order":"1","order":"2"},"source_uri":"sftp://x/",',
+    );
+    expect(
+      await api.ask('POST', '/v1/transfers', {
+        body: json,
+        headers: { 'content-type': 'application/json' },
+      }),
+    ).toMatchObject({
+      status: 400,
+      body: {
+        code: 'validation_failed',
+        errors: [
+          { field: 'metadata.order', message: 'must be given once' },
+          { field: 'source_uri', message: 'must be given once' },
+        ],
+      },
+    });
+    expect(await total()).toBe(before);
+  });
+
+  test('answers every mutation of a valid request', { timeout: 120_000 }, async () => {
+    const mutation = fc.record({
+      at: fc.nat(),
+      removed: fc.nat(12),
+      added: fc.oneof(
+        fc.string({ unit: 'binary-ascii', maxLength: 12 }),
+        fc.constantFrom(
+          '\r\n',
+          '\n',
+          '\r\n\r\n',
+          '\0',
+          ' ',
+          ':',
+          '\r\nTransfer-Encoding: chunked',
+          post(),
+        ),
+      ),
+    });
+    await fc.assert(
+      fc.asyncProperty(mutation, async ({ at, removed, added }) => {
+        const first = post();
+        const second = post('Connection: close\r\n');
+        const start = at % second.length;
+        const broken = second.slice(0, start) + added + second.slice(start + removed);
+        const answers = await exchange({ port: api.port, end: true }, first + broken);
+        expect(answers[0]?.status).toBe(201);
+        for (const { status } of answers) {
+          expect(status).toBeGreaterThanOrEqual(100);
+          expect(status).toBeLessThan(500);
+        }
+      }),
+      { numRuns: 150 },
+    );
+    expect(api.logged.filter((line) => JSON.parse(line).level >= 50)).toEqual([]);
+  });
+});

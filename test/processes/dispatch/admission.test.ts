@@ -1,0 +1,178 @@
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { startTransfer } from '../../../src/commands/transfers.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import { streamName } from '../../../src/domain/streams.ts';
+import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
+import { type Claim, saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
+import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
+import { rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { startDispatch } from '../../support/roles.ts';
+import { storyOf, until } from '../../support/transfers.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+describeWithPostgres('admission', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    await configureEndpoint(installation, {
+      name: 'files',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: 9,
+      base_path: '/',
+      username: 'u',
+      password: 'p',
+      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+    });
+  });
+  afterAll(() => installation?.close());
+
+  const create = () => submit(installation, 'sftp://files/a', 'sftp://files/b');
+
+  async function claimed(id: string): Promise<Claim> {
+    const claimId = newId('clm');
+    const start = { claimId, source: null, destination: null };
+    await startTransfer(installation.commands, id, start, CAUSE);
+    return { transferId: id, claimId } as Claim;
+  }
+
+  const untilJob = (id: string, status: string) =>
+    until(
+      `${id} is ${status}`,
+      async () =>
+        (
+          await installation.sql`select from work.transfer_jobs where transfer_id = ${id} and status = ${status}`
+        ).length === 1,
+    );
+
+  test('admits and sweeps the others where one transfer always fails', async () => {
+    const broken = [await create(), await create()];
+    const streams = new Set(broken.map((id) => streamName('transfer', id)));
+    const lost = await create();
+    await claimed(lost);
+    await claimed(broken[1] as string);
+    const { store } = installation;
+    const dispatch = startDispatch({
+      ...installation,
+      store: {
+        ...store,
+        async read(stream, from) {
+          if (streams.has(stream)) throw new Error('This stream can not be read');
+          return store.read(stream, from);
+        },
+      },
+    });
+    try {
+      await Promise.all([
+        untilJob(lost, 'in_progress'),
+        untilJob(broken[1] as string, 'in_progress'),
+      ]);
+      await installation.sql`
+        update work.transfer_jobs set lease_until = now() - interval '1 second' where claim_id is not null`;
+      await installation.sql`
+        update work.transfer_jobs set lease_until = now() - interval '1 hour' where transfer_id = ${broken[1] as string}`;
+      await until(
+        'the lost one is in the queue again',
+        async () => (await storyOf(installation, lost)).at(-1) === 'queued: mover_lost',
+      );
+      const other = await create();
+      await until('another one is admitted', async () =>
+        (await storyOf(installation, other)).includes('queued: admitted'),
+      );
+    } finally {
+      await dispatch.stop();
+    }
+  });
+
+  test('sweeps no lease after it lost its lock while Postgres was silent', async () => {
+    const id = await create();
+    await claimed(id);
+    const dispatch = startDispatch(installation);
+    await untilJob(id, 'in_progress');
+    await dispatch.stop();
+    await installation.sql`
+      update work.transfer_jobs set lease_until = now() - interval '1 second' where transfer_id = ${id}`;
+
+    const stopping = new AbortController();
+    const lost = new AbortController();
+    const held = { signal: lost.signal, release: async () => undefined };
+    const acquire = vi
+      .fn(installation.locks.acquire)
+      .mockResolvedValueOnce(held)
+      .mockRejectedValue(stopping.signal);
+    const sql = new Proxy(installation.sql, {
+      apply(target, self, args) {
+        if (String(args[0]).includes("status = 'pending'")) lost.abort(new Error('lost'));
+        return Reflect.apply(target, self, args);
+      },
+    });
+    const deps = { ...installation, sql, locks: { ...installation.locks, acquire } };
+    await runAdmission({ ...deps, record: async () => undefined }, stopping.signal, {
+      moversReturnMs: 0,
+    });
+    expect(lost.signal.aborted).toBe(true);
+    expect((await storyOf(installation, id)).at(-1)).not.toBe('queued: mover_lost');
+  });
+
+  test('finds resume records again after the jobs were derived again', async () => {
+    const id = await create();
+    const before = startDispatch(installation);
+    await untilJob(id, 'queued');
+    await before.stop();
+    await installation.sql`
+      update work.transfer_jobs set resume_record = '{"committing": {"size": 1}}' where transfer_id = ${id}`;
+
+    await rebuildDispatch(installation.sql, installation.logId);
+    await cleanUpIfEnded(installation.sql, {
+      transferId: id,
+      accountId: 'acc_default',
+      destination: 'sftp://files/b',
+    });
+    expect(
+      await installation.sql`select from work.cleanups where transfer_id = ${id}`,
+    ).toHaveLength(0);
+
+    const after = startDispatch(installation);
+    await untilJob(id, 'queued');
+    await after.stop();
+    const [job] = await installation.sql<{ resume_record: unknown }[]>`
+      select resume_record from work.transfer_jobs where transfer_id = ${id}`;
+    expect(job?.resume_record).toEqual({ committing: { size: 1 } });
+  });
+
+  test('gives a lease to a claim of which it hears for the first time in the log', async () => {
+    const id = await create();
+    await claimed(id);
+    const dispatch = startDispatch(installation);
+    await untilJob(id, 'in_progress');
+    await dispatch.stop();
+    const [job] = await installation.sql<{ runs_out: boolean }[]>`
+      select lease_until > now() as runs_out from work.transfer_jobs where transfer_id = ${id}`;
+    expect(job).toEqual({ runs_out: true });
+  });
+
+  test('keeps the later resume record where the one before it lands late', async () => {
+    const id = await create();
+    const claim = await claimed(id);
+    const dispatch = startDispatch(installation);
+    await untilJob(id, 'in_progress');
+    await dispatch.stop();
+    const save = (saves: number) =>
+      saveResumeRecords(installation.sql, [{ claim, record: { saves }, durable: false }]);
+    expect(await save(2)).toEqual([true]);
+    expect(await save(2)).toEqual([true]);
+    await save(1);
+    const [job] = await installation.sql<{ resume_record: unknown }[]>`
+      select resume_record from work.transfer_jobs where transfer_id = ${id}`;
+    expect(job?.resume_record).toEqual({ saves: 2 });
+  });
+});

@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import type { TransferEvent } from '../../../src/domain/transfer.ts';
+import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
+import { holdRows } from '../../support/row-locks.ts';
+import { T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import { until } from '../../support/transfers.ts';
+
+const HOUR_MS = 3_600_000;
+
+describeWithPostgres('the jobs of transfers', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database?.drop());
+
+  const created = (id: string): TransferEvent => ({
+    type: 'transfer.created',
+    data: transferCreated({ transfer_id: id }),
+  });
+  const { admitted, started, retry, cancelled } = TRANSFER_EVENTS;
+
+  function placed(id: string, events: TransferEvent[], first = 0): StoredEvent[] {
+    const metadata = {
+      actor: 'test',
+      account_id: 'acc_default',
+      correlation_id: 'test',
+      causation_id: null,
+      occurred_at: T1,
+      prev_hash: null,
+    };
+    return events.map((event, i) => {
+      return {
+        ...event,
+        id: newId('evt'),
+        schema_version: 1,
+        metadata,
+        stream: `transfer-${id}`,
+        revision: first + i,
+        position: 1n,
+      };
+    });
+  }
+
+  const apply = (events: StoredEvent[]) =>
+    database.sql.begin((tx) => dispatchConsumer.apply(tx, events));
+
+  test('that wait for a retry are due when the log says', async () => {
+    const id = newId('txr');
+    await apply(placed(id, [created(id), admitted, started, retry]));
+    expect(
+      await database.sql`select due_at, rank from work.transfer_jobs where transfer_id = ${id}`,
+    ).toEqual([{ due_at: T2, rank: T2 }]);
+  });
+
+  test('wait no longer for a retry than they were to, by a clock that is ahead', async () => {
+    const id = newId('txr');
+    const now = Date.now() + 24 * HOUR_MS;
+    const error = { ...retry.data.error, occurred_at: new Date(now).toISOString() };
+    const ahead = {
+      ...retry,
+      data: { ...retry.data, error, not_before: new Date(now + HOUR_MS).toISOString() },
+    };
+    await apply(placed(id, [created(id), admitted, started, ahead]));
+    const [row] = await database.sql`
+      select due_at > now() as waits, due_at <= now() + interval '1 hour' as not_longer, rank = due_at as in_turn
+        from work.transfer_jobs where transfer_id = ${id}`;
+    expect(row).toEqual({ waits: true, not_longer: true, in_turn: true });
+  });
+
+  test('are locked in one order, those that go with those that stay', async () => {
+    const [first, second] = [newId('txr'), newId('txr')].sort() as [string, string];
+    await apply([...placed(first, [created(first)]), ...placed(second, [created(second)])]);
+    const row = await holdRows(
+      database.sql,
+      (tx) => tx`select from work.transfer_jobs where transfer_id = ${first} for update`,
+    );
+    const applied = apply([...placed(second, [cancelled], 1), ...placed(first, [admitted], 1)]);
+    await until(
+      'it waits for the first',
+      async () => (await row.waiting('work.transfer_jobs')) > 0,
+    );
+    const free =
+      await database.sql`select from work.transfer_jobs where transfer_id = ${second} for update skip locked`;
+    await row.release();
+    await applied;
+    expect(free).toHaveLength(1);
+    expect(
+      await database.sql`select transfer_id, status from work.transfer_jobs where transfer_id in (${first}, ${second})`,
+    ).toEqual([{ transfer_id: first, status: 'queued' }]);
+  });
+});

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { acceptHostKey, pauseEndpoint, removeEndpoint } from '../../../src/commands/endpoints.ts';
+import { PRIORITIES } from '../../../src/domain/transfer.ts';
+import { createQueueEstimate } from '../../../src/processes/dispatch/queue-estimate.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+
+describeWithPostgres('the queueEstimate of a new transfer', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+  });
+  afterAll(() => installation?.close());
+
+  const request = (name: string) => ({
+    name,
+    protocol: 'sftp',
+    host: 'files.example.com',
+    username: 'me',
+    password: 'secret-1',
+  });
+
+  it('has the endpoints as they are now, whoever has changed them, and where they were made anew', async () => {
+    const { commands, sql } = installation;
+    const look = createQueueEstimate(installation.derived);
+    const endpoints = async () => (await look('acc_default', 'normal')).endpoints;
+    expect(await endpoints()).toEqual([]);
+
+    const id = await configureEndpoint(installation, request('b'));
+    expect(await endpoints()).toMatchObject([
+      { name: 'b', paused: false, settings: { host_key_sha256: null } },
+    ]);
+    await configureEndpoint(installation, request('a'));
+    expect(await endpoints()).toMatchObject([{ name: 'a' }, { name: 'b' }]);
+    expect(await endpoints()).toMatchObject([{ name: 'a' }, { name: 'b' }]);
+    await acceptHostKey(commands, id, `SHA256:${'a'.repeat(43)}`, CAUSE);
+    await pauseEndpoint(commands, id, CAUSE);
+    expect((await endpoints())[1]).toMatchObject({
+      paused: true,
+      settings: { host_key_sha256: `SHA256:${'a'.repeat(43)}` },
+    });
+
+    await sql`update read.endpoints set state = jsonb_set(state, '{name}', '"wrong"') where endpoint_id = ${id}`;
+    await rebuildProjection(installation, 'catalog', () => undefined);
+    expect(await endpoints()).toMatchObject([{ name: 'a' }, { name: 'b' }]);
+    await removeEndpoint(commands, id, CAUSE);
+    expect(await endpoints()).toMatchObject([{ name: 'a' }]);
+  });
+
+  it('counts for each account and priority by itself, also where many ask at once', async () => {
+    await configureEndpoint(installation, request('c'));
+    for (const priority of ['high', 'normal', 'normal', 'low'])
+      await submit(installation, 'sftp://c/1', 'sftp://c/2', { priority });
+    await installation.commands.openTransfersOf('end_none');
+    await installation.commands.waitFor('transfers', await installation.store.head());
+    const looks = await Promise.all(
+      PRIORITIES.map((priority) => installation.commands.queueEstimate('acc_default', priority)),
+    );
+    const other = await installation.commands.queueEstimate('acc_other', 'normal');
+    expect([...looks, other].map(({ openTransfers }) => openTransfers)).toEqual([4, 4, 4, 0]);
+    // No mover runs: one place is reckoned with, and a second for each transfer that comes first.
+    expect(looks.map(({ startsInMs }) => startsInMs)).toEqual([5_000, 4_000, 2_000]);
+  });
+});

@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
+import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
+import { createEndpointPool, type EndpointPool } from '../../../src/processes/endpoints/pool.ts';
+import { endpointConfigured, sftpSettings } from '../../support/samples.ts';
+
+const never = new AbortController().signal;
+const CONNECT_MS = 300;
+
+describe('a server that accepts connections and says nothing', () => {
+  let server: Server;
+  let pool: EndpointPool;
+  const sockets: Socket[] = [];
+
+  beforeEach(async () => {
+    server = createServer((socket) => sockets.push(socket.on('error', () => {}))).listen(
+      0,
+      '127.0.0.1',
+    );
+    await once(server, 'listening');
+  });
+  afterEach(async () => {
+    await pool?.close();
+    for (const socket of sockets.splice(0)) socket.destroy();
+    server.close();
+  });
+
+  async function silent(): Promise<FileEndpoint> {
+    const { address: host, port } = server.address() as AddressInfo;
+    const settings = sftpSettings({ host, port });
+    const credentials = { password: 'a password' };
+    pool = createEndpointPool({
+      vault: { open: async <T>() => credentials as T },
+      open: () =>
+        createSftpEndpoint({
+          settings,
+          credentials,
+          maxConnections: 16,
+          timeouts: { connectMs: CONNECT_MS },
+        }),
+    });
+    const state = {
+      status: 'configured' as const,
+      paused: false,
+      unreachable_since: null,
+      revision: 0,
+    };
+    return (await pool.lend({ ...endpointConfigured({ settings }), ...state })).endpoint;
+  }
+
+  test('delays all waiting callers once, and is tried again for the next caller', async () => {
+    const endpoint = await silent();
+    const unanswered = { code: 'timeout', step: 'connect' };
+    await Promise.all(
+      [1, 2, 3].map((n) =>
+        expect(endpoint.openSource(`/${n}`, never)).rejects.toMatchObject(unanswered),
+      ),
+    );
+    expect(sockets).toHaveLength(1);
+    await expect(endpoint.openSource('/4', never)).rejects.toMatchObject(unanswered);
+    expect(sockets).toHaveLength(2);
+  });
+
+  test('is tried for the next waiting caller when the first one gives up', async () => {
+    const endpoint = await silent();
+    const control = new AbortController();
+    const [first, second] = [
+      endpoint.openSource('/1', control.signal),
+      endpoint.openSource('/2', never),
+    ];
+    await vi.waitFor(() => expect(sockets).toHaveLength(1), 30_000);
+    control.abort();
+    await expect(first).rejects.toMatchObject({ code: 'connection_failed' });
+    await expect(second).rejects.toMatchObject({ code: 'timeout' });
+  });
+});

@@ -1,0 +1,50 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { untilCaughtUp } from '../../src/projections/until-caught-up.ts';
+import { startService } from '../../src/service.ts';
+import { createStartUp } from '../../src/start-up.ts';
+import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('a wait for a log that takes long to read', () => {
+  let installation: TestInstallation;
+  let store: EventStore;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    store = { ...installation.store, subscribe };
+  });
+  afterAll(() => installation?.close());
+
+  /** A log without an end. Whoever asks for one event gets one, so it has not caught up. */
+  const subscribe: EventStore['subscribe'] = async function* ({ signal, batchSize }) {
+    for (let position = 1n; !signal.aborted; position++) {
+      const events = batchSize === 1 ? [{} as StoredEvent] : [];
+      yield { events, position, caughtUp: false };
+      await sleep(10);
+    }
+  };
+  const late = () => sleep(5_000, 'late', { ref: false });
+
+  it('ends when it is stopped while it reads the log itself', async () => {
+    const waiting = untilCaughtUp(
+      { ...installation, store },
+      projectionConsumer(PROJECTIONS.catalog),
+      AbortSignal.timeout(300),
+      { orByOurselves: true },
+    );
+    expect(await Promise.race([waiting, late()])).toBeUndefined();
+  });
+
+  it('does not let a start end with an API that knows no key', async () => {
+    const signal = AbortSignal.timeout(300);
+    const options = { answers: false, signal };
+    const startUp = createStartUp(installation.config, installation.logger, options);
+    const starting = startService({ ...installation, store }, ['api'], startUp);
+    await expect(Promise.race([starting, late()])).rejects.toThrow(
+      expect.objectContaining({ name: 'TimeoutError' }),
+    );
+  });
+});

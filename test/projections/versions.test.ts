@@ -1,0 +1,212 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import type { EndpointEvent } from '../../src/domain/endpoint.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import type { KeyEvent } from '../../src/domain/key.ts';
+import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { WebhookEvent } from '../../src/domain/webhook.ts';
+import type { Projection } from '../../src/projections/projection.ts';
+import { PROJECTIONS } from '../../src/projections/read-models.ts';
+import { createLog } from '../support/histories.ts';
+import { createTestDatabase, describeWithPostgres } from '../support/postgres.ts';
+import {
+  endpointConfigured,
+  keyCreated,
+  started,
+  T1,
+  TRANSFER_EVENTS,
+  transferCreated,
+  webhookRegistered,
+} from '../support/samples.ts';
+
+const FOLDER = join(import.meta.dirname, 'folds');
+
+type DomainEvent = TransferEvent | EndpointEvent | KeyEvent | WebhookEvent;
+
+/** Every event that a fold may meet. The compiler requires an entry for a new one. */
+const TYPES = {
+  'transfer.created': true,
+  'transfer.queued': true,
+  'transfer.in_progress': true,
+  'transfer.completed': true,
+  'transfer.failed': true,
+  'transfer.cancelled': true,
+  'endpoint.configured': true,
+  'endpoint.updated': true,
+  'endpoint.credentials_replaced': true,
+  'endpoint.paused': true,
+  'endpoint.resumed': true,
+  'endpoint.removed': true,
+  'endpoint.connectivity_lost': true,
+  'endpoint.connectivity_restored': true,
+  'key.created': true,
+  'key.revoked': true,
+  'key.expiring_soon': true,
+  'webhook.registered': true,
+  'webhook.updated': true,
+  'webhook.secret_rotated': true,
+  'webhook.removed': true,
+} satisfies Record<DomainEvent['type'], true>;
+
+interface Recording {
+  events: StoredEvent[];
+  tables: Record<string, { columns: unknown[]; rows: unknown[] }>;
+}
+
+describeWithPostgres('the version of a projection', () => {
+  it.each(Object.values(PROJECTIONS))('of $name rises with its fold', async (projection) => {
+    const file = join(FOLDER, `${projection.name}.v${projection.version}.json`);
+    if (!existsSync(file)) await record(projection, file);
+    const { events, tables } = revive(await readFile(file, 'utf8'));
+    expect(
+      await fold(projection, events),
+      `The fold or the tables of ${projection.name} changed. Raise its version in ` +
+        'src/projections, ' +
+        'and record it: RECORD_FOLDS=1 npx vitest run test/projections/versions.test.ts',
+    ).toEqual(tables);
+  });
+
+  it('is checked with every type of event', async () => {
+    const recorded = new Set<string>();
+    for (const { name, version } of Object.values(PROJECTIONS)) {
+      const text = await readFile(join(FOLDER, `${name}.v${version}.json`), 'utf8');
+      for (const { type } of revive(text).events) recorded.add(type);
+    }
+    expect([...recorded].sort()).toEqual(Object.keys(TYPES).sort());
+  });
+});
+
+/** Never overwrites a recording: it shows the results of the projection at that version. */
+async function record(projection: Projection, file: string): Promise<void> {
+  if (process.env.RECORD_FOLDS !== '1') {
+    throw new Error(
+      `${file} is missing. Record it: RECORD_FOLDS=1 npx vitest run test/projections/versions.test.ts`,
+    );
+  }
+  const events = history().filter(({ stream }) =>
+    projection.streams.some((start) => stream.startsWith(start)),
+  );
+  const recording: Recording = { events, tables: await fold(projection, events) };
+  await mkdir(FOLDER, { recursive: true });
+  await writeFile(
+    file,
+    `${JSON.stringify(recording, (_, value) => (typeof value === 'bigint' ? String(value) : value), 1)}\n`,
+  );
+}
+
+function revive(text: string): Recording {
+  const { events, tables } = JSON.parse(text) as Recording;
+  return { events: events.map((e) => ({ ...e, position: BigInt(e.position) })), tables };
+}
+
+async function fold(projection: Projection, events: StoredEvent[]): Promise<Recording['tables']> {
+  const database = await createTestDatabase();
+  try {
+    return await database.sql.begin(async (tx) => {
+      await tx`create schema folded`;
+      await projection.create(tx, 'folded');
+      await projection.createIndexes?.(tx, 'folded');
+      await projection.apply(tx, 'folded', events);
+      const tables: Recording['tables'] = {};
+      for (const table of projection.tables) {
+        const columns = await tx<{ column: string }[]>`
+          select column_name || ' ' || data_type as column from information_schema.columns
+           where table_schema = 'folded' and table_name = ${table} order by 1`;
+        const rows = await tx<{ row: string }[]>`
+          select to_jsonb(t)::text as row from folded.${tx(table)} t order by 1`;
+        tables[table] = {
+          columns: columns.map(({ column }) => column),
+          rows: rows.map(({ row }) => JSON.parse(row)),
+        };
+      }
+      return tables;
+    });
+  } finally {
+    await database.drop();
+  }
+}
+
+function history(): StoredEvent[] {
+  const log = createLog();
+  const append = (stream: string, ...events: DomainEvent[]) => {
+    for (const event of events) log.append(stream, event);
+  };
+  const { admitted, retry, lost, completed, failed, cancelled } = TRANSFER_EVENTS;
+  const start = { type: 'transfer.in_progress', data: started() } as const;
+  const transfer = (id: string) => {
+    append(id, {
+      type: 'transfer.created',
+      data: transferCreated({ transfer_id: id.slice('transfer-'.length) }),
+    });
+    return id;
+  };
+  append(transfer('transfer-txr_1'), admitted, start, retry, start, lost, start, completed);
+  append(transfer('transfer-txr_2'), admitted, start, failed);
+  append(transfer('transfer-txr_3'), cancelled);
+  transfer('transfer-txr_4');
+
+  const endpoint = endpointConfigured();
+  const { max_connections, accounts, overwrite, settings } = endpoint;
+  const { endpoint_id, name } = endpoint;
+  append(
+    'endpoint-end_1',
+    { type: 'endpoint.configured', data: endpoint },
+    { type: 'endpoint.updated', data: { max_connections: 2, accounts, overwrite, settings } },
+    {
+      type: 'endpoint.credentials_replaced',
+      data: { credentials_record: 'vlt_2', sign_in: 'password' },
+    },
+    { type: 'endpoint.paused', data: {} },
+    {
+      type: 'endpoint.connectivity_lost',
+      data: {
+        endpoint_id,
+        name,
+        protocol: 'sftp',
+        host: 'files.example.com',
+        last_success_at: null,
+        detected_at: T1,
+        error: { code: 'timeout', message: 'no answer' },
+      },
+    },
+  );
+  append(
+    'endpoint-end_2',
+    { type: 'endpoint.configured', data: endpointConfigured({ name: 'other', max_connections }) },
+    { type: 'endpoint.paused', data: {} },
+    { type: 'endpoint.resumed', data: {} },
+    { type: 'endpoint.connectivity_restored', data: { restored_at: T1 } },
+    { type: 'endpoint.removed', data: {} },
+  );
+  append(
+    'key-key_1',
+    { type: 'key.created', data: keyCreated() },
+    {
+      type: 'key.expiring_soon',
+      data: { key_id: 'key_1', name: 'ci', expires_at: T1, days_remaining: 3 },
+    },
+    { type: 'key.revoked', data: { revoked_at: T1 } },
+  );
+  append(
+    'webhook-whk_1',
+    { type: 'webhook.registered', data: webhookRegistered() },
+    { type: 'webhook.updated', data: { enabled: false, updated_at: T1 } },
+    {
+      type: 'webhook.secret_rotated',
+      data: {
+        secret_record: 'vlt_2',
+        previous_secret_record: 'vlt_1',
+        previous_until: T1,
+        rotated_at: T1,
+      },
+    },
+  );
+  append(
+    'webhook-whk_2',
+    { type: 'webhook.registered', data: webhookRegistered() },
+    { type: 'webhook.removed', data: { removed_at: T1 } },
+  );
+  return log.events;
+}

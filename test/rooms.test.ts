@@ -1,0 +1,101 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join, normalize } from 'node:path';
+import { expect, test } from 'vitest';
+
+/** The rooms that carry out commands and show their results. */
+const ROOMS = ['domain', 'concurrency', 'contract', 'adapters', 'projections', 'commands'];
+
+/** The rooms and files of `src` that each room may import. docs/architecture.md explains them. */
+const MAY_IMPORT: Record<string, string[]> = {
+  domain: [],
+  concurrency: [],
+  contract: ['domain'],
+  adapters: ['domain', 'concurrency'],
+  projections: ['domain', 'concurrency', 'adapters'],
+  commands: ['domain', 'contract', 'adapters'],
+  processes: ROOMS,
+  http: [...ROOMS, 'processes', 'config.ts'],
+  console: ['domain'],
+  cli: [...ROOMS, 'processes', 'dev', 'config.ts', 'installation.ts', 'service.ts', 'start-up.ts'],
+  dev: ['domain', 'contract', 'projections', 'commands', 'installation.ts'],
+};
+
+/** The packages that rooms without I/O may import. */
+const PACKAGES: Record<string, string[]> = {
+  domain: ['zod', 'ulid', 'node:crypto', 'node:net'],
+  contract: ['zod'],
+};
+
+/** The modules that hold commands. The others in that room are its own tools. */
+const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks'].map((name) => `${name}.ts`);
+
+interface Import {
+  file: string;
+  room: string;
+  /** A room or top-level file of `src`, the name of a package, or null for the same room. */
+  target: string | null;
+  path: string;
+  typeOnly: boolean;
+}
+
+const STATEMENT =
+  /\b(?:import|export)\s(type\s)?[^;'"]*?\bfrom\s+'([^']+)'|\bimport\(?\s*'([^']+)'/g;
+
+function importsOf(file: string): Import[] {
+  const room = file.split('/')[0] as string;
+  return [...readFileSync(join('src', file), 'utf8').matchAll(STATEMENT)].map((match) => {
+    const specifier = match[2] ?? match[3] ?? '';
+    const path = specifier.startsWith('.') ? normalize(join(file, '..', specifier)) : specifier;
+    const target = specifier.startsWith('.') ? (path.split('/')[0] as string) : specifier;
+    return {
+      file,
+      room,
+      target: target === room ? null : target,
+      path,
+      typeOnly: match[1] !== undefined,
+    };
+  });
+}
+
+const IMPORTS = globSync('*/**/*.{ts,tsx}', { cwd: 'src' }).flatMap(importsOf);
+const isPackage = ({ path }: Import) => !/\.(ts|tsx|css|json)$/.test(path);
+const shown = (found: Import[]) => found.map(({ file, path }) => `${file} imports ${path}`);
+
+test.each(Object.keys(MAY_IMPORT))('src/%s imports only the rooms below it', (room) => {
+  const own = IMPORTS.filter((each) => each.room === room);
+  expect(own.length).toBeGreaterThan(0);
+  const wrong = own.filter(
+    (each) => !isPackage(each) && each.target !== null && !MAY_IMPORT[room]?.includes(each.target),
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('every folder of src is a room', () => {
+  const folders = new Set(IMPORTS.map(({ room }) => room));
+  expect([...folders].filter((room) => !(room in MAY_IMPORT))).toEqual([]);
+});
+
+test.each(Object.entries(PACKAGES))('src/%s imports no package except %j', (room, packages) => {
+  const wrong = IMPORTS.filter(
+    (each) => each.room === room && isPackage(each) && !packages.includes(each.path),
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('processes import only commands and types from src/commands', () => {
+  const wrong = IMPORTS.filter(
+    ({ room, target, path, typeOnly }) =>
+      room === 'processes' &&
+      target === 'commands' &&
+      !typeOnly &&
+      !COMMANDS.includes(path.slice('commands/'.length)),
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('the console imports only types from the rooms of the service', () => {
+  const wrong = IMPORTS.filter(
+    (each) => each.room === 'console' && each.target === 'domain' && !each.typeOnly,
+  );
+  expect(shown(wrong)).toEqual([]);
+});

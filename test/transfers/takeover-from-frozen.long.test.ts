@@ -1,0 +1,3 @@
+import { describeFrozenMovers, FREEZES } from './takeover-from-frozen.ts';
+
+describeFrozenMovers(FREEZES);
