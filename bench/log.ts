@@ -4,11 +4,12 @@ import type { EventStore } from '../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { parseConfig } from '../src/config.ts';
-import { newId } from '../src/domain/ids.ts';
 import { type Installation, openInstallation } from '../src/installation.ts';
 import { rebuildProjection } from '../src/projections/rebuild.ts';
 import { alternate } from './support/alternate.ts';
+import { appendFor } from './support/appends.ts';
 import type { Bench } from './support/bench.ts';
+import { openAppenders } from './support/eventstoredb.ts';
 import { writeHistories } from './support/histories.ts';
 import { startPostgres } from './support/postgres.ts';
 import { median, percentile } from './support/statistics.ts';
@@ -16,11 +17,16 @@ import { printTable, ratio } from './support/table.ts';
 
 const CALLERS = [1, 16, 64];
 const PREFIX = 'waybill_';
-/** A rebuild tells of every 5,000 events. */
+/** A rebuild reports its progress every 5,000 events, so a tenth needs more than that. */
 const LEAST_EVENTS = 100_000;
 
-/** The Postgres log: appends, reading it all, and making the projection of transfers anew from it. */
+/**
+ * Measures the Postgres log: appends, a read of the whole log, and a rebuild of the projection
+ * `transfers`. With EVENTSTORE_URL: appends to that server, beside those of the bare client.
+ */
 export async function run(bench: Bench): Promise<void> {
+  const server = process.env.EVENTSTORE_URL;
+  if (server) return measureEventStoreDb(bench, server);
   const postgres = await startPostgres(bench);
   const environment = {
     DATABASE_URL: await postgres.createDatabase('log'),
@@ -29,15 +35,39 @@ export async function run(bench: Bench): Promise<void> {
   };
   const installation = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
   bench.defer(() => installation.close());
-  const wanted = (part: string) => bench.options.only.length === 0 || bench.options.only.includes(part);
+  const wanted = (part: string) =>
+    bench.options.only.length === 0 || bench.options.only.includes(part);
   if (wanted('append')) await measureAppends(bench, environment.DATABASE_URL);
   if (wanted('read')) await measureReading(bench, installation);
 }
 
-interface Appends {
-  perSecond: number;
-  /** Milliseconds. */
-  latencies: number[];
+async function measureEventStoreDb(bench: Bench, url: string): Promise<void> {
+  const { runs, seconds } = bench.options;
+  const appenders = openAppenders(bench, url);
+  const rows: (string | number)[][] = [];
+  for (const callers of CALLERS) {
+    const results = await alternate(
+      runs,
+      Object.fromEntries(
+        Object.entries(appenders).map(([name, appender]) => [
+          name,
+          () => appendFor(Array(callers).fill(appender), seconds),
+        ]),
+      ),
+    );
+    const pace = (name: string) => median(results[name]!.map(({ perSecond }) => perSecond));
+    for (const [name, measured] of Object.entries(results)) {
+      const at = (percent: number) =>
+        median(measured.map(({ latencies }) => percentile(latencies, percent)));
+      const gain = name === 'waybill' ? ratio(pace(name), pace('the bare client')) : '';
+      rows.push([callers, name, pace(name), gain, at(50), at(99)]);
+    }
+  }
+  printTable(
+    `Appends of one event to an EventStoreDB: medians of ${runs}`,
+    ['callers', 'who', 'appends/s', 'ratio', 'p50 ms', 'p99 ms'],
+    rows,
+  );
 }
 
 async function measureAppends({ options, defer }: Bench, url: string): Promise<void> {
@@ -46,21 +76,29 @@ async function measureAppends({ options, defer }: Bench, url: string): Promise<v
     const sql = connect(url, { max: callers });
     defer(() => sql.end({ timeout: 1 }));
     const shared = createPostgresLog({ sql, prefix: PREFIX });
-    // A log for each caller: every append is then a call, and a transaction, of its own.
+    // With a log for each caller, every append is a call and a transaction of its own.
     const own = Array.from({ length: callers }, () => createPostgresLog({ sql, prefix: PREFIX }));
     const results = await alternate(options.runs, {
       'in groups': () =>
-        append(
+        appendFor(
           Array.from({ length: callers }, () => shared),
           options.seconds,
         ),
-      'one by one': () => append(own, options.seconds),
+      'one by one': () => appendFor(own, options.seconds),
     });
     const peer = median(results['one by one']!.map(({ perSecond }) => perSecond));
     for (const [how, measured] of Object.entries(results)) {
       const perSecond = median(measured.map((result) => result.perSecond));
-      const at = (percent: number) => median(measured.map(({ latencies }) => percentile(latencies, percent)));
-      rows.push([callers, how, perSecond, how === 'one by one' ? '' : ratio(perSecond, peer), at(50), at(99)]);
+      const at = (percent: number) =>
+        median(measured.map(({ latencies }) => percentile(latencies, percent)));
+      rows.push([
+        callers,
+        how,
+        perSecond,
+        how === 'one by one' ? '' : ratio(perSecond, peer),
+        at(50),
+        at(99),
+      ]);
     }
   }
   printTable(
@@ -70,38 +108,8 @@ async function measureAppends({ options, defer }: Bench, url: string): Promise<v
   );
 }
 
-/** Each caller appends to streams of its own, one event after the other, ten to a stream. */
-async function append(stores: EventStore[], seconds: number): Promise<Appends> {
-  const latencies: number[] = [];
-  const started = performance.now();
-  const until = started + seconds * 1_000;
-  await Promise.all(
-    stores.map(async (store) => {
-      for (let n = 0, stream = ''; performance.now() < until; n++) {
-        const revision = n % 10;
-        if (revision === 0) stream = `bench-${newId('txr')}`;
-        const before = performance.now();
-        await store.append(stream, revision === 0 ? 'no_stream' : revision - 1, [newEvent()]);
-        latencies.push(performance.now() - before);
-      }
-    }),
-  );
-  return { perSecond: latencies.length / ((performance.now() - started) / 1_000), latencies };
-}
-
-function newEvent() {
-  const occurred_at = new Date().toISOString();
-  return {
-    id: newId('evt'),
-    type: 'bench.happened',
-    schema_version: 1,
-    data: { source: 'sftp://hospital/lab/0123456789.pdf', destination: 'sftp://bank/inbox/0123456789.pdf', filler: 'x'.repeat(300) },
-    metadata: { actor: 'bench', account_id: null, correlation_id: 'bench', causation_id: null, occurred_at, prev_hash: 'd'.repeat(64) },
-  };
-}
-
 interface Pace {
-  /** In all, with what comes after the last event: a rebuild compares the new tables with the live ones, and swaps them. */
+  /** Total time. That of a rebuild includes the comparison with the live tables and the switch. */
   seconds: number;
   whole: number;
   firstTenth: number;
@@ -109,19 +117,25 @@ interface Pace {
 }
 
 async function measureReading({ options }: Bench, installation: Installation): Promise<void> {
-  if (options.events < LEAST_EVENTS) throw new RangeError(`a tenth of less than ${LEAST_EVENTS} events is too little to time`);
+  if (options.events < LEAST_EVENTS)
+    throw new RangeError(
+      `--events is ${options.events}, but must be at least ${LEAST_EVENTS}: a tenth of less ` +
+        'is too short to time',
+    );
   const events = await writeHistories(installation.sql, PREFIX, options.events);
   const results = await alternate(options.runs, {
     'read, in batches of 1,000': () => readAll(installation.store, events),
     'rebuild of transfers': () => rebuild(installation, events),
   });
-  const of = (measured: Pace[], figure: keyof Pace) => median(measured.map((pace) => pace[figure]));
+  const medianOf = (measured: Pace[], figure: keyof Pace) =>
+    median(measured.map((pace) => pace[figure]));
   printTable(
     `A log of ${events} events: medians of ${options.runs}`,
-    ['work', 'events/s', 'first tenth', 'last tenth', 'last to first', 'seconds in all'],
+    ['work', 'events/s', 'first tenth', 'last tenth', 'last to first', 'total seconds'],
     Object.entries(results).map(([work, paces]) => {
-      const [first, last] = [of(paces, 'firstTenth'), of(paces, 'lastTenth')];
-      return [work, of(paces, 'whole'), first, last, ratio(last, first), of(paces, 'seconds')];
+      const [first, last] = [medianOf(paces, 'firstTenth'), medianOf(paces, 'lastTenth')];
+      const [whole, seconds] = [medianOf(paces, 'whole'), medianOf(paces, 'seconds')];
+      return [work, whole, first, last, ratio(last, first), seconds];
     }),
   );
 }
@@ -129,7 +143,11 @@ async function measureReading({ options }: Bench, installation: Installation): P
 async function readAll(store: EventStore, events: number): Promise<Pace> {
   const stop = new AbortController();
   const meter = createMeter(events);
-  for await (const batch of store.subscribe({ from: null, signal: stop.signal, streams: ['transfer-'] })) {
+  for await (const batch of store.subscribe({
+    from: null,
+    signal: stop.signal,
+    streams: ['transfer-'],
+  })) {
     meter.read(meter.count() + batch.events.length);
     if (batch.caughtUp) stop.abort();
   }
@@ -142,15 +160,14 @@ async function rebuild(installation: Installation, events: number): Promise<Pace
   return meter.pace();
 }
 
-/** Notes when the first tenth had been read, and when the last began. */
+/** Measures the pace over the whole log, its first tenth and its last tenth. */
 function createMeter(events: number) {
   const started = performance.now();
   const marks: { events: number; at: number }[] = [{ events: 0, at: started }];
   const since = (from: number, to: number) => {
-    const [a, b] = [from, to].map((share) => marks.find((mark) => mark.events >= events * share)!) as [
-      (typeof marks)[0],
-      (typeof marks)[0],
-    ];
+    const [a, b] = [from, to].map(
+      (share) => marks.find((mark) => mark.events >= events * share)!,
+    ) as [(typeof marks)[0], (typeof marks)[0]];
     return (b.events - a.events) / ((b.at - a.at) / 1_000);
   };
   const count = () => marks.at(-1)!.events;

@@ -15,7 +15,8 @@ const { names, options } = parseOptions(process.argv.slice(2));
 const unknown = names.filter((name) => !Object.hasOwn(BENCHES, name));
 if (names.length === 0 || unknown.length > 0) {
   console.error(
-    `usage: npm run bench -- NAME... [--runs 5] [--profile] ..., with ${Object.keys(BENCHES).join(', ')}; bench/README.md tells the rest`,
+    'usage: npm run bench -- NAME... [--runs 5] [--profile] ..., with ' +
+      `${Object.keys(BENCHES).join(', ')}; bench/README.md explains the options`,
   );
   process.exit(2);
 }
@@ -24,4 +25,4 @@ for (const name of names) {
   const bench = await BENCHES[name]?.();
   if (bench) await runBench(bench.run, options);
 }
-console.log(`\nIn the end: ${loadAverage()}`);
+console.log(`\nAt the end: ${loadAverage()}`);

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
-import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { addWebhook, appendTransfer } from '../test/support/webhooks.ts';
 import { alternate } from './support/alternate.ts';
 import type { Bench } from './support/bench.ts';
+import { openLog } from './support/event-log.ts';
+import { bareArrivals } from './support/eventstoredb.ts';
 import { loadAverage } from './support/machine.ts';
 import { type BenchPostgres, startPostgres } from './support/postgres.ts';
 import { printProfile, printStatements } from './support/profile.ts';
@@ -19,20 +20,34 @@ import { cpuSeconds } from './support/usage.ts';
 const BACKLOG = 10_000;
 const ONE_BY_ONE = 200;
 const STEADY = 1_000;
-/** Rounds for each run: in a short one a hiccup of the machine is all of its p99, and the median passes over it. */
+/**
+ * Rounds for each run. One hiccup of the machine is the whole p99 of a short round; the median
+ * skips it.
+ */
 const STEADY_ROUNDS = 3;
 const RECEIVERS = 100;
-/** Requests at once to one receiver, as the service has them, and to all of many. */
+/**
+ * A failing receiver fails one of `oneIn` requests, and answers as late as one across the internet.
+ */
+const FAILING = { oneIn: 10, answerMs: 100, backlog: 2_000 };
+/**
+ * Concurrent requests of the bare sender: to one receiver, as the service does, and to many
+ * together.
+ */
 const AT_ONCE = 32;
 const AT_ONCE_IN_ALL = 256;
 
-/** Deliveries per second beside bare requests, the way from commit to the first attempt, and what one dead receiver does to others. */
+/**
+ * Measures deliveries a second beside bare requests, the time from commit to arrival, and the
+ * effect of one dead receiver on the others.
+ */
 export async function run(bench: Bench): Promise<void> {
   const { only } = bench.options;
-  const parts = only.length > 0 ? only : ['one', 'many', 'latency', 'dead'];
+  const parts = only.length > 0 ? only : ['one', 'many', 'failing', 'latency', 'dead'];
   const postgres = await startPostgres(bench);
   if (parts.includes('one')) await measureThroughput(bench, postgres, 1);
   if (parts.includes('many')) await measureThroughput(bench, postgres, RECEIVERS);
+  if (parts.includes('failing')) await measureThroughput(bench, postgres, 1, FAILING);
   if (parts.includes('latency')) await measureLatency(bench, postgres);
   if (parts.includes('dead')) await measureDeadReceiver(bench, postgres);
 }
@@ -40,21 +55,39 @@ export async function run(bench: Bench): Promise<void> {
 interface Setting {
   receivers: Receivers;
   start(): Promise<RunningService>;
-  /** Appends one event that one webhook is told of; gives its id and when it was committed. */
+  /**
+   * Appends one event to which one webhook subscribes. Returns its id and the time of its commit.
+   */
   happen(receiver: number): Promise<{ eventId: string; committedAt: number }>;
   bodies(): Promise<{ receiver: number; body: string }[]>;
-  /** Returns when every attempt is recorded. */
+  /** Resolves when every first attempt is recorded. */
   recorded(): Promise<void>;
 }
 
-/** A database with a webhook for each receiver, each of an account of its own. */
-async function prepare(bench: Bench, postgres: BenchPostgres, name: string, count: number): Promise<Setting> {
+/** Creates a database with a webhook for each receiver, each in its own account. */
+async function prepare(
+  bench: Bench,
+  postgres: BenchPostgres,
+  name: string,
+  count: number,
+): Promise<Setting> {
   const databaseUrl = await postgres.createDatabase(name);
   const receivers = await startReceivers(bench, count);
-  const settings = { WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8', WAYBILL_MASTER_KEY: randomBytes(32).toString('base64') };
+  const settings = {
+    WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
+    // A retry of one round must not count in the next.
+    WAYBILL_WEBHOOK_RETRY_DELAYS: '1h',
+  };
   const account = (receiver: number) => `acc_${receiver}`;
   const start = (options: Partial<ServiceOptions> = {}) =>
-    startService(bench, { databaseUrl, endpoints: [], roles: 'api,webhooks', settings, ...options });
+    startService(bench, {
+      databaseUrl,
+      endpoints: [],
+      roles: 'api,webhooks',
+      settings,
+      ...options,
+    });
   const configured = await start({
     prepare: async (installation) => {
       for (const [receiver, url] of receivers.urls.entries()) {
@@ -65,39 +98,56 @@ async function prepare(bench: Bench, postgres: BenchPostgres, name: string, coun
   await configured.stop();
   const sql = connect(databaseUrl);
   bench.defer(() => sql.end({ timeout: 1 }));
-  const store = createPostgresLog({ sql, prefix: 'waybill_' });
-  bench.defer(() => store.close());
+  const store = openLog(bench, databaseUrl, sql);
   return {
     receivers,
     start,
     async happen(receiver) {
       const { eventIds } = await appendTransfer(store, [], { account_id: account(receiver) });
-      return { eventId: eventIds[0] as string, committedAt: performance.timeOrigin + performance.now() };
+      return {
+        eventId: eventIds[0] as string,
+        committedAt: performance.timeOrigin + performance.now(),
+      };
     },
     async recorded() {
-      while ((await sql`select from work.deliveries where status = 'pending' limit 1`).length > 0) await sleep(20);
+      const waiting = () =>
+        sql`select from work.deliveries where status = 'pending' and attempts = 0 limit 1`;
+      while ((await waiting()).length > 0) await sleep(20);
     },
     async bodies() {
       const rows = await sql<
         { account_id: string; body: string }[]
       >`select account_id, body from work.deliveries order by event_id limit ${BACKLOG}`;
-      return rows.map(({ account_id, body }) => ({ receiver: Number(account_id.slice('acc_'.length)), body }));
+      return rows.map(({ account_id, body }) => ({
+        receiver: Number(account_id.slice('acc_'.length)),
+        body,
+      }));
     },
   };
 }
 
-/** What came of one round; CPU in milliseconds for each delivery, null where this system does not tell. */
+/**
+ * The figures of a round. CPU is in milliseconds for each delivery; null if the system has no
+ * figure.
+ */
 interface Round {
   perSecond: number;
   senderCpu: number | null;
   postgresCpu: number | null;
 }
 
-async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: number): Promise<void> {
+async function measureThroughput(
+  bench: Bench,
+  postgres: BenchPostgres,
+  count: number,
+  failing: typeof FAILING | null = null,
+): Promise<void> {
   const { runs, scale, profile } = bench.options;
-  const setting = await prepare(bench, postgres, `webhooks_${count}`, count);
+  const database = `webhooks_${count}${failing ? '_failing' : ''}`;
+  const setting = await prepare(bench, postgres, database, count);
   const { receivers } = setting;
-  const backlog = Math.ceil(BACKLOG * scale);
+  if (failing) await receivers.fail(failing.oneIn, failing.answerMs);
+  const backlog = Math.ceil((failing?.backlog ?? BACKLOG) * scale);
   const rate = async () => {
     while ((await receivers.count()) < backlog) await sleep(50);
     const times = (await receivers.arrivals()).map(({ at }) => at);
@@ -108,7 +158,7 @@ async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: n
   const logged = postgres.log === null ? 0 : statSync(postgres.log).size;
   const results = await alternate<Round>(runs, {
     async service() {
-      // It has run for a while, as the bare one has, and finds all of it at once.
+      // The service stays warm, as the bare sender is, and finds all events at once.
       process.kill(service.pid, 'SIGSTOP');
       await Promise.all(Array.from({ length: backlog }, (_, n) => setting.happen(n % count)));
       const before = [cpuSeconds(service.pid), postgres.cpuSeconds()] as const;
@@ -116,7 +166,11 @@ async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: n
       const perSecond = await rate();
       await setting.recorded();
       const after = [cpuSeconds(service.pid), postgres.cpuSeconds()] as const;
-      return { perSecond, senderCpu: each(minus(after[0], before[0])), postgresCpu: each(minus(after[1], before[1])) };
+      return {
+        perSecond,
+        senderCpu: each(minus(after[0], before[0])),
+        postgresCpu: each(minus(after[1], before[1])),
+      };
     },
     async bare() {
       const bodies = (await setting.bodies()).slice(0, backlog);
@@ -131,10 +185,12 @@ async function measureThroughput(bench: Bench, postgres: BenchPostgres, count: n
   if (profile) printStatements(postgres, logged, backlog * (runs + 1), 'delivery');
   const [ours, bare] = [mediansOf(results.service ?? []), mediansOf(results.bare ?? [])];
   printTable(
-    `${backlog} deliveries to ${count === 1 ? 'one receiver' : `${count} receivers`}, all waiting at the start, medians of ${runs} runs, ${loadAverage()}`,
+    `${backlog} deliveries to ` +
+      `${count === 1 ? 'one receiver' : `${count} receivers`}${failing ? ` that fails one request in ${failing.oneIn} and answers in ${failing.answerMs} ms` : ''}, ` +
+      `all waiting at the start, medians of ${runs} runs, ${loadAverage()}`,
     ['sender', 'per second', 'of bare', 'CPU ms each', 'of Postgres'],
     [
-      ['bare undici, no signature, nothing kept', bare.perSecond, null, bare.senderCpu, null],
+      ['bare undici, no signature, nothing stored', bare.perSecond, null, bare.senderCpu, null],
       [
         'waybill, from the log to the recorded attempt',
         ours.perSecond,
@@ -151,15 +207,23 @@ function minus(all: number | null, part: number | null): number | null {
 }
 
 function mediansOf(rounds: Round[]): Round {
-  const of = (key: 'senderCpu' | 'postgresCpu') => {
+  const medianCpu = (key: 'senderCpu' | 'postgresCpu') => {
     const known = rounds.map((round) => round[key]).filter((ms) => ms !== null);
     return known.length > 0 ? median(known) : null;
   };
-  return { perSecond: median(rounds.map(({ perSecond }) => perSecond)), senderCpu: of('senderCpu'), postgresCpu: of('postgresCpu') };
+  return {
+    perSecond: median(rounds.map(({ perSecond }) => perSecond)),
+    senderCpu: medianCpu('senderCpu'),
+    postgresCpu: medianCpu('postgresCpu'),
+  };
 }
 
-/** The same requests without anything of ours. */
-async function postAll(bodies: { receiver: number; body: string }[], urls: string[], atOnce: number): Promise<void> {
+/** Sends the same requests with undici alone. */
+async function postAll(
+  bodies: { receiver: number; body: string }[],
+  urls: string[],
+  atOnce: number,
+): Promise<void> {
   const agent = new Agent({ pipelining: 1 });
   const left = bodies.values();
   const worker = async () => {
@@ -183,22 +247,40 @@ async function measureLatency(bench: Bench, postgres: BenchPostgres): Promise<vo
   const setting = await prepare(bench, postgres, 'webhooks_latency', 1);
   const service = await setting.start();
   const count = Math.ceil(ONE_BY_ONE * bench.options.scale);
-  const latencies = await latenciesOf(setting, count, 1, 40);
+  const ours = { waybill: await latenciesOf(setting, count, 1, 40) };
   await service.stop();
+  const url = process.env.EVENTSTORE_URL;
+  const bare = url ? { 'bare subscription': await bareArrivals(bench, url, count, 40) } : {};
   printTable(
-    `From the commit of an event to its arrival, one at a time, idle service: ${latencies.length} of them, in milliseconds`,
-    ['median', 'p99', 'least', 'most'],
-    [[median(latencies), percentile(latencies, 99), Math.min(...latencies), Math.max(...latencies)]],
+    `From the commit of an event to its arrival, one at a time, idle service: ${count} of ` +
+      'them, in milliseconds',
+    ['who', 'median', 'p99', 'min', 'max'],
+    Object.entries({ ...ours, ...bare }).map(([who, latencies]) => [
+      who,
+      median(latencies),
+      percentile(latencies, 99),
+      Math.min(...latencies),
+      Math.max(...latencies),
+    ]),
   );
 }
 
-/** How long each of so many events took to its arrival. They happen at a steady pace, for the receivers in turn. */
-async function latenciesOf({ receivers, happen }: Setting, count: number, among: number, everyMs: number, leftOut = -1): Promise<number[]> {
+/**
+ * Returns the milliseconds from commit to arrival of `count` events, appended at a steady pace for
+ * `among` receivers in turn. The receiver `leftOut` does not count.
+ */
+async function latenciesOf(
+  { receivers, happen }: Setting,
+  count: number,
+  among: number,
+  everyMs: number,
+  leftOut = -1,
+): Promise<number[]> {
   await receivers.arrivals();
   const committed = new Map<string, number>();
   const appends: Promise<unknown>[] = [];
   let expected = 0;
-  // The first few open connections.
+  // The first events open the connections, so they do not count.
   for (let n = -2 * among; n < count; n++) {
     const receiver = (n + 2 * among) % among;
     appends.push(
@@ -212,7 +294,8 @@ async function latenciesOf({ receivers, happen }: Setting, count: number, among:
   await Promise.all(appends);
   const arrived = new Map<string, number>();
   while (arrived.size < expected) {
-    for (const { receiver, eventId, at } of await receivers.arrivals()) if (receiver !== leftOut) arrived.set(eventId, at);
+    for (const { receiver, eventId, at } of await receivers.arrivals())
+      if (receiver !== leftOut) arrived.set(eventId, at);
     await sleep(20);
   }
   return [...committed].map(([eventId, at]) => (arrived.get(eventId) as number) - at);
@@ -227,25 +310,33 @@ async function measureDeadReceiver(bench: Bench, postgres: BenchPostgres): Promi
     await setting.receivers.hang(dead);
     return latenciesOf(setting, count, RECEIVERS, 4, 0);
   };
-  // What differs between the two where nothing hangs is the noise of the machine.
+  // The difference between the two series without a hanging receiver is the noise of the machine.
   const rounds = runs * STEADY_ROUNDS;
   const results = await alternate(rounds, {
     answers: () => measure(null),
-    'answers, once more': () => measure(null),
+    'answers, again': () => measure(null),
     hangs: () => measure(0),
   });
   await service.stop();
   const p99s = (latencies: number[][]) => latencies.map((round) => percentile(round, 99));
   const alone = median(p99s(results.answers ?? []));
   printTable(
-    `From commit to arrival at 99 receivers of ${RECEIVERS}, 250 events a second, in milliseconds, medians of ${rounds} rounds, ${loadAverage()}`,
-    ['the hundredth', 'arrivals', 'median', 'p99', 'against the first', 'p99 of each round'],
+    `From commit to arrival at 99 receivers of ${RECEIVERS}, 250 events a second, in ` +
+      `milliseconds, medians of ${rounds} rounds, ${loadAverage()}`,
+    ['the hundredth', 'arrivals', 'median', 'p99', 'ratio to the first', 'p99 of each round'],
     Object.entries(results).map(([name, latencies]) => {
       const p99 = median(p99s(latencies));
       const each = p99s(latencies)
         .map((one) => one.toFixed(0))
         .join(' ');
-      return [name, latencies.flat().length, median(latencies.map(median)), p99, ratio(p99, alone), each];
+      return [
+        name,
+        latencies.flat().length,
+        median(latencies.map(median)),
+        p99,
+        ratio(p99, alone),
+        each,
+      ];
     }),
   );
 }

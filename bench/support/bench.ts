@@ -3,19 +3,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Options } from './options.ts';
 
-/** What a benchmark is given. */
+/** The context of a benchmark. */
 export interface Bench {
   options: Options;
   /** A temporary folder on disk. */
   folder: string;
-  /** Called at the end in reverse order, also after an error or Ctrl-C. */
+  /** Registers work for the end. It runs in reverse order, also after an error or Ctrl-C. */
   defer(close: () => unknown): void;
 }
 
-/** Runs a benchmark, and clears away what it started whatever happens. */
-export async function runBench(work: (bench: Bench) => Promise<void>, options: Options): Promise<void> {
+/** Runs a benchmark, then what it deferred, also after an error. */
+export async function runBench(
+  work: (bench: Bench) => Promise<void>,
+  options: Options,
+): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'waybill-bench-'));
-  // Postgres may run under another account than root, and has to reach its data.
+  // Postgres may run as another user than root, and must reach its data.
   await chmod(folder, 0o711);
   const stack = new AsyncDisposableStack();
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -41,13 +44,16 @@ export async function runBench(work: (bench: Bench) => Promise<void>, options: O
   }
 }
 
-/** A part of a benchmark that clears away after itself. */
+/** Runs a part of a benchmark, then what the part deferred. */
 export async function runPart<T>(bench: Bench, work: (part: Bench) => Promise<T>): Promise<T> {
   const stack = new AsyncDisposableStack();
-  // Once it is over there is nothing left to do; else something went wrong, or Ctrl-C came.
+  // For Ctrl-C within the part. After the part this does nothing.
   bench.defer(() => stack.disposeAsync());
   try {
-    return await work({ ...bench, defer: (close) => stack.defer(async () => void (await close())) });
+    return await work({
+      ...bench,
+      defer: (close) => stack.defer(async () => void (await close())),
+    });
   } finally {
     await stack.disposeAsync();
   }

@@ -6,25 +6,31 @@ import { pipeline } from 'node:stream/promises';
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
 
-/** Files of random bytes, named so that they sort. Having been written a moment ago, they are in the page cache. */
+/**
+ * Creates files of random bytes and returns their names, in order. The page cache still has them.
+ */
 export async function makeFiles(folder: string, count: number, bytes: number): Promise<string[]> {
   const names = Array.from({ length: count }, (_, i) => `file-${String(i).padStart(5, '0')}.bin`);
   const chunk = Buffer.alloc(Math.min(bytes, CHUNK_BYTES));
   for (const name of names) {
     await using file = await open(join(folder, name), 'w');
-    for (let left = bytes; left > 0; left -= chunk.length) await file.write(randomFillSync(chunk), 0, Math.min(left, chunk.length));
+    for (let left = bytes; left > 0; left -= chunk.length)
+      await file.write(randomFillSync(chunk), 0, Math.min(left, chunk.length));
   }
   return names;
 }
 
-/** Throws where a folder does not hold the same files, byte by byte, as another. */
+/** Throws if two folders do not hold the same files, byte by byte. */
 export async function checkSame(folder: string, other: string): Promise<void> {
   const [names, copies] = await Promise.all([readdir(folder), readdir(other)]);
   if (names.toSorted().join() !== copies.toSorted().join())
     throw new Error(`${other} holds ${copies.length} files, ${folder} ${names.length}`);
   for (const name of names) {
-    const [ours, copied] = await Promise.all([sha256(join(folder, name)), sha256(join(other, name))]);
-    if (ours !== copied) throw new Error(`${join(other, name)} is not what ${join(folder, name)} is`);
+    const [ours, copied] = await Promise.all([
+      sha256(join(folder, name)),
+      sha256(join(other, name)),
+    ]);
+    if (ours !== copied) throw new Error(`${join(other, name)} differs from ${join(folder, name)}`);
   }
 }
 

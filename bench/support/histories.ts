@@ -1,7 +1,9 @@
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
-/** Transfers that are under way at the same time in the histories: so far apart are the events of one. */
+/**
+ * Transfers whose histories interleave. The events of one transfer are this many positions apart.
+ */
 const ABREAST = 64;
 const SECONDS_APART = 10;
 const PER_INSERT = 50_000;
@@ -12,7 +14,7 @@ const endpoint = (id: string) => ({ id: `end_${id.padEnd(26, '0')}`, revision: 0
 const source = `sftp://hospital/lab/${ID}.pdf`;
 const destination = `sftp://bank/inbox/${ID}.pdf`;
 
-/** The history of a transfer that goes well, with words for what differs from one to the next. */
+/** The history of a transfer that completes, with placeholders for its id and times. */
 const HISTORY: TransferEvent[] = [
   {
     type: 'transfer.created',
@@ -51,14 +53,21 @@ const HISTORY: TransferEvent[] = [
       speed_bps: 81_920_000,
       duration_ms: 40,
       checksum_sha256: 'c'.repeat(64),
-      verification: { size: true, source_unchanged: true, destination_checksum: 'none', read_back: false, atomic_replace: true },
+      verification: {
+        size: true,
+        source_unchanged: true,
+        destination_checksum: 'none',
+        read_back: false,
+        atomic_replace: true,
+      },
     },
   },
 ];
 
 /**
- * Writes the histories of completed transfers behind what an otherwise idle log holds: `events` of them, rounded up to
- * whole histories. All is as the service would have written it but the hash chains, which no reader here checks.
+ * Appends the histories of completed transfers to an otherwise idle log and returns the number of
+ * events: `events`, rounded up to whole blocks of histories. They are as the service writes them,
+ * except for the hash chains, which nothing here checks.
  */
 export async function writeHistories(sql: Sql, prefix: string, events: number): Promise<number> {
   const [head] = await sql<{ position: bigint }[]>`select position from log.head`;
@@ -77,7 +86,8 @@ export async function writeHistories(sql: Sql, prefix: string, events: number): 
     const to = Math.min(total, from + PER_INSERT) - 1;
     await sql`
       insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
-      select ${first}::bigint + n, ${prefix}::text || 'transfer-' || transfer_id, revision, 'evt_' || lpad((${first}::bigint + n)::text, 26, '0'),
+      select ${first}::bigint + n, ${prefix}::text || 'transfer-' || transfer_id, revision,
+             'evt_' || lpad((${first}::bigint + n)::text, 26, '0'),
              (${HISTORY.map(({ type }) => type)}::text[])[revision + 1], 1,
              replace(replace((${HISTORY.map(({ data }) => JSON.stringify(data))}::text[])[revision + 1], ${ID}, transfer_id), ${TIME}, time),
              replace(${metadata}, ${TIME}, time)

@@ -1,42 +1,51 @@
 import { Pool } from 'undici';
 
-// Asks one thing again and again, each connection the next time when it has its answer. The order comes
-// as JSON in the first argument; what came of it goes to stdout as JSON.
+// Repeats a request over several connections. Each connection sends its next request when it has
+// its answer. The first argument is the order, as JSON. The result goes to stdout, as JSON.
 const order = JSON.parse(process.argv[2] as string) as LoadOrder;
 const { url, connections, seconds } = order;
 const pool = new Pool(new URL(url).origin, { connections, pipelining: 1 });
 const latencies: number[] = [];
 const started = performance.now();
 const until = started + seconds * 1_000;
-let asked = 0;
+let sent = 0;
 let failed = 0;
 
 await Promise.all(
   Array.from({ length: connections }, async () => {
     while (performance.now() < until) {
-      // The paths and the body are not the same each time: nothing may answer from memory by chance.
-      const n = asked++;
+      // Path and body change, so no cache can answer.
+      const n = sent++;
       const path = order.paths[n % order.paths.length] as string;
       const body = order.body?.replaceAll('NUMBER', String(n));
       const before = performance.now();
-      const answer = await pool.request({ method: order.method, path, headers: order.headers, body });
+      const answer = await pool.request({
+        method: order.method,
+        path,
+        headers: order.headers,
+        body,
+      });
       await answer.body.dump();
       latencies.push(performance.now() - before);
       if (answer.statusCode >= 300) failed++;
     }
   }),
 );
-const result: LoadResult = { perSecond: latencies.length / ((performance.now() - started) / 1_000), failed, latencies };
+const result: LoadResult = {
+  perSecond: latencies.length / ((performance.now() - started) / 1_000),
+  failed,
+  latencies,
+};
 await pool.close();
 console.log(JSON.stringify(result));
 
 export interface LoadOrder {
   url: string;
   method: 'GET' | 'POST';
-  /** Asked in turn. */
+  /** Requested in turn. */
   paths: string[];
   headers: Record<string, string>;
-  /** `NUMBER` in it is replaced by another one each time. */
+  /** Each request replaces `NUMBER` in it with a new number. */
   body?: string;
   connections: number;
   seconds: number;
@@ -44,7 +53,7 @@ export interface LoadOrder {
 
 export interface LoadResult {
   perSecond: number;
-  /** Answers of 300 and more. */
+  /** Answers with a status of 300 or more. */
   failed: number;
   /** Milliseconds. */
   latencies: number[];

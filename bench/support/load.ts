@@ -5,10 +5,13 @@ import type { LoadOrder, LoadResult } from './load-process.ts';
 
 const PROCESS = join(import.meta.dirname, 'load-process.ts');
 
-/** Puts a load on a server from a process of its own. Throws where an answer was an error. */
+/** Puts load on a server from a process of its own. Throws if an answer was an error. */
 export async function load(order: LoadOrder): Promise<LoadResult> {
-  const { stdout } = await promisify(execFile)(process.execPath, [PROCESS, JSON.stringify(order)], { maxBuffer: 256 << 20 });
+  const { stdout } = await promisify(execFile)(process.execPath, [PROCESS, JSON.stringify(order)], {
+    maxBuffer: 256 << 20,
+  });
   const result = JSON.parse(stdout) as LoadResult;
-  if (result.failed > 0) throw new Error(`${result.failed} answers to ${order.method} ${order.paths[0]} were errors`);
+  if (result.failed > 0)
+    throw new Error(`${result.failed} answers to ${order.method} ${order.paths[0]} were errors`);
   return result;
 }

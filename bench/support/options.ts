@@ -1,27 +1,27 @@
 import { parseArgs } from 'node:util';
 
 export interface Options {
-  /** Measured rounds; figures are their medians. One more round before them warms up and is thrown away. */
+  /** Measured rounds; figures are their medians. One more round before them warms up. */
   runs: number;
-  /** Factor on the sizes and counts of files, for a quick look. */
+  /** Factor on sizes and counts, for a quick look. */
   scale: number;
-  /** How long each load runs. */
+  /** Length of each load. */
   seconds: number;
   /** Events in the log that is read and folded. */
   events: number;
   /** Added round trips in milliseconds. */
   delays: number[];
-  /** Parts of the bench to run; all of them where empty. */
+  /** Parts of the benchmark to run; empty for all. */
   only: string[];
-  /** The servers give their users a shell too, so that a peer can have files hashed there. */
+  /** The SSH servers allow a shell too, so a peer can have files hashed there. */
   shell: boolean;
-  /** Roles of the service that the HTTP bench asks. */
+  /** Roles of the service in the HTTP benchmark. */
   roles: string;
-  /** Record where our process spends its time, and every statement that Postgres runs. */
+  /** Profile the service's process, and log every statement of Postgres. */
   profile: boolean;
 }
 
-/** Throws TypeError for an option that there isn't. */
+/** Parses the command line. Throws TypeError for an unknown option or a wrong value. */
 export function parseOptions(args: string[]): { names: string[]; options: Options } {
   const { values, positionals } = parseArgs({
     args,
@@ -47,8 +47,12 @@ export function parseOptions(args: string[]): { names: string[]; options: Option
     delays: values.delays.split(',').map(Number),
     only: values.only.split(',').filter(Boolean),
   };
-  const wrong = [options.runs, options.scale, options.seconds, options.events].some((value) => !(value > 0));
+  const wrong = [options.runs, options.scale, options.seconds, options.events].some(
+    (value) => !(value > 0),
+  );
   if (wrong || options.delays.some((delay) => !(delay >= 0)))
-    throw new TypeError('runs, scale, seconds, events and delays are positive numbers');
+    throw new TypeError(
+      '--runs, --scale, --seconds and --events must be above 0, and --delays 0 or above',
+    );
   return { names: positionals, options };
 }

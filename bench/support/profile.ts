@@ -5,7 +5,7 @@ import type { BenchPostgres } from './postgres.ts';
 import { printTable } from './table.ts';
 
 const PROJECT = resolve(import.meta.dirname, '../..');
-/** Where profiles are written, as files for the developer tools of a browser. */
+/** Folder of the profiles. The developer tools of a browser open them. */
 export const PROFILES = join(PROJECT, '.cache/bench/profiles');
 
 const SHOWN = 15;
@@ -16,7 +16,7 @@ interface CpuProfile {
   timeDeltas: number[];
 }
 
-/** Prints in which functions a process, which has ended, spent its time: by the time in themselves, not in what they called. */
+/** Prints the functions in which an ended process spent the most time, callees excluded. */
 export function printProfile(pid: number): void {
   for (const file of globSync(join(PROFILES, `CPU.*.${pid}.*.cpuprofile`))) {
     const profile = JSON.parse(readFileSync(file, 'utf8')) as CpuProfile;
@@ -24,7 +24,8 @@ export function printProfile(pid: number): void {
     const spent = new Map<string, number>();
     profile.samples.forEach((node, i) => {
       const name = names.get(node) as string;
-      if (name !== '(idle)') spent.set(name, (spent.get(name) ?? 0) + (profile.timeDeltas[i] as number));
+      if (name !== '(idle)')
+        spent.set(name, (spent.get(name) ?? 0) + (profile.timeDeltas[i] as number));
     });
     const all = [...spent.values()].reduce((sum, micros) => sum + micros, 0);
     const top = [...spent].sort(([, a], [, b]) => b - a).slice(0, SHOWN);
@@ -36,27 +37,41 @@ export function printProfile(pid: number): void {
   }
 }
 
-function nameOf({ functionName, url, lineNumber }: CpuProfile['nodes'][number]['callFrame']): string {
+function nameOf({
+  functionName,
+  url,
+  lineNumber,
+}: CpuProfile['nodes'][number]['callFrame']): string {
   if (!url) return functionName || '(anonymous)';
   const file = url.startsWith('file:') ? relative(PROJECT, fileURLToPath(url)) : url;
   return `${functionName || '(anonymous)'} ${file}:${lineNumber + 1}`;
 }
 
-/** Prints what Postgres ran since the log was so long, each statement with the time of its parse, bind and execute together. */
-export function printStatements({ log }: BenchPostgres, fromByte: number, count: number, of = 'transfer'): void {
+/**
+ * Prints the statements that Postgres logged after `fromByte`, with the time of parse, bind and
+ * execute together. `count` operations, each a `unit`, caused them.
+ */
+export function printStatements(
+  { log }: BenchPostgres,
+  fromByte: number,
+  count: number,
+  unit = 'transfer',
+): void {
   if (log === null) return;
-  const said = readFileSync(log).subarray(fromByte).toString();
+  const text = readFileSync(log).subarray(fromByte).toString();
   const statements = new Map<string, { calls: number; ms: number }>();
   const entry = /duration: ([\d.]+) ms +(parse|bind|execute|statement)(?: [^:]+)?: ((?:.|\n\t)*)/g;
-  for (const [, ms, step, text] of said.matchAll(entry)) {
-    const statement = (text as string).replace(/\s+/g, ' ').slice(0, 110);
+  for (const [, ms, step, sql] of text.matchAll(entry)) {
+    const statement = (sql as string).replace(/\s+/g, ' ').slice(0, 110);
     const seen = statements.get(statement) ?? { calls: 0, ms: 0 };
     const calls = step === 'execute' || step === 'statement' ? 1 : 0;
     statements.set(statement, { calls: seen.calls + calls, ms: seen.ms + Number(ms) });
   }
-  const sum = (of: 'calls' | 'ms') => [...statements.values()].reduce((total, statement) => total + statement[of], 0);
+  const sum = (figure: 'calls' | 'ms') =>
+    [...statements.values()].reduce((total, statement) => total + statement[figure], 0);
   printTable(
-    `Statements in Postgres: ${sum('calls')}, ${(sum('calls') / count).toFixed(2)} a ${of}, ${sum('ms').toFixed(0)} ms`,
+    `Statements in Postgres: ${sum('calls')}, ${(sum('calls') / count).toFixed(2)} a ` +
+      `${unit}, ${sum('ms').toFixed(0)} ms`,
     ['statement', 'calls', 'ms'],
     [...statements]
       .sort(([, a], [, b]) => b.ms - a.ms)

@@ -1,7 +1,8 @@
 import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
 
-// A proxy in a process of its own, so that it shares no thread with what is measured. Arguments: address and port of the
-// server, milliseconds of the round trip, more ports of the server. Writes its own port.
+// A proxy in a process of its own, so it shares no thread with the measured processes. Arguments:
+// address and port of the server, milliseconds of a round trip, more ports of the server. It prints
+// its port.
 const [host = '', ...numbers] = process.argv.slice(2);
 const [port, roundTripMs, ...morePorts] = numbers.map(Number) as [number, number, ...number[]];
 const proxy = await startTcpProxy({ host, port }, morePorts);

@@ -11,7 +11,7 @@ export interface Rclone {
   env: NodeJS.ProcessEnv;
 }
 
-/** A server as rclone knows it. */
+/** A server in rclone's configuration. */
 export interface Remote {
   name: string;
   protocol: string;
@@ -19,28 +19,36 @@ export interface Remote {
   remote: Record<string, string>;
 }
 
-/** Debian's rclone. Throws where it can't be had. */
+/** Returns Debian's rclone. Throws if it is not available. */
 export async function findRclone(): Promise<Rclone> {
   const packages = await debianPackages(['rclone'], ['/usr/bin/rclone']);
   if (!packages.available) throw new Error(packages.reason);
-  const env = Object.fromEntries(Object.entries(packages.env).filter(([name]) => !/^(RCLONE|AWS|AZURE)_/.test(name)));
+  const env = Object.fromEntries(
+    Object.entries(packages.env).filter(([name]) => !/^(RCLONE|AWS|AZURE)_/.test(name)),
+  );
   return { program: packages.path('/usr/bin/rclone'), env };
 }
 
-/** How rclone wants a password in its configuration. */
+/** Returns a password in the form of rclone's configuration. */
 export async function obscure({ program, env }: Rclone, password: string): Promise<string> {
   return (await promisify(execFile)(program, ['obscure', password], { env })).stdout.trim();
 }
 
-/** Writes a configuration that knows these servers; gives the file. */
+/** Writes a configuration with these servers. Returns the path of the file. */
 export async function writeConfig({ folder }: Bench, remotes: readonly Remote[]): Promise<string> {
-  const config = join(folder, `rclone-${remotes.map(({ name, protocol }) => `${protocol}-${name}`).join('-')}.conf`);
-  const section = ({ name, remote }: Remote) => [`[${name}]`, ...Object.entries(remote).map(([key, value]) => `${key} = ${value}`)];
+  const config = join(
+    folder,
+    `rclone-${remotes.map(({ name, protocol }) => `${protocol}-${name}`).join('-')}.conf`,
+  );
+  const section = ({ name, remote }: Remote) => [
+    `[${name}]`,
+    ...Object.entries(remote).map(([key, value]) => `${key} = ${value}`),
+  ];
   await writeFile(config, `${remotes.flatMap(section).join('\n')}\n`, { mode: 0o600 });
   return config;
 }
 
-/** Runs it to its end and measures it. Throws what it says where it fails. */
+/** Runs rclone and measures it. Throws its output if it fails. */
 export function runRclone({ program, env }: Rclone, args: readonly string[]): Promise<Usage> {
   return measureCommand([program, ...args], env);
 }

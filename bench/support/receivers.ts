@@ -6,15 +6,19 @@ import type { Arrival, Question } from './receivers-process.ts';
 
 export interface Receivers {
   urls: string[];
-  /** What has arrived since this was asked last. */
+  /** Returns the arrivals since the last call. */
   arrivals(): Promise<Arrival[]>;
-  /** How much has. */
+  /** Returns the number of arrivals since the last call of `arrivals`. */
   count(): Promise<number>;
-  /** From now on this one never answers; null for none. What waits for an answer gets it. */
+  /** Makes one receiver hang, or none (null). Open requests of the one before get their answers. */
   hang(receiver: number | null): Promise<void>;
+  /**
+   * Makes all receivers answer 500 to one of `oneIn` requests, and every request after `answerMs`.
+   */
+  fail(oneIn: number, answerMs: number): Promise<void>;
 }
 
-/** Starts receivers of webhooks, all in one process of their own. */
+/** Starts receivers of webhooks in one process of their own. */
 export async function startReceivers(bench: Bench, count: number): Promise<Receivers> {
   const child = fork(join(import.meta.dirname, 'receivers-process.ts'), [String(count)]);
   bench.defer(() => child.disconnect());
@@ -32,6 +36,9 @@ export async function startReceivers(bench: Bench, count: number): Promise<Recei
     count: () => ask<number>({ type: 'count' }),
     async hang(receiver) {
       await ask({ type: 'hang', receiver });
+    },
+    async fail(oneIn, answerMs) {
+      await ask({ type: 'fail', oneIn, answerMs });
     },
   };
 }

@@ -3,14 +3,17 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { createKey } from '../../src/commands/keys.ts';
-import { endpointRequest, keyRequest } from '../../src/commands/requests.ts';
 import { parseConfig } from '../../src/config.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { startProcess } from '../../test/support/server-process.ts';
 import type { Bench } from './bench.ts';
+import { logSettings, openLog } from './event-log.ts';
 import { PROFILES } from './profile.ts';
 
 const PROJECT = resolve(import.meta.dirname, '../..');
@@ -21,29 +24,31 @@ export interface RunningService {
   pid: number;
   /** Headers of an authorised request. */
   headers: Record<string, string>;
-  /** The service's own database, for looking into the log. */
+  /** The service's own database. */
   sql: Sql;
-  /** Ends it; a profile is written then. */
+  log: EventStore;
+  /** Stops it. It then writes its profile. */
   stop(): Promise<void>;
 }
 
 export interface ServiceOptions {
   databaseUrl: string;
-  /** Endpoints as JSON, as `waybill endpoints add` takes them. */
+  /** Endpoints, in the JSON of `waybill endpoints add`. */
   endpoints: Record<string, unknown>[];
   roles?: string;
   settings?: Record<string, string>;
-  /** What else is done to the installation before it serves. */
+  /** Further configuration before the service starts. */
   prepare?: (installation: Installation) => Promise<void>;
 }
 
-/** Starts `waybill serve` as a process of its own, with limits that don't get into a benchmark's way. */
+/** Starts `waybill serve` as a process, with limits that no benchmark reaches. */
 export async function startService(
   bench: Bench,
   { databaseUrl, endpoints, roles, settings, prepare }: ServiceOptions,
 ): Promise<RunningService> {
   const environment = {
     DATABASE_URL: databaseUrl,
+    ...logSettings(databaseUrl),
     WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
     WAYBILL_PORT: '0',
     WAYBILL_RATE_LIMIT: '1000000',
@@ -52,19 +57,32 @@ export async function startService(
   };
   const key = await configure(environment, endpoints, prepare);
   const profiling = bench.options.profile ? ['--cpu-prof', '--cpu-prof-dir', PROFILES] : [];
-  const command = [process.execPath, ...profiling, join(PROJECT, 'src/cli.ts'), 'serve', ...(roles ? ['--roles', roles] : [])];
-  const server = startProcess(command, { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'inherit'] });
+  const command = [
+    process.execPath,
+    ...profiling,
+    join(PROJECT, 'src/cli.ts'),
+    'serve',
+    ...(roles ? ['--roles', roles] : []),
+  ];
+  const server = startProcess(command, {
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   bench.defer(() => server.kill());
   const url = await untilReady(server.child.stdout as NodeJS.ReadableStream);
 
-  // What we look up ourselves is no statement of the service's.
-  const sql = connect(databaseUrl, { max: 2, settings: bench.options.profile ? { log_min_duration_statement: -1 } : {} });
+  // Statements of the benchmark must not count as those of the service.
+  const sql = connect(databaseUrl, {
+    max: 2,
+    settings: bench.options.profile ? { log_min_duration_statement: -1 } : {},
+  });
   bench.defer(() => sql.end({ timeout: 1 }));
   return {
     url,
     pid: server.child.pid as number,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     sql,
+    log: openLog(bench, databaseUrl, sql),
     async stop() {
       server.child.kill('SIGTERM');
       while (!server.ended) await sleep(20);
@@ -79,7 +97,8 @@ async function configure(
 ): Promise<string> {
   const installation = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
   try {
-    for (const endpoint of endpoints) await saveEndpoint(installation.commands, endpointRequest.parse(endpoint), CAUSE);
+    for (const endpoint of endpoints)
+      await saveEndpoint(installation.commands, endpointRequest.parse(endpoint), CAUSE);
     await prepare?.(installation);
     const request = keyRequest.parse({
       name: 'bench',
@@ -93,7 +112,9 @@ async function configure(
   }
 }
 
-/** Reads the service's log: what it says of itself goes by, what goes wrong is shown. */
+/**
+ * Reads the log of the service until it is ready, shows warnings and errors, and returns its URL.
+ */
 async function untilReady(log: NodeJS.ReadableStream): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   createInterface(log)
@@ -106,27 +127,4 @@ async function untilReady(log: NodeJS.ReadableStream): Promise<string> {
   const url = await promise;
   while (!(await fetch(`${url}/health/ready`)).ok) await sleep(50);
   return url;
-}
-
-/** Position of the newest event. */
-export async function headOf(sql: Sql): Promise<number> {
-  const [row] = await sql<{ position: bigint }[]>`select position from log.head`;
-  return Number(row?.position);
-}
-
-/** Events of a transfer that goes well: created, queued, in progress, completed. */
-const EVENTS_PER_TRANSFER = 4;
-
-/** Returns once the log holds the completion of so many transfers after a position. Throws where one went otherwise. */
-export async function untilCompleted(sql: Sql, from: number, transfers: number): Promise<void> {
-  for (;;) {
-    if ((await headOf(sql)) >= from + transfers * EVENTS_PER_TRANSFER) {
-      const rows = await sql<{ type: string; data: string }[]>`
-        select type, data from log.events where position > ${from} and type <> 'transfer.created'`;
-      const bad = rows.find(({ type, data }) => type === 'transfer.failed' || data.includes('"reason":"retry"'));
-      if (bad) throw new Error(`a transfer did not go well: ${bad.data}`);
-      if (rows.filter(({ type }) => type === 'transfer.completed').length >= transfers) return;
-    }
-    await sleep(5);
-  }
 }

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { Pool } from 'undici';
 import { alternate } from './alternate.ts';
 import { type Bench, runPart } from './bench.ts';
+import { untilCompleted } from './event-log.ts';
+import { printBareAppends } from './eventstoredb.ts';
 import { checkSame, makeFiles } from './files.ts';
 import { type BenchPostgres, startPostgres } from './postgres.ts';
 import { printProfile, printStatements } from './profile.ts';
 import { findRclone, type Rclone, runRclone, writeConfig } from './rclone.ts';
-import { headOf, type RunningService, startService, untilCompleted } from './service.ts';
+import { type RunningService, startService } from './service.ts';
 import { type Protocol, type Side, startSide } from './sides.ts';
 import { median } from './statistics.ts';
 import { printTable, ratio } from './table.ts';
@@ -30,7 +32,7 @@ export const CELLS = {
 } satisfies Record<string, Cell>;
 export type CellName = keyof typeof CELLS;
 
-/** What a peer is given: to copy the whole of one folder to another. */
+/** What a peer has to do: to copy a whole folder to another server. */
 export interface Errand {
   bench: Bench;
   rclone: Rclone;
@@ -38,7 +40,7 @@ export interface Errand {
   config: string;
   source: Side;
   destination: Side;
-  /** Paths on either side. */
+  /** Paths on the two servers. */
   from: string;
   to: string;
 }
@@ -52,7 +54,7 @@ export interface Contest {
   peers: Record<string, Peer>;
 }
 
-/** One figure more than a process has: what the log and the other tables cost in Postgres. */
+/** The usage of a process, and of Postgres for its log and tables. */
 interface Measured extends Usage {
   postgresSeconds: number | null;
 }
@@ -65,8 +67,14 @@ interface Setting extends Omit<Errand, 'from' | 'to'> {
   delay: number;
 }
 
-/** Copies files from one server to another, at each delay, beside peers that do the same; gives the rows of a table. */
-export async function copySideBySide(bench: Bench, postgres: BenchPostgres, contest: Contest): Promise<Row[]> {
+/**
+ * Copies files between two servers at each delay, beside its peers. Returns the rows of a table.
+ */
+export async function copySideBySide(
+  bench: Bench,
+  postgres: BenchPostgres,
+  contest: Contest,
+): Promise<Row[]> {
   const rclone = await findRclone();
   const rows: Row[] = [];
   for (const delay of bench.options.delays) {
@@ -76,34 +84,74 @@ export async function copySideBySide(bench: Bench, postgres: BenchPostgres, cont
   return rows;
 }
 
-async function copyAtDelay(given: Pick<Setting, 'bench' | 'rclone' | 'postgres' | 'delay'>, contest: Contest): Promise<Row[]> {
+async function copyAtDelay(
+  given: Pick<Setting, 'bench' | 'rclone' | 'postgres' | 'delay'>,
+  contest: Contest,
+): Promise<Row[]> {
   const { bench, rclone, postgres, delay } = given;
   const source = await startSide(bench, rclone, contest.source, 'hospital', delay);
   const destination = await startSide(bench, rclone, contest.destination, 'bank', delay);
-  const databaseUrl = await postgres.createDatabase(`${contest.source}_${contest.destination}_${delay}`);
-  const service = await startService(bench, { databaseUrl, endpoints: [source.endpoint, destination.endpoint] });
+  const databaseUrl = await postgres.createDatabase(
+    `${contest.source}_${contest.destination}_${delay}`,
+  );
+  const service = await startService(bench, {
+    databaseUrl,
+    endpoints: [source.endpoint, destination.endpoint],
+  });
   const config = await writeConfig(bench, [source, destination]);
   const rows: Row[] = [];
   for (const name of contest.cells) {
-    rows.push(...(await measureCell({ ...given, service, source, destination, config }, name, contest.peers)));
+    rows.push(
+      ...(await measureCell(
+        { ...given, service, source, destination, config },
+        name,
+        contest.peers,
+      )),
+    );
   }
   await service.stop();
   if (bench.options.profile) printProfile(service.pid);
   return rows;
 }
 
-/** Starts the service's Postgres for a comparison, and prints its rows. */
-export async function withPostgres(bench: Bench, title: string, work: (postgres: BenchPostgres) => Promise<Row[]>): Promise<void> {
+/** Starts the service's Postgres for a comparison, and prints the rows. */
+export async function withPostgres(
+  bench: Bench,
+  title: string,
+  work: (postgres: BenchPostgres) => Promise<Row[]>,
+): Promise<void> {
   const rows = await work(await startPostgres(bench));
-  const header = ['route', 'files', 'round trip', 'who', 'seconds', 'MB/s', 'files/s', 'speed', 'CPU s', 'CPU s/GiB', 'peak MiB'];
+  const header = [
+    'route',
+    'files',
+    'round trip',
+    'who',
+    'seconds',
+    'MB/s',
+    'files/s',
+    'speed',
+    'CPU s',
+    'CPU s/GiB',
+    'peak MiB',
+  ];
   printTable(`${title}: medians of ${bench.options.runs}`, [...header, 'Postgres CPU s'], rows);
 }
 
-/** Copies by `rclone copy` with its own defaults. */
+/** Copies with `rclone copy` and its own defaults. */
 export const rcloneCopy: Peer = ({ rclone, config, source, destination, from, to }) =>
-  runRclone(rclone, ['--config', config, 'copy', `${source.root}/${from}`, `${destination.root}/${to}`]);
+  runRclone(rclone, [
+    '--config',
+    config,
+    'copy',
+    `${source.root}/${from}`,
+    `${destination.root}/${to}`,
+  ]);
 
-async function measureCell(setting: Setting, name: CellName, peers: Record<string, Peer>): Promise<Row[]> {
+async function measureCell(
+  setting: Setting,
+  name: CellName,
+  peers: Record<string, Peer>,
+): Promise<Row[]> {
   const { bench, source, destination, postgres } = setting;
   const { runs, scale, profile } = bench.options;
   const { files, bytes } = scaled(CELLS[name], scale);
@@ -118,7 +166,8 @@ async function measureCell(setting: Setting, name: CellName, peers: Record<strin
   };
   for (const [index, [who, copy]] of Object.entries(peers).entries()) {
     const to = `peer-${index}`;
-    contestants[who] = () => fresh(to, async () => ({ ...(await copy({ ...setting, from, to })), postgresSeconds: null }));
+    contestants[who] = () =>
+      fresh(to, async () => ({ ...(await copy({ ...setting, from, to })), postgresSeconds: null }));
   }
   const results = await alternate(runs, contestants);
   for (const to of ['waybill', ...Object.keys(peers).map((_, index) => `peer-${index}`)]) {
@@ -126,39 +175,70 @@ async function measureCell(setting: Setting, name: CellName, peers: Record<strin
     await clear(setting, to);
   }
   await reference.remove();
+  await printBareAppends(bench, files, Math.min(files, POSTING_CONNECTIONS));
   if (profile) printStatements(postgres, logged, files * (runs + 1));
-  return rowsOf(results, { route: `${source.protocol} -> ${destination.protocol}`, files, bytes, delay: setting.delay });
+  return rowsOf(results, {
+    route: `${source.protocol} -> ${destination.protocol}`,
+    files,
+    bytes,
+    delay: setting.delay,
+  });
 }
 
 function scaled({ files, bytes }: Cell, scale: number): Cell {
-  return files > 8 ? { files: Math.ceil(files * scale), bytes } : { files, bytes: Math.ceil((bytes * scale) / MIB) * MIB };
+  return files > 8
+    ? { files: Math.ceil(files * scale), bytes }
+    : { files, bytes: Math.ceil((bytes * scale) / MIB) * MIB };
 }
 
-/** Puts files into a folder of the source. They lie in a folder of this machine too, which the copies are compared with. */
-async function fill({ bench, rclone, config, source }: Setting, path: string, files: number, bytes: number) {
+/** Puts files into a folder of the source, and keeps them in a local folder for the comparison. */
+async function fill(
+  { bench, rclone, config, source }: Setting,
+  path: string,
+  files: number,
+  bytes: number,
+) {
   const folder = join(source.folder ?? bench.folder, path);
   await mkdir(folder, { recursive: true });
   const names = await makeFiles(folder, files, bytes);
-  if (source.folder === null) await runRclone(rclone, ['--config', config, 'copy', folder, `${source.root}/${path}`]);
+  if (source.folder === null)
+    await runRclone(rclone, ['--config', config, 'copy', folder, `${source.root}/${path}`]);
   return { folder, names, remove: () => rm(folder, { recursive: true }) };
 }
 
 async function clear({ rclone, config, destination }: Setting, path: string): Promise<void> {
   if (destination.folder === null) {
-    await runRclone(rclone, ['--config', config, 'delete', `${destination.root}/${path}`]).catch(() => {});
+    await runRclone(rclone, ['--config', config, 'delete', `${destination.root}/${path}`]).catch(
+      () => {},
+    );
     return;
   }
   await rm(join(destination.folder, path), { recursive: true, force: true });
   await mkdir(join(destination.folder, path));
 }
 
-/** Throws where a copy is not what it was copied from, byte by byte. */
-async function compare({ rclone, config, destination }: Setting, folder: string, path: string): Promise<void> {
+/** Throws if a copy differs from its source, byte by byte. */
+async function compare(
+  { rclone, config, destination }: Setting,
+  folder: string,
+  path: string,
+): Promise<void> {
   if (destination.folder !== null) await checkSame(folder, join(destination.folder, path));
-  else await runRclone(rclone, ['--config', config, 'check', '--download', folder, `${destination.root}/${path}`]);
+  else
+    await runRclone(rclone, [
+      '--config',
+      config,
+      'check',
+      '--download',
+      folder,
+      `${destination.root}/${path}`,
+    ]);
 }
 
-function rowsOf(results: Record<string, Measured[]>, { route, files, bytes, delay }: Cell & { route: string; delay: number }): Row[] {
+function rowsOf(
+  results: Record<string, Measured[]>,
+  { route, files, bytes, delay }: Cell & { route: string; delay: number },
+): Row[] {
   const gibibytes = (files * bytes) / 2 ** 30;
   const size = bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / 1024} KiB`;
   const ours = median((results.waybill as Measured[]).map(({ seconds }) => seconds));
@@ -183,15 +263,22 @@ function rowsOf(results: Record<string, Measured[]>, { route, files, bytes, dela
   });
 }
 
-function medianOf(measured: Measured[], figure: 'cpuSeconds' | 'peakBytes' | 'postgresSeconds'): number | null {
+function medianOf(
+  measured: Measured[],
+  figure: 'cpuSeconds' | 'peakBytes' | 'postgresSeconds',
+): number | null {
   const values = measured.map((usage) => usage[figure]).filter((value) => value !== null);
   return values.length > 0 ? median(values) : null;
 }
 
-/** From the first POST until the log holds the last completion. */
-async function runWaybill({ service, source, destination, postgres }: Setting, path: string, names: string[]): Promise<Measured> {
-  const { url, headers, sql } = service;
-  const from = await headOf(sql);
+/** Measures from the first POST until the log has the last completion. */
+async function runWaybill(
+  { service, source, destination, postgres }: Setting,
+  path: string,
+  names: string[],
+): Promise<Measured> {
+  const { url, headers, log } = service;
+  const from = await log.head();
   const postgresBefore = postgres.cpuSeconds();
   const posting = new Pool(url, { connections: POSTING_CONNECTIONS });
   const usage = await measureProcess(service.pid, async () => {
@@ -212,10 +299,14 @@ async function runWaybill({ service, source, destination, postgres }: Setting, p
         if (statusCode !== 201) throw new Error(`POST answers ${statusCode}: ${answer}`);
       }),
     );
-    await untilCompleted(sql, from, names.length);
+    await untilCompleted(log, from, names.length);
     return (performance.now() - started) / 1_000;
   });
   await posting.close();
   const postgresAfter = postgres.cpuSeconds();
-  return { ...usage, postgresSeconds: postgresBefore === null || postgresAfter === null ? null : postgresAfter - postgresBefore };
+  return {
+    ...usage,
+    postgresSeconds:
+      postgresBefore === null || postgresAfter === null ? null : postgresAfter - postgresBefore,
+  };
 }

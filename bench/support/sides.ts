@@ -1,7 +1,11 @@
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { BlobServiceClient, ContainerSASPermissions, StorageSharedKeyCredential } from '@azure/storage-blob';
+import {
+  BlobServiceClient,
+  ContainerSASPermissions,
+  StorageSharedKeyCredential,
+} from '@azure/storage-blob';
 import { passivePorts } from '../../test/support/behind-proxy.ts';
 import { ENDPOINT_KINDS } from '../../test/support/endpoints.ts';
 import { startSftpServer } from '../../test/support/sftp-server.ts';
@@ -11,26 +15,34 @@ import { obscure, type Rclone, type Remote } from './rclone.ts';
 
 export type Protocol = 'sftp' | 'ftps' | 's3' | 'azure';
 
-/** A server that files are copied from or to, as its clients see it: behind a proxy where there is a delay. */
+/** A source or destination server, as its clients see it: behind a proxy if there is a delay. */
 export interface Side extends Remote {
   protocol: Protocol;
-  /** As `waybill endpoints add` takes it. */
+  /** The endpoint, in the JSON of `waybill endpoints add`. */
   endpoint: Record<string, unknown>;
-  /** Folder of the files, in memory where the system has such a thing; null where the server keeps them in its own way. */
+  /**
+   * Folder of the files, in memory if the system can; null if the server keeps them in its own way.
+   */
   folder: string | null;
-  /** How rclone calls the place that paths of files are relative to. */
+  /** rclone's name of the place to which paths are relative. */
   root: string;
 }
 
 export type FolderSide = Side & { folder: string };
 
-/** Most partners give an account for files alone. It also spares a peer the hashing that it would have the servers do. */
-const FILES_ALONE = 'ForceCommand internal-sftp\nDisableForwarding yes';
+/** Most partners give accounts without a shell. It also saves rclone the hashing on the servers. */
+const SFTP_ONLY = 'ForceCommand internal-sftp\nDisableForwarding yes';
 const BUCKET = 'bucket';
 const CONTAINER = 'container';
 const A_DAY_MS = 86_400_000;
 
-export async function startSide(bench: Bench, rclone: Rclone, protocol: Protocol, name: string, roundTripMs: number): Promise<Side> {
+export async function startSide(
+  bench: Bench,
+  rclone: Rclone,
+  protocol: Protocol,
+  name: string,
+  roundTripMs: number,
+): Promise<Side> {
   switch (protocol) {
     case 'sftp':
       return startSftpSide(bench, name, roundTripMs);
@@ -43,9 +55,13 @@ export async function startSide(bench: Bench, rclone: Rclone, protocol: Protocol
   }
 }
 
-/** OpenSSH. */
-export async function startSftpSide(bench: Bench, name: string, roundTripMs: number): Promise<FolderSide> {
-  const server = await startSftpServer(bench.options.shell ? {} : { extraConfig: FILES_ALONE });
+/** Starts OpenSSH. */
+export async function startSftpSide(
+  bench: Bench,
+  name: string,
+  roundTripMs: number,
+): Promise<FolderSide> {
+  const server = await startSftpServer(bench.options.shell ? {} : { extraConfig: SFTP_ONLY });
   bench.defer(server.stop);
   const folder = await folderOf(bench, name);
   const { host, username, privateKey, hostKeySha256 } = server;
@@ -63,14 +79,27 @@ export async function startSftpSide(bench: Bench, name: string, roundTripMs: num
   };
 }
 
-/** proftpd, with TLS on every connection. */
-async function startFtpsSide(bench: Bench, rclone: Rclone, name: string, roundTripMs: number): Promise<FolderSide> {
+/** Starts ProFTPD, with TLS on every connection. */
+async function startFtpsSide(
+  bench: Bench,
+  rclone: Rclone,
+  name: string,
+  roundTripMs: number,
+): Promise<FolderSide> {
   const passive = roundTripMs > 0 ? passivePorts() : undefined;
   const server = await ENDPOINT_KINDS.ftps.start(passive ? { passive } : {});
   bench.defer(server.stop);
   const folder = await folderOf(bench, name);
-  const { host, port, username, password } = server.request as { host: string; port: number; username: string; password: string };
-  const address = { host: '127.0.0.1', port: await portOf(bench, { host, port }, roundTripMs, passive?.ports) };
+  const { host, port, username, password } = server.request as {
+    host: string;
+    port: number;
+    username: string;
+    password: string;
+  };
+  const address = {
+    host: '127.0.0.1',
+    port: await portOf(bench, { host, port }, roundTripMs, passive?.ports),
+  };
   const user = { user: username, pass: await obscure(rclone, password) };
   const tls = { explicit_tls: 'true', no_check_certificate: 'true' };
   return {
@@ -83,11 +112,16 @@ async function startFtpsSide(bench: Bench, rclone: Rclone, name: string, roundTr
   };
 }
 
-/** Ceph, which keeps its objects in memory. */
+/** Starts Ceph's S3 gateway, which keeps its objects in memory. */
 async function startS3Side(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
   const server = await ENDPOINT_KINDS['s3-ceph'].start();
   bench.defer(server.stop);
-  const request = server.request as { endpoint_url: string; region: string; access_key_id: string; secret_access_key: string };
+  const request = server.request as {
+    endpoint_url: string;
+    region: string;
+    access_key_id: string;
+    secret_access_key: string;
+  };
   const endpoint = await urlOf(bench, request.endpoint_url, roundTripMs);
   const { region, access_key_id, secret_access_key } = request;
   const account = { provider: 'Ceph', endpoint, region, access_key_id, secret_access_key };
@@ -101,17 +135,21 @@ async function startS3Side(bench: Bench, name: string, roundTripMs: number): Pro
   };
 }
 
-/** Azurite, which keeps its blobs in memory. */
+/** Starts Azurite, which keeps its blobs in memory. */
 async function startAzureSide(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
   const server = await ENDPOINT_KINDS.azure.start();
   bench.defer(server.stop);
   const request = server.request as { endpoint_url: string; account: string; account_key: string };
   const endpoint = await urlOf(bench, request.endpoint_url, roundTripMs);
-  const service = new BlobServiceClient(endpoint, new StorageSharedKeyCredential(request.account, request.account_key));
-  // rclone takes no other address than that of the real service but with a SAS.
-  const sas_url = await service
-    .getContainerClient(CONTAINER)
-    .generateSasUrl({ permissions: ContainerSASPermissions.parse('rcwdl'), expiresOn: new Date(Date.now() + A_DAY_MS) });
+  const service = new BlobServiceClient(
+    endpoint,
+    new StorageSharedKeyCredential(request.account, request.account_key),
+  );
+  // Without a SAS, rclone accepts only the address of the real service.
+  const sas_url = await service.getContainerClient(CONTAINER).generateSasUrl({
+    permissions: ContainerSASPermissions.parse('rcwdl'),
+    expiresOn: new Date(Date.now() + A_DAY_MS),
+  });
   return {
     name,
     protocol: 'azure',
@@ -123,18 +161,27 @@ async function startAzureSide(bench: Bench, name: string, roundTripMs: number): 
 }
 
 async function folderOf(bench: Bench, name: string): Promise<string> {
-  const folder = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : bench.folder, `waybill-bench-${name}-`));
+  const folder = await mkdtemp(
+    join(existsSync('/dev/shm') ? '/dev/shm' : bench.folder, `waybill-bench-${name}-`),
+  );
   bench.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, 'out'));
   return folder;
 }
 
-async function portOf(bench: Bench, target: { host: string; port: number }, roundTripMs: number, morePorts: readonly number[] = []) {
+async function portOf(
+  bench: Bench,
+  target: { host: string; port: number },
+  roundTripMs: number,
+  morePorts: readonly number[] = [],
+) {
   return roundTripMs > 0 ? startProxy(bench, target, roundTripMs, morePorts) : target.port;
 }
 
 async function urlOf(bench: Bench, address: string, roundTripMs: number): Promise<string> {
   const url = new URL(address);
-  url.port = String(await portOf(bench, { host: url.hostname, port: Number(url.port) }, roundTripMs));
+  url.port = String(
+    await portOf(bench, { host: url.hostname, port: Number(url.port) }, roundTripMs),
+  );
   return url.href;
 }

@@ -1,9 +1,12 @@
-/** Throws RangeError for no values. */
+/** Returns the median. Throws RangeError for no values. */
 export function median(values: number[]): number {
   return percentile(values, 50);
 }
 
-/** Interpolated between the two nearest values. Throws RangeError for no values. */
+/**
+ * Returns a percentile, interpolated between the two nearest values. Throws RangeError for no
+ * values.
+ */
 export function percentile(values: number[], percent: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const place = ((sorted.length - 1) * percent) / 100;

@@ -2,21 +2,21 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import type { Bench } from './bench.ts';
 
-export interface Tap {
+export interface TimingProxy {
   port: number;
-  /** Begins to watch anew: the figures are of what passes from now on. */
+  /** Resets the times: they describe what passes from now on. */
   arm(): void;
-  /** When the client next said something, as `performance.now()`; null where it has not. */
+  /** `performance.now()` of the client's first bytes since then; null before them. */
   readonly askedAt: number | null;
-  /** When more than `FILE_BEGINS_AT` bytes had come from the server; null where they have not. */
+  /** When the server had sent more than `FILE_BEGINS_AT` bytes since then; null before that. */
   readonly answeredAt: number | null;
 }
 
-/** More than a server says when somebody signs in, and opens a file. */
+/** More bytes than a server sends for a sign-in and the opening of a file. */
 const FILE_BEGINS_AT = 64 * 1024;
 
-/** Stands before a server on loopback and notes when something passes. */
-export async function startTap({ defer }: Bench, port: number): Promise<Tap> {
+/** Starts a proxy in front of a server on loopback that records when bytes pass. */
+export async function startTimingProxy({ defer }: Bench, port: number): Promise<TimingProxy> {
   let askedAt: number | null = null;
   let answeredAt: number | null = null;
   let received = 0;
