@@ -1,7 +1,12 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { SlowestFirst } from './scripts/slowest-first.ts';
 import { summaryReporter } from './scripts/summary-reporter.ts';
+
+// As in bin/waybill. Test files start hundreds of processes.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/node');
 
 const GLOBAL_SETUP = 'test/support/global-setup.ts';
 const LONG_TESTS = 'test/**/*.long.test.ts';
@@ -12,11 +17,14 @@ export default defineConfig(({ mode }) => ({
     exclude: mode === 'long' ? configDefaults.exclude : [...configDefaults.exclude, LONG_TESTS],
     globalSetup: existsSync(GLOBAL_SETUP) ? GLOBAL_SETUP : [],
     reporters: ['default', summaryReporter()],
-    // Test files start servers of their own and wait for them more than they compute.
+    // Test files start servers and wait for them more than they compute. The time-outs below leave
+    // room for a machine that other programs keep busy.
     pool: 'forks',
-    maxWorkers: availableParallelism(),
-    testTimeout: mode === 'long' ? 30 * 60_000 : 30_000,
-    hookTimeout: 60_000,
-    teardownTimeout: 20_000,
+    sequence: { sequencer: SlowestFirst },
+    maxWorkers: 2 * availableParallelism(),
+    testTimeout: mode === 'long' ? 30 * 60_000 : 90_000,
+    hookTimeout: 120_000,
+    teardownTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
   },
 }));

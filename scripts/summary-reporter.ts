@@ -1,9 +1,10 @@
 import type { Reporter, TestModule, TestSuite } from 'vitest/node';
 
 /**
- * Names every skipped test with its reason and makes `N passed, N failed, N skipped` the last line of the run.
- * A suite that breaks outside its tests (at import, in a hook) and an unhandled error count as one failure each,
- * and a run that ends with another exit code than 0 never reads as one without failures.
+ * Lists every skipped test with its reason. The last line of the run is
+ * `N passed, N failed, N skipped`. A suite that fails outside its tests (at import, in a hook)
+ * counts as one failure, and so does an unhandled error. A run with an exit code other than 0 shows
+ * at least one failure.
  */
 export function summaryReporter(): Reporter {
   let passed = 0;
@@ -16,16 +17,21 @@ export function summaryReporter(): Reporter {
       const result = test.result();
       if (result.state === 'passed') passed += 1;
       else if (result.state === 'failed') failed += 1;
-      else skipped.push(`${module.relativeModuleId} > ${test.fullName}: ${reason(result, test.options.mode)}`);
+      else
+        skipped.push(
+          `${module.relativeModuleId} > ${test.fullName}: ${reason(result, test.options.mode)}`,
+        );
     }
   }
 
   return {
     onInit() {
-      // Printed on exit, because servers are stopped and may fail to stop after the last test is reported.
+      // Prints on exit: servers stop after the last test is reported, and may fail to stop.
       process.once('exit', (code) => {
-        if (skipped.length > 0) console.log(`\nSkipped:\n${skipped.map((line) => `  ${line}`).join('\n')}`);
-        console.log(`\n${passed} passed, ${code === 0 ? failed : Math.max(failed, 1)} failed, ${skipped.length} skipped`);
+        if (skipped.length > 0)
+          console.log(`\nSkipped:\n${skipped.map((line) => `  ${line}`).join('\n')}`);
+        const failures = code === 0 ? failed : Math.max(failed, 1);
+        console.log(`\n${passed} passed, ${failures} failed, ${skipped.length} skipped`);
       });
     },
     onTestRunEnd(modules, unhandledErrors) {
