@@ -6,12 +6,12 @@ COPY package.json package-lock.json tsconfig.json .npmrc ./
 COPY bin bin
 COPY scripts scripts
 COPY src/console src/console
-# The set-up after npm ci builds the Admin Console, and ssh2's native crypto: the compiler is needed here and nowhere else.
+# npm ci also builds the Admin Console and ssh2's native crypto. Only this stage needs the compiler.
 RUN npm ci --omit=dev
 COPY LICENSE ./
 COPY src src
 
-# The Node that package.json pins came with npm ci, so that the image runs the one that the tests ran.
+# npm ci brings the Node.js that package.json pins, so the image runs the version that was tested.
 FROM debian:bookworm-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/waybill --create-home waybill
 COPY --from=build /opt/waybill /opt/waybill

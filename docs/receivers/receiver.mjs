@@ -15,7 +15,9 @@ const server = createServer((request, response) => {
     () => response.destroy(),
   );
 });
-server.listen(Number(port), host, () => console.log(`Listening at http://${host}:${server.address().port}/`));
+server.listen(Number(port), host, () =>
+  console.log(`Listening at http://${host}:${server.address().port}/`),
+);
 
 /** The status to answer with, within 10 seconds: what takes longer goes into a queue of one's own first. */
 async function receive(request) {
