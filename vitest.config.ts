@@ -16,7 +16,7 @@ export default defineConfig(({ mode }) => ({
     include: mode === 'long' ? [LONG_TESTS] : ['test/**/*.test.ts'],
     exclude: mode === 'long' ? configDefaults.exclude : [...configDefaults.exclude, LONG_TESTS],
     globalSetup: existsSync(GLOBAL_SETUP) ? GLOBAL_SETUP : [],
-    reporters: ['default', summaryReporter()],
+    reporters: ['default', summaryReporter(process.env.TEST_RESULTS)],
     // Test files start servers and wait for them more than they compute. The time-outs below leave
     // room for a machine that other programs keep busy.
     pool: 'forks',
