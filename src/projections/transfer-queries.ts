@@ -88,7 +88,7 @@ interface Span {
   exact: boolean;
 }
 
-function whole(filter: TransferFilter): Span {
+function whole(filter: Pick<TransferFilter, 'from' | 'to'>): Span {
   return {
     from: filter.from ?? '-infinity',
     to: filter.to === undefined ? 'infinity' : after(filter.to),
@@ -97,7 +97,7 @@ function whole(filter: TransferFilter): Span {
 }
 
 /** Splits the filter into one span of whole hours and the partial hours at both ends. */
-function hourly(filter: TransferFilter): Span[] {
+export function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
   const { from, to } = whole(filter);
   const firstHour =
     from === '-infinity' ? from : iso(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);

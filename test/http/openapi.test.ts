@@ -62,6 +62,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     400: [...BODY[400], 'invalid_parameter', 'credentials_in_uri', 'endpoint_not_configured'],
     409: [...ONCE[409], 'limit_reached'],
   },
+  'get /v1/transfers/summary': { ...WITH_KEY, ...QUERY },
   'get /v1/transfers/{transfer_id}': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'delete /v1/transfers/{transfer_id}': {
     ...WITH_KEY,

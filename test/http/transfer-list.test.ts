@@ -1,7 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { admitTransfer, createTransfer, reserveTransfer } from '../../src/commands/transfers.ts';
+import {
+  admitTransfer,
+  createTransfer,
+  endAttempt,
+  reserveTransfer,
+  startTransfer,
+} from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -41,6 +48,17 @@ describeWithPostgres('GET /v1/transfers', () => {
     await commands.waitFor('transfers', position);
   });
   afterAll(() => api?.close());
+
+  /** Starts a new transfer and ends it with an error. */
+  async function fail(id: string, code: 'timeout' | 'disk_full') {
+    const claimId = `clm_${id}`;
+    const started = { claimId, source: null, destination: null };
+    await startTransfer(api.installation, id, started, CAUSE);
+    const failure: AttemptFailure = { code, message: 'no', phase: 'write' };
+    const figures = { transferred_bytes: 0, size_bytes: null, speed_bps: 0 };
+    const outcome = { type: 'failed' as const, failure, figures, retryDelays: [] };
+    return endAttempt(api.installation, id, claimId, outcome, CAUSE);
+  }
 
   const newestFirst = (...places: number[]) => places.map((place) => ids[place]);
   const list = async (query: string) => {
@@ -193,5 +211,57 @@ describeWithPostgres('GET /v1/transfers', () => {
       'page unknown_field',
       'status invalid_parameter',
     ]);
+  });
+
+  test.each([
+    ['', 6],
+    ['?from_date=2026-01-31&to_date=2026-01-31', 4],
+    ['?from_date=2026-01-31T12:00:00.000Z', 4],
+    ['?from_date=2026-01-31T12:00:00.001Z&to_date=2026-01-31T23:59:59.998Z', 0],
+    ['?to_date=2026-01-30T23:59:59.999Z', 1],
+  ])('a summary counts the transfers of the list: %s', async (query, total) => {
+    const { status, body } = await api.ask('GET', `/v1/transfers/summary${query}`);
+    expect(status).toBe(200);
+    expect(schemas.transferSummary.parse(body)).toEqual(body);
+    expect(body).toMatchObject({ total, failures: [] });
+    for (const [name, transfers] of Object.entries(body.by_status)) {
+      const { pagination } = await list(`${query === '' ? '?' : `${query}&`}status=${name}`);
+      expect(pagination.total, name).toBe(transfers);
+    }
+  });
+
+  test('a summary counts the failed transfers by error', async () => {
+    const { commands } = api.installation;
+    const at = '2026-03-01T00:00:00.000Z';
+    let position: bigint | null = null;
+    for (const code of ['timeout', 'disk_full', 'timeout'] as const) {
+      const reserved = { ...reserveTransfer(), now: at };
+      const request = transferRequest.parse({
+        source_uri: 'sftp://files.example.com/out/report.csv',
+        destination_uri: 's3://archive/failed/',
+      });
+      await createTransfer(commands, 'acc_default', request, CAUSE, reserved);
+      ({ position } = await fail(reserved.transferId, code));
+    }
+    await commands.waitFor('transfers', position);
+    const { body } = await api.ask('GET', '/v1/transfers/summary?from_date=2026-03-01');
+    expect(body).toEqual({
+      total: 3,
+      by_status: { pending: 0, queued: 0, in_progress: 0, completed: 0, failed: 3, cancelled: 0 },
+      failures: [
+        { code: 'timeout', transfers: 2 },
+        { code: 'disk_full', transfers: 1 },
+      ],
+    });
+  });
+
+  test.each([
+    ['from_date=2026-02-01&to_date=2026-01-01', 'from_date'],
+    ['from_date=yesterday', 'from_date'],
+    ['status=failed', 'status'],
+  ])('a summary rejects %s', async (query, field) => {
+    const { status, body } = await api.ask('GET', `/v1/transfers/summary?${query}`);
+    expect(status).toBe(400);
+    expect(body.errors).toEqual([expect.objectContaining({ field })]);
   });
 });

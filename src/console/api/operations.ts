@@ -21,6 +21,7 @@ export interface Operations {
   'GET /v1/session': { answer: Session };
   'GET /v1/transfers': { query?: { status?: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled"; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
+  'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
   'GET /v1/transfers/{transfer_id}/events': { path: { transfer_id: string }; answer: TransferHistory };
   'GET /v1/webhooks': { answer: WebhookList };
@@ -455,6 +456,12 @@ export type TransferRequestInput = {
   priority?: "low" | "normal" | "high";
   notify_on_complete?: boolean;
   metadata?: Record<string, string>;
+};
+
+export type TransferSummary = {
+  total: number;
+  by_status: { pending: number; queued: number; in_progress: number; completed: number; failed: number; cancelled: number };
+  failures: ({ code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; transfers: number })[];
 };
 
 export type WaitingFor = {

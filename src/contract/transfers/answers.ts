@@ -1,10 +1,13 @@
 import { z } from 'zod';
-import { PRIORITIES } from '../../domain/transfer.ts';
+import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
 import { WAITING_REASONS } from '../../domain/waiting-for.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
-import { transferError } from './errors.ts';
+import { transferError, transferErrorCode } from './errors.ts';
 import { transferId, transferStatus } from './requests.ts';
+
+/** Failed transfers whose error codes a summary counts, newest first. */
+export const COUNTED_FAILURES = 10_000;
 
 const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
 const source = uri('sftp://files.example.com/out/report.csv');
@@ -65,6 +68,25 @@ export const transferList = z
   })
   .meta({ id: 'TransferList' });
 export type TransferList = z.output<typeof transferList>;
+
+export const transferSummary = z
+  .strictObject({
+    total: z.int(),
+    by_status: z.strictObject(
+      Object.fromEntries(TRANSFER_STATUSES.map((status) => [status, z.int()])) as Record<
+        TransferStatus,
+        z.ZodInt
+      >,
+    ),
+    failures: z
+      .array(z.strictObject({ code: transferErrorCode, transfers: z.int() }))
+      .describe(
+        `The failed transfers by error code, the most frequent first. With more than ` +
+          `${COUNTED_FAILURES} failed transfers, the newest ${COUNTED_FAILURES} are counted.`,
+      ),
+  })
+  .meta({ id: 'TransferSummary' });
+export type TransferSummary = z.output<typeof transferSummary>;
 
 export const createdTransfer = z
   .strictObject({

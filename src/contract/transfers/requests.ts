@@ -107,6 +107,24 @@ function limit(edge: Edge) {
   });
 }
 
+const createdBetween = {
+  from_date: limit('start')
+    .optional()
+    .describe(
+      'Created at or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.',
+    ),
+  to_date: limit('end')
+    .optional()
+    .describe(
+      'Created at or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 ' +
+        'time with an offset.',
+    ),
+};
+
+const isOrdered = ({ from_date, to_date }: { from_date?: string; to_date?: string }): boolean =>
+  from_date === undefined || to_date === undefined || from_date <= to_date;
+const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
+
 /** Query of GET /v1/transfers. */
 export const listQuery = z
   .strictObject({
@@ -116,31 +134,17 @@ export const listQuery = z
         'Only this status. A waiting transfer is `queued`, also between attempts. `pending` ' +
           'lasts for moments.',
       ),
-    from_date: limit('start')
-      .optional()
-      .describe(
-        'Created at or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.',
-      ),
-    to_date: limit('end')
-      .optional()
-      .describe(
-        'Created at or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 ' +
-          'time with an offset.',
-      ),
+    ...createdBetween,
     destination: text
       .min(1)
       .optional()
       .describe('Start of the destination URI, compared literally.'),
     ...pageQuery,
   })
-  .refine(
-    ({ from_date, to_date }) =>
-      from_date === undefined || to_date === undefined || from_date <= to_date,
-    {
-      path: ['from_date'],
-      message: 'must not be later than to_date',
-    },
-  );
+  .refine(isOrdered, notOrdered);
+
+/** Query of GET /v1/transfers/summary. */
+export const summaryQuery = z.strictObject(createdBetween).refine(isOrdered, notOrdered);
 
 /** Query of GET /v1/transfers/{id}. */
 export const detailQuery = z.strictObject({

@@ -25,6 +25,7 @@ import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { readHistory } from '../../projections/transfer-history.ts';
 import { listTransfers } from '../../projections/transfer-queries.ts';
+import { summarizeTransfers } from '../../projections/transfer-summary.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,
@@ -136,6 +137,34 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
             return { status: 201, body, location: `/v1/transfers/${body.id}` };
           },
         });
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/transfers/summary',
+      config: { scope: 'transfers:read' },
+      schema: {
+        operationId: 'summarizeTransfers',
+        summary: 'Count transfers by status and error',
+        tags: ['Transfers'],
+        querystring: requests.summaryQuery,
+        response: responses({ 200: ['The counts', answers.transferSummary] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
+      },
+      async handler(request): Promise<answers.TransferSummary> {
+        const { from_date: from, to_date: to } = request.query;
+        const { accountId } = clientOf(request);
+        const { byStatus, failures } = await summarizeTransfers(
+          sql,
+          accountId,
+          { from, to },
+          answers.COUNTED_FAILURES,
+        );
+        const total = Object.values(byStatus).reduce((sum, transfers) => sum + transfers, 0);
+        return { total, by_status: byStatus, failures };
       },
     });
 
