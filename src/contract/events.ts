@@ -2,6 +2,11 @@ import { z } from 'zod';
 import type { StoredEvent } from '../domain/event.ts';
 import { timestamp } from './instants.ts';
 
+const position = z
+  .string()
+  .describe('Position in the whole log, as a decimal string.')
+  .meta({ examples: ['4711'] });
+
 const historyItem = z
   .strictObject({
     id: z
@@ -10,7 +15,7 @@ const historyItem = z
       .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     type: z.string().meta({ examples: ['transfer.created'] }),
     revision: z.int().describe('Number of the event in the history of the transfer, from 0.'),
-    position: z.string().describe('Position in the whole log, as a decimal string.'),
+    position,
     occurred_at: timestamp,
     actor: z
       .string()
@@ -39,11 +44,11 @@ export const exportQuery = z.strictObject({
 
 export const auditEvent = z
   .strictObject({
-    position: z.string().describe('Position in the whole log, as a decimal string.'),
-    stream: z.string(),
+    position,
+    stream: z.string().meta({ examples: ['transfer-txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     revision: z.int(),
-    id: z.string(),
-    type: z.string(),
+    id: z.string().meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    type: z.string().meta({ examples: ['transfer.created'] }),
     schema_version: z.int(),
     data: z.record(z.string(), z.unknown()),
     metadata: z

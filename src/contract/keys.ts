@@ -4,14 +4,22 @@ import { EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
-const keyId = z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+export const EXAMPLE_KEY = 'wb_0123456789abcdefghijklmnopqrstuvwxyz01_23456789';
+
+export const keyId = z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+
+export const keyName = z.string().meta({ examples: ['nightly reports'] });
+export const account = z.string().meta({ examples: ['acc_default'] });
 
 export const keyParams = z.object({ key_id: keyId });
 
 /** Body of POST /v1/keys. */
 export const keyRequest = z
   .strictObject({
-    name: text.min(1).max(128),
+    name: text
+      .min(1)
+      .max(128)
+      .meta({ examples: ['nightly reports'] }),
     scopes: z.array(z.enum(SCOPES)).min(1),
     account: z
       .string()
@@ -34,10 +42,13 @@ export type KeyRequest = z.output<typeof keyRequest>;
 
 const fields = {
   id: keyId,
-  name: z.string(),
-  account: z.string(),
+  name: keyName,
+  account,
   scopes: z.array(z.enum(SCOPES)),
-  last_four: z.string().describe('The last four characters of the key.'),
+  last_four: z
+    .string()
+    .describe('The last four characters of the key.')
+    .meta({ examples: ['6789'] }),
   status: z.enum(['active', 'expired', 'revoked']),
   expiring_soon: z.boolean().describe('Active, and expires within seven days.'),
   created_at: timestamp,
@@ -63,7 +74,11 @@ export type KeyList = z.output<typeof keyList>;
 export const createdKey = z
   .strictObject({
     ...key.shape,
-    key: z.string().optional().describe('The key itself, shown once. A replayed answer omits it.'),
+    key: z
+      .string()
+      .optional()
+      .describe('The key itself, shown once. A replayed answer omits it.')
+      .meta({ examples: [EXAMPLE_KEY] }),
   })
   .meta({ id: 'CreatedKey' });
 export type CreatedKey = z.output<typeof createdKey>;

@@ -10,12 +10,14 @@ export const pageQuery = {
 };
 
 /** The part of a page beside its results. */
-export const pagination = z.strictObject({
-  total: z.int().describe('Number of matching results.'),
-  limit: z.int(),
-  offset: z.int(),
-  has_more: z.boolean().describe('True if more results follow.'),
-});
+export const pagination = z
+  .strictObject({
+    total: z.int().describe('Number of matching results.'),
+    limit: z.int(),
+    offset: z.int(),
+    has_more: z.boolean().describe('True if more results follow.'),
+  })
+  .meta({ id: 'Pagination' });
 
 /** Returns the part of a page beside its results. `shown` is the number of its results. */
 export function toPagination(

@@ -64,7 +64,9 @@ export interface Problem extends DomainErrorDetails {
   request_id: string;
 }
 
-const fieldError = z.strictObject({ field: z.string(), code: z.string(), message: z.string() });
+const fieldError = z
+  .strictObject({ field: z.string(), code: z.string(), message: z.string() })
+  .meta({ id: 'FieldError' });
 
 export const problemSchema = z
   .strictObject({
@@ -90,6 +92,7 @@ export const problemSchema = z
         message: z.string(),
         advice: z.string().describe('What to do.'),
       })
+      .meta({ id: 'EndpointError' })
       .optional()
       .describe("The error of the endpoint's server. The codes are those of failed transfers."),
     current_status: z.string().optional().describe('The current status of the transfer.'),

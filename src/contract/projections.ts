@@ -1,7 +1,11 @@
 import { z } from 'zod';
 import { timestamp } from './instants.ts';
 
-const position = z.string().describe('Position in the log, as a decimal string.');
+const position = z
+  .string()
+  .describe('Position in the log, as a decimal string.')
+  .meta({ examples: ['4711'] });
+const name = z.string().meta({ examples: ['transfers'] });
 
 const task = z
   .strictObject({
@@ -26,7 +30,7 @@ const task = z
 
 export const projection = z
   .strictObject({
-    name: z.string(),
+    name,
     state: z
       .enum(['running', 'stopped', 'failed'])
       .describe(
@@ -55,4 +59,4 @@ export const projectionList = z
   .meta({ id: 'ProjectionList' });
 export type ProjectionList = z.output<typeof projectionList>;
 
-export const projectionParams = z.object({ name: z.string().meta({ examples: ['transfers'] }) });
+export const projectionParams = z.object({ name });

@@ -70,7 +70,7 @@ export function responses(
         ? nothing.describe(description)
         : { description, content: { [type]: { schema } } };
   }
-  const byStatus = Map.groupBy([...codes, ...always], (code) => PROBLEMS[code].status);
+  const byStatus = Map.groupBy([...codes, ...always].toSorted(), (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {
     const description = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`).join('\n\n');
     answers[status] = {

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { responses } from './documentation.ts';
 
 export interface Readiness {
   ready: boolean;
@@ -11,15 +12,13 @@ export interface Health {
   ready(): Promise<Readiness>;
 }
 
-const live = z.strictObject({ status: z.literal('live') });
+const live = z.strictObject({ status: z.literal('live') }).meta({ id: 'Liveness' });
 const readiness = z
   .strictObject({
     status: z.enum(['ready', 'not_ready']),
     checks: z.record(z.string(), z.strictObject({ ok: z.boolean(), detail: z.string() })),
   })
   .meta({ id: 'Readiness' });
-
-const ready = { content: { 'application/json': { schema: readiness } } };
 
 export function healthRoutes(health: Health): FastifyPluginAsyncZod {
   return async (app) => {
@@ -29,14 +28,10 @@ export function healthRoutes(health: Health): FastifyPluginAsyncZod {
       schema: {
         operationId: 'isLive',
         summary: 'Check that the process responds',
+        description: 'Needs no key. It asks neither Postgres nor the event store.',
         tags: ['Service'],
         security: [],
-        response: {
-          200: {
-            description: 'The process responds',
-            content: { 'application/json': { schema: live } },
-          },
-        },
+        response: responses({ 200: ['The process responds', live] }, [], ['malformed_request']),
       },
       handler: async () => ({ status: 'live' as const }),
     });
@@ -47,12 +42,17 @@ export function healthRoutes(health: Health): FastifyPluginAsyncZod {
       schema: {
         operationId: 'isReady',
         summary: 'Check that the service is ready',
+        description: 'Needs no key. While the answer is 503, send requests to another process.',
         tags: ['Service'],
         security: [],
-        response: {
-          200: { description: 'The service is ready', ...ready },
-          503: { description: 'The service is not ready; `checks` says why', ...ready },
-        },
+        response: responses(
+          {
+            200: ['The service is ready', readiness],
+            503: ['The service is not ready; `checks` says why', readiness],
+          },
+          [],
+          ['malformed_request'],
+        ),
       },
       async handler(_request, reply) {
         const { ready, checks } = await health.ready();

@@ -47,6 +47,8 @@ function answersOf(registry: Registry): Counter<'status'> {
   return answers;
 }
 
+const METRICS = z.string().meta({ examples: ['waybill_http_answers_total{status="2xx"} 4711\n'] });
+
 export function metricsRoute(registry: Registry): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
@@ -57,7 +59,7 @@ export function metricsRoute(registry: Registry): FastifyPluginAsyncZod {
         operationId: 'getMetrics',
         summary: 'Get the metrics in the Prometheus text format',
         tags: ['Service'],
-        response: responses({ 200: ['The metrics of this process', z.string(), 'text/plain'] }, []),
+        response: responses({ 200: ['The metrics of this process', METRICS, 'text/plain'] }, []),
       },
       handler: async (_request, reply) =>
         reply.type(registry.contentType).send(await registry.metrics()),

@@ -2,14 +2,18 @@ import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import {
+  createJsonSchemaTransform,
+  createJsonSchemaTransformObject,
   type FastifyPluginAsyncZod,
-  jsonSchemaTransform,
-  jsonSchemaTransformObject,
 } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
-import { transferRequest } from '../contract/transfers/requests.ts';
+import { grants, SCOPES, type Scope } from '../domain/key.ts';
+import { anyOf } from '../domain/text.ts';
 import { OPEN, responses } from './documentation.ts';
+import { addHeaders, HEADERS, shareProblems, sorted } from './openapi/answers.ts';
+import { addExamples } from './openapi/examples.ts';
+import { portable, type Schema } from './openapi/json-schema.ts';
 import { describePayloads } from './webhooks/payload-documentation.ts';
 
 const DESCRIPTION = `
@@ -21,6 +25,7 @@ Every transfer is an append-only stream of events. The API shows views of these 
   \`X-RateLimit-\` headers.
 - Errors are \`application/problem+json\` (RFC 9457). Programs use the \`code\`.
 - A path answers an unsupported method with 405 and \`Allow\`. \`OPTIONS\` needs no key.
+- Lists and other large answers are compressed if you accept \`br\` or \`gzip\`.
 - A body is plain JSON in UTF-8. A duplicate key in an object gets 400, a \`Content-Encoding\` 415.
 - A request needs exactly one valid \`Host\` header. Otherwise it gets 400, and the connection
   closes.
@@ -28,45 +33,17 @@ Every transfer is an append-only stream of events. The API shows views of these 
   connection are answered first.
 `.trim();
 
-const HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
-  'X-Request-Id': { description: 'The id of the request.', schema: { type: 'string' } },
-  'X-RateLimit-Limit': { description: 'Requests allowed per minute.', schema: { type: 'integer' } },
-  'X-RateLimit-Remaining': {
-    description: 'Requests left in the current window.',
-    schema: { type: 'integer' },
-  },
-  'X-RateLimit-Reset': {
-    description: 'Unix time, in seconds, at which the window ends.',
-    schema: { type: 'integer' },
-  },
-  Accept: { description: '`application/json`', schema: { type: 'string' } },
-  'Accept-Encoding': { description: '`identity`', schema: { type: 'string' } },
-  'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer' } },
-  'WWW-Authenticate': { description: '`Bearer`', schema: { type: 'string' } },
-  Location: {
-    description: 'The path of the new resource, if there is one.',
-    schema: { type: 'string' },
-  },
-  'Idempotent-Replayed': {
-    description: '`true` if this is the stored answer of an earlier request.',
-    schema: { type: 'string' },
+/** Zod drops the examples of a request schema that changes its input, for example by a default. */
+const FROM_ZOD: z.core.ToJSONSchemaParams = {
+  override({ zodSchema, jsonSchema }) {
+    const examples = z.globalRegistry.get(zodSchema)?.examples;
+    if (examples && jsonSchema.$ref === undefined) Object.assign(jsonSchema, { examples });
   },
 };
 
-const ON_EVERY_ANSWER = ['X-Request-Id'];
-const ON_EVERY_ANSWER_OF_THE_API = [
-  ...ON_EVERY_ANSWER,
-  'X-RateLimit-Limit',
-  'X-RateLimit-Remaining',
-  'X-RateLimit-Reset',
-];
-const BY_STATUS: Record<string, string[]> = {
-  201: ['Location'],
-  202: ['Location'],
-  401: ['WWW-Authenticate'],
-  415: ['Accept', 'Accept-Encoding'],
-  429: ['Retry-After'],
-  503: ['Retry-After'],
+const transforms = {
+  route: createJsonSchemaTransform({ zodToJsonConfig: FROM_ZOD }),
+  document: createJsonSchemaTransformObject({ zodToJsonConfig: FROM_ZOD }),
 };
 
 /**
@@ -81,6 +58,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         title: 'Waybill',
         version: 'v1',
         description: DESCRIPTION,
+        contact: { name: 'The operator of this installation' },
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: '/', description: 'This installation' }],
@@ -119,9 +97,9 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       },
       security: [{ apiKey: [] }, { session: [] }],
     },
-    transform: (route) => withExamples(route.schema, jsonSchemaTransform(route)),
-    transformObject: (document) =>
-      tidy(jsonSchemaTransformObject(document) as OpenAPIV3_1.Document),
+    transform: (route) =>
+      withScope(route.route.config?.scope, withExamples(route.schema, transforms.route(route))),
+    transformObject: (document) => finish(transforms.document(document) as OpenAPIV3_1.Document),
   });
   await app.register(swaggerUi, {
     routePrefix: '/docs',
@@ -140,6 +118,8 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
   });
 }
 
+const THIS_DOCUMENT = z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] });
+
 export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
   app.route({
     method: 'GET',
@@ -148,23 +128,23 @@ export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
     schema: {
       operationId: 'getOpenApi',
       summary: 'Get this document',
+      description: 'Needs no key.',
       tags: ['Service'],
       security: [],
-      response: responses({ 200: ['This document', z.record(z.string(), z.unknown())] }, [], OPEN),
+      response: responses({ 200: ['This document', THIS_DOCUMENT] }, [], OPEN),
     },
     handler: async () => app.swagger(),
   });
 };
+
+type Transform = typeof transforms.route;
 
 interface Responses {
   response?: Record<string, { content?: Record<string, { examples?: unknown }> }>;
 }
 
 /** Restores the examples of answers, which the transformation from zod drops. */
-function withExamples<Transformed extends { schema: unknown }>(
-  schema: unknown,
-  transformed: Transformed,
-): Transformed {
+function withExamples(schema: unknown, transformed: ReturnType<Transform>): ReturnType<Transform> {
   const responses = (transformed.schema as Responses | undefined)?.response ?? {};
   for (const [status, { content }] of Object.entries(
     (schema as Responses | undefined)?.response ?? {},
@@ -176,37 +156,41 @@ function withExamples<Transformed extends { schema: unknown }>(
   return transformed;
 }
 
-/** Adds the headers of every answer. Removes unused schemas and the limits of safe integers. */
-function tidy(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
-  for (const [path, item] of Object.entries(document.paths ?? {})) {
-    for (const operation of Object.values(item ?? {}) as OpenAPIV3_1.OperationObject[]) {
-      const storesAnswers = operation.parameters?.some(
-        (parameter) => 'name' in parameter && parameter.name === 'Idempotency-Key',
-      );
-      for (const [status, response] of Object.entries(operation.responses ?? {})) {
-        const names = path.startsWith('/health')
-          ? [...ON_EVERY_ANSWER]
-          : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
-        if (storesAnswers && (status < '300' || status === '404'))
-          names.push('Idempotent-Replayed');
-        Object.assign(response, {
-          headers: Object.fromEntries(
-            names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-          ),
-        });
-      }
-    }
-  }
+/**
+ * Says which scope the operation needs: in words, and for programs. `security` has no place for it
+ * that every tool accepts: only the schemes `oauth2` and `openIdConnect` have scopes.
+ */
+function withScope(
+  scope: Scope | undefined,
+  { schema, url }: ReturnType<Transform>,
+): ReturnType<Transform> {
+  if (scope === undefined || !schema || schema.hide) return { schema, url };
+  const granting = SCOPES.filter((held) => grants([held], scope)).map((held) => `\`${held}\``);
+  const needs = `Needs a key with the scope ${anyOf(granting)}.`;
+  const description = [schema.description, needs].filter(Boolean).join('\n\n');
+  return { schema: { ...schema, description, 'x-required-scope': scope } as typeof schema, url };
+}
+
+/**
+ * Completes the document: headers, webhooks, examples, and schemas that generators of clients
+ * understand. Removes unused schemas.
+ */
+function finish(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
+  addHeaders(document);
+  shareProblems(document);
   Object.assign(document, { webhooks: describePayloads() });
   dropUnused(document);
-  sortSchemas(document);
-  // Zod drops the examples of a request schema that changes its input, for example by a default.
-  Object.assign(document.components?.schemas?.TransferRequestInput ?? {}, {
-    examples: transferRequest.meta()?.examples,
-  });
-  return JSON.parse(JSON.stringify(document), (key, value) =>
-    isSafeIntegerLimit(key, value) ? undefined : value,
+  const schemas = sorted((document.components?.schemas ?? {}) as Record<string, Schema>);
+  Object.assign(document.components ?? {}, { schemas });
+  const finished = JSON.parse(JSON.stringify(document), (_key, value) =>
+    isObject(value) ? portable(value, schemas) : value,
   );
+  addExamples(finished);
+  return finished;
+}
+
+function isObject(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Removes unused schemas: each schema is generated once for requests and once for answers. */
@@ -218,18 +202,4 @@ function dropUnused(document: OpenAPIV3_1.Document): void {
   );
   for (const name of unused) delete schemas[name];
   if (unused.length > 0) dropUnused(document);
-}
-
-/** Sorts the schemas by name. Otherwise their order follows the order in which modules load. */
-function sortSchemas({ components }: OpenAPIV3_1.Document): void {
-  if (!components?.schemas) return;
-  const entries = Object.entries(components.schemas);
-  components.schemas = Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-function isSafeIntegerLimit(key: string, value: unknown): boolean {
-  return (
-    (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) ||
-    (key === 'maximum' && value === Number.MAX_SAFE_INTEGER)
-  );
 }

@@ -109,7 +109,12 @@ describe('a transfer request', () => {
     ]);
   });
 
-  it.each([null, [], 'text', ['a']])('has metadata that is an object, not %j', (metadata) => {
+  it('takes null for no metadata', () => {
+    const request = { ...TRANSFER, metadata: null };
+    expect(transferRequest.parse(request).metadata).toEqual({});
+  });
+
+  it.each([[], 'text', ['a']])('has metadata that is an object, not %j', (metadata) => {
     expect(ofTransfer({ metadata })).toEqual(['metadata: invalid_type']);
   });
 
@@ -244,9 +249,8 @@ describe('a value that cannot form a URL, a header or a path', () => {
 
 describe('an update of an endpoint', () => {
   const { $defs = {} } = z.toJSONSchema(endpoint);
-  const { oneOf = [] } = $defs.Endpoint ?? {};
   const shownOf = (protocol: string) =>
-    oneOf.find(
+    Object.values($defs).find(
       ({ properties }) =>
         (properties?.protocol as { const: unknown } | undefined)?.const === protocol,
     )?.properties;

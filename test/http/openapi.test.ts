@@ -36,6 +36,8 @@ const TO_ENABLED = {
   422: ONCE[422],
 };
 
+type Schema = OpenAPIV3_1.SchemaObject;
+
 /** The problems that each operation documents. */
 const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/openapi.json': OPEN,
@@ -214,23 +216,30 @@ describeWithPostgres('the OpenAPI document', () => {
   });
   afterAll(() => api?.close());
 
+  /** Returns what a reference means, and anything else as it is. */
+  function target<Value>(value: unknown): Value {
+    const { $ref } = value as { $ref?: string };
+    if ($ref === undefined) return value as Value;
+    return $ref
+      .slice(2)
+      .split('/')
+      .reduce<unknown>((part, name) => (part as Record<string, unknown>)[name], document) as Value;
+  }
+
   test('describes every route, with every problem code that it may return', () => {
     expect(document.openapi).toBe('3.1.0');
     const documented = operations.map(([name, { responses }]) => {
       const problems = Object.entries(responses ?? {}).flatMap(([status, response]) => {
-        const examples = (response as OpenAPIV3_1.ResponseObject).content?.[
-          'application/problem+json'
-        ]?.examples;
+        const { content } = target<OpenAPIV3_1.ResponseObject>(response);
+        const examples = content?.['application/problem+json']?.examples;
         return examples ? [[status, Object.keys(examples)]] : [];
       });
       return [name, Object.fromEntries(problems)];
     });
-    const expected = Object.entries(PROBLEMS).map(([name, problems]) => [
-      name,
-      /^get \/health/.test(name)
-        ? problems
-        : { ...problems, 400: [...(problems[400] ?? []), 'malformed_request'] },
-    ]);
+    const expected = Object.entries(PROBLEMS).map(([name, problems]) => {
+      const all = { ...problems, 400: [...(problems[400] ?? []), 'malformed_request'] };
+      return [name, Object.fromEntries(Object.entries(all).map(([k, v]) => [k, v.toSorted()]))];
+    });
     expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(expected));
   });
 
@@ -249,14 +258,32 @@ describeWithPostgres('the OpenAPI document', () => {
     ]);
     for (const [name, { summary, tags }] of operations)
       expect([name, typeof summary, tags?.length]).toEqual([name, 'string', 1]);
+    const scopes = operations.map(([name, operation]) => {
+      const scope = (operation as { 'x-required-scope'?: string })['x-required-scope'];
+      expect.soft(scope === undefined || operation.description?.includes(scope), name).toBe(true);
+      return [name, scope];
+    });
+    const unscoped = scopes.flatMap(([name, scope]) => (scope === undefined ? [name] : []));
+    expect(unscoped.sort(), 'give the route a scope in its config').toEqual(open);
+    expect(Object.fromEntries(scopes)).toMatchObject({
+      'get /v1/transfers': 'transfers:read',
+      'post /v1/transfers': 'transfers:write',
+      'get /v1/keys': 'admin',
+    });
+    const list = operations.find(([name]) => name === 'get /v1/transfers')?.[1];
+    expect(list?.description).toBe(
+      'Needs a key with the scope `transfers:read`, `transfers:write` or `admin`.',
+    );
   });
 
   test('describes every webhook payload, and its signature', async () => {
-    const { webhooks, components } = (await api.ask('GET', '/v1/openapi.json')).body;
+    const { webhooks } = (await api.ask('GET', '/v1/openapi.json')).body;
     expect(Object.keys(webhooks).toSorted()).toEqual([...WEBHOOK_EVENT_TYPES, 'ping'].toSorted());
     const payloadOf = (type: string) => {
-      const { $ref } = webhooks[type].post.requestBody.content['application/json'].schema;
-      return components.schemas[$ref.slice('#/components/schemas/'.length)];
+      const payload = target<Schema>(
+        webhooks[type].post.requestBody.content['application/json'].schema,
+      );
+      return { ...payload, data: target<Schema>(payload.properties!.data) };
     };
     for (const [type, { post }] of Object.entries<{ post: { parameters: { name: string }[] } }>(
       webhooks,
@@ -283,7 +310,7 @@ describeWithPostgres('the OpenAPI document', () => {
       'duration_ms',
       'checksum_sha256',
     ];
-    expect(payloadOf('transfer.completed').properties.data.required).toEqual(fields);
+    expect(payloadOf('transfer.completed').data.required).toEqual(fields);
   });
 
   test('has no reference without a target', () => {
@@ -329,9 +356,8 @@ describeWithPostgres('the OpenAPI document', () => {
   test('documents every header that an answer carries', () => {
     const headers = (name: string, status: string) => {
       const [, operation] = operations.find(([found]) => found === name) ?? [];
-      return Object.keys(
-        (operation!.responses![status] as OpenAPIV3_1.ResponseObject).headers ?? {},
-      );
+      const { headers } = target<OpenAPIV3_1.ResponseObject>(operation!.responses![status]);
+      return Object.keys(headers ?? {});
     };
     const always = [
       'X-Request-Id',

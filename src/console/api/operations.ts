@@ -33,7 +33,7 @@ export interface Operations {
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequestInput; answer: Endpoint };
   'POST /v1/endpoints/test': { body: EndpointRequestInput; answer: unknown };
-  'POST /v1/endpoints/{endpoint_id}/accept-host-key': { path: { endpoint_id: string }; body: { host_key_sha256: string }; answer: Endpoint };
+  'POST /v1/endpoints/{endpoint_id}/accept-host-key': { path: { endpoint_id: string }; body: HostKeyRequestInput; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/pause': { path: { endpoint_id: string }; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/resume': { path: { endpoint_id: string }; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdateInput | null; answer: unknown };
@@ -71,6 +71,56 @@ export type AuditEvent = {
   schema_version: number;
   data: Record<string, unknown>;
   metadata: Record<string, unknown>;
+};
+
+export type AzureEndpoint = {
+  name: string;
+  max_connections: number;
+  accounts: string[] | null;
+  overwrite: boolean;
+  protocol: "azure";
+  account: string;
+  container: string;
+  prefix: string;
+  endpoint_url: string | null;
+  ca_pem: string | null;
+  id: string;
+  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  paused: boolean;
+  unreachable_since: string | null;
+  health: EndpointHealth | null;
+  revision: number;
+  configured_at: string;
+};
+
+export type AzureEndpointRequestInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "azure";
+  account: string;
+  container: string;
+  prefix?: string;
+  endpoint_url?: string | null;
+  account_key?: string;
+  sas_token?: string;
+  ca_pem?: string | null;
+};
+
+export type AzureEndpointUpdateInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "azure";
+  account: string;
+  container: string;
+  prefix?: string;
+  endpoint_url?: string | null;
+  account_key?: string;
+  sas_token?: string;
+  ca_pem?: string | null;
 };
 
 export type CancelledTransfer = {
@@ -153,16 +203,32 @@ export type DeliveryList = {
 };
 
 export type Endpoint = 
-  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "sftp"; host: string; port: number; base_path: string; username: string; host_key_sha256: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
-  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "ftps"; host: string; base_path: string; username: string; tls: "explicit" | "implicit"; ca_pem: string | null; port: number; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
-  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "s3"; bucket: string; prefix: string; region: string; endpoint_url: string | null; force_path_style: boolean; ca_pem: string | null; storage_class: string | null; sse: "AES256" | "aws:kms" | null; sse_kms_key_id: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string }
-  | { name: string; max_connections: number; accounts: string[] | null; overwrite: boolean; protocol: "azure"; account: string; container: string; prefix: string; endpoint_url: string | null; ca_pem: string | null; id: string; has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token"; paused: boolean; unreachable_since: string | null; health: EndpointHealth | null; revision: number; configured_at: string };
+  | SftpEndpoint
+  | FtpsEndpoint
+  | S3Endpoint
+  | AzureEndpoint;
+
+export type EndpointConnectivityLostData = {
+  endpoint_id: string;
+  name: string;
+  protocol: "sftp" | "ftps" | "s3" | "azure";
+  host: string;
+  last_success_at: string | null;
+  detected_at: string;
+  error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string };
+};
 
 export type EndpointConnectivityLostPayload = {
   id: string;
   type: "endpoint.connectivity_lost";
   created_at: string;
-  data: { endpoint_id: string; name: string; protocol: "sftp" | "ftps" | "s3" | "azure"; host: string; last_success_at: string | null; detected_at: string; error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string } };
+  data: EndpointConnectivityLostData;
+};
+
+export type EndpointError = {
+  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  message: string;
+  advice: string;
 };
 
 export type EndpointHealth = {
@@ -172,7 +238,13 @@ export type EndpointHealth = {
   last_probe_at: string | null;
   latency_ms: number | null;
   fingerprint: string | null;
-  error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string } | null;
+  error: EndpointHealthError | null;
+};
+
+export type EndpointHealthError = {
+  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  message: string;
+  advice: string;
 };
 
 export type EndpointList = {
@@ -180,26 +252,109 @@ export type EndpointList = {
 };
 
 export type EndpointRequestInput = 
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "sftp"; host: string; port?: number; base_path?: string; username: string; password?: string; private_key?: string; passphrase?: string; host_key_sha256?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "ftps"; host: string; port?: number; base_path?: string; username: string; password: string; tls?: "explicit" | "implicit"; ca_pem?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "s3"; bucket: string; prefix?: string; region?: string; endpoint_url?: string | null; force_path_style?: boolean; access_key_id: string; secret_access_key: string; ca_pem?: string | null; storage_class?: string | null; sse?: "AES256" | "aws:kms" | null; sse_kms_key_id?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "azure"; account: string; container: string; prefix?: string; endpoint_url?: string | null; account_key?: string; sas_token?: string; ca_pem?: string | null };
+  | SftpEndpointRequestInput
+  | FtpsEndpointRequestInput
+  | S3EndpointRequestInput
+  | AzureEndpointRequestInput;
 
 export type EndpointTestLine = 
-  | { type: "step"; step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove"; ok: true; ms: number; at: string; detail: string }
-  | { type: "step"; step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove"; ok: false; ms: number; at: string; code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string }
-  | { type: "result"; ok: boolean; fingerprint: string | null; write_bps: number | null; read_bps: number | null };
+  | EndpointTestStep
+  | EndpointTestResult;
+
+export type EndpointTestResult = {
+  type: "result";
+  ok: boolean;
+  fingerprint: string | null;
+  write_bps: number | null;
+  read_bps: number | null;
+};
+
+export type EndpointTestStep = {
+  type: "step";
+  step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove";
+  ok: boolean;
+  ms: number;
+  at: string;
+  detail?: string;
+  code?: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  message?: string;
+  advice?: string;
+};
 
 export type EndpointUpdateInput = 
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "sftp"; host: string; port?: number; base_path?: string; username: string; password?: string; private_key?: string; passphrase?: string; host_key_sha256?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "ftps"; host: string; port?: number; base_path?: string; username: string; password?: string; tls?: "explicit" | "implicit"; ca_pem?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "s3"; bucket: string; prefix?: string; region?: string; endpoint_url?: string | null; force_path_style?: boolean; access_key_id?: string; secret_access_key?: string; ca_pem?: string | null; storage_class?: string | null; sse?: "AES256" | "aws:kms" | null; sse_kms_key_id?: string | null }
-  | { name: string; max_connections?: number; accounts?: string[] | null; overwrite?: boolean; protocol: "azure"; account: string; container: string; prefix?: string; endpoint_url?: string | null; account_key?: string; sas_token?: string; ca_pem?: string | null };
+  | SftpEndpointUpdateInput
+  | FtpsEndpointUpdateInput
+  | S3EndpointUpdateInput
+  | AzureEndpointUpdateInput;
+
+export type FieldError = {
+  field: string;
+  code: string;
+  message: string;
+};
 
 export type FileList = {
   path: string;
-  data: ({ name: string; type: "file" | "directory" | "other"; size: number | null; modified_at: string | null })[];
+  data: FileListItem[];
   truncated: boolean;
+};
+
+export type FileListItem = {
+  name: string;
+  type: "file" | "directory" | "other";
+  size: number | null;
+  modified_at: string | null;
+};
+
+export type FtpsEndpoint = {
+  name: string;
+  max_connections: number;
+  accounts: string[] | null;
+  overwrite: boolean;
+  protocol: "ftps";
+  host: string;
+  base_path: string;
+  username: string;
+  tls: "explicit" | "implicit";
+  ca_pem: string | null;
+  port: number;
+  id: string;
+  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  paused: boolean;
+  unreachable_since: string | null;
+  health: EndpointHealth | null;
+  revision: number;
+  configured_at: string;
+};
+
+export type FtpsEndpointRequestInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "ftps";
+  host: string;
+  port?: number;
+  base_path?: string;
+  username: string;
+  password: string;
+  tls?: "explicit" | "implicit";
+  ca_pem?: string | null;
+};
+
+export type FtpsEndpointUpdateInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "ftps";
+  host: string;
+  port?: number;
+  base_path?: string;
+  username: string;
+  password?: string;
+  tls?: "explicit" | "implicit";
+  ca_pem?: string | null;
 };
 
 export type HistoryItem = {
@@ -210,6 +365,10 @@ export type HistoryItem = {
   occurred_at: string;
   actor: string;
   data: Record<string, unknown>;
+};
+
+export type HostKeyRequestInput = {
+  host_key_sha256: string;
 };
 
 export type Key = {
@@ -226,11 +385,18 @@ export type Key = {
   last_used_at: string | null;
 };
 
+export type KeyExpiringSoonData = {
+  key_id: string;
+  name: string;
+  expires_at: string;
+  days_remaining: number;
+};
+
 export type KeyExpiringSoonPayload = {
   id: string;
   type: "key.expiring_soon";
   created_at: string;
-  data: { key_id: string; name: string; expires_at: string; days_remaining: number };
+  data: KeyExpiringSoonData;
 };
 
 export type KeyList = {
@@ -270,20 +436,56 @@ export type LiveTransfers = {
   transfers: LiveTransfer[];
 };
 
+export type Liveness = {
+  status: "live";
+};
+
+export type Mover = {
+  id: string;
+  slots: number;
+  active: number;
+  mean_duration_ms: number | null;
+  started_at: string;
+  seen_at: string;
+};
+
 export type Movers = {
-  data: ({ id: string; slots: number; active: number; mean_duration_ms: number | null; started_at: string; seen_at: string })[];
-  queue: ({ priority: "low" | "normal" | "high"; due: number; later: number; moving: number; speed_bps: number })[];
+  data: Mover[];
+  queue: QueueLength[];
 };
 
 export type OperationsSeries = {
-  data: { at: string; seconds: number; created: number; completed: number; failed: number; cancelled: number; waiting: number; moving: number; speed_bps: number }[];
+  data: OperationsSpan[];
+};
+
+export type OperationsSpan = {
+  at: string;
+  seconds: number;
+  created: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  waiting: number;
+  moving: number;
+  speed_bps: number;
+};
+
+export type Pagination = {
+  total: number;
+  limit: number;
+  offset: number;
+  has_more: boolean;
+};
+
+export type PingData = {
+  webhook_id: string;
 };
 
 export type PingPayload = {
   id: string;
   type: "ping";
   created_at: string;
-  data: { webhook_id: string };
+  data: PingData;
 };
 
 export type Problem = {
@@ -293,11 +495,11 @@ export type Problem = {
   detail: string;
   code: "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
   request_id: string;
-  errors?: { field: string; code: string; message: string }[];
+  errors?: FieldError[];
   required_scope?: string;
   transfer_id?: string;
   transfer_ids?: string[];
-  endpoint_error?: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string; advice: string };
+  endpoint_error?: EndpointError;
   current_status?: string;
 };
 
@@ -334,6 +536,14 @@ export type ProjectionTask = {
   error: string | null;
 };
 
+export type QueueLength = {
+  priority: "low" | "normal" | "high";
+  due: number;
+  later: number;
+  moving: number;
+  speed_bps: number;
+};
+
 export type Readiness = {
   status: "ready" | "not_ready";
   checks: Record<string, { ok: boolean; detail: string }>;
@@ -345,6 +555,68 @@ export type ReplayRequestInput = {
 
 export type RetriedDeliveries = {
   retried: number;
+};
+
+export type S3Endpoint = {
+  name: string;
+  max_connections: number;
+  accounts: string[] | null;
+  overwrite: boolean;
+  protocol: "s3";
+  bucket: string;
+  prefix: string;
+  region: string;
+  endpoint_url: string | null;
+  force_path_style: boolean;
+  ca_pem: string | null;
+  storage_class: string | null;
+  sse: "AES256" | "aws:kms" | null;
+  sse_kms_key_id: string | null;
+  id: string;
+  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  paused: boolean;
+  unreachable_since: string | null;
+  health: EndpointHealth | null;
+  revision: number;
+  configured_at: string;
+};
+
+export type S3EndpointRequestInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "s3";
+  bucket: string;
+  prefix?: string;
+  region?: string;
+  endpoint_url?: string | null;
+  force_path_style?: boolean;
+  access_key_id: string;
+  secret_access_key: string;
+  ca_pem?: string | null;
+  storage_class?: string | null;
+  sse?: "AES256" | "aws:kms" | null;
+  sse_kms_key_id?: string | null;
+};
+
+export type S3EndpointUpdateInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "s3";
+  bucket: string;
+  prefix?: string;
+  region?: string;
+  endpoint_url?: string | null;
+  force_path_style?: boolean;
+  access_key_id?: string;
+  secret_access_key?: string;
+  ca_pem?: string | null;
+  storage_class?: string | null;
+  sse?: "AES256" | "aws:kms" | null;
+  sse_kms_key_id?: string | null;
 };
 
 export type SecretRotationInput = {
@@ -360,29 +632,113 @@ export type Session = {
   expires_at: string;
 };
 
+export type SftpEndpoint = {
+  name: string;
+  max_connections: number;
+  accounts: string[] | null;
+  overwrite: boolean;
+  protocol: "sftp";
+  host: string;
+  port: number;
+  base_path: string;
+  username: string;
+  host_key_sha256: string | null;
+  id: string;
+  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  paused: boolean;
+  unreachable_since: string | null;
+  health: EndpointHealth | null;
+  revision: number;
+  configured_at: string;
+};
+
+export type SftpEndpointRequestInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "sftp";
+  host: string;
+  port?: number;
+  base_path?: string;
+  username: string;
+  password?: string;
+  private_key?: string;
+  passphrase?: string;
+  host_key_sha256?: string | null;
+};
+
+export type SftpEndpointUpdateInput = {
+  name: string;
+  max_connections?: number;
+  accounts?: string[] | null;
+  overwrite?: boolean;
+  protocol: "sftp";
+  host: string;
+  port?: number;
+  base_path?: string;
+  username: string;
+  password?: string;
+  private_key?: string;
+  passphrase?: string;
+  host_key_sha256?: string | null;
+};
+
 export type SignInInput = {
   api_key: string;
+};
+
+export type TransferCancelledData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "cancelled";
+  source: string;
+  destination: string;
+  cancelled_at: string;
 };
 
 export type TransferCancelledPayload = {
   id: string;
   type: "transfer.cancelled";
   created_at: string;
-  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "cancelled"; source: string; destination: string; cancelled_at: string };
+  data: TransferCancelledData;
+};
+
+export type TransferCompletedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number;
+  status: "completed";
+  source: string;
+  destination: string;
+  duration_ms: number;
+  checksum_sha256: string;
 };
 
 export type TransferCompletedPayload = {
   id: string;
   type: "transfer.completed";
   created_at: string;
-  data: { transfer_id: string; file_name: string; size_bytes: number; status: "completed"; source: string; destination: string; duration_ms: number; checksum_sha256: string };
+  data: TransferCompletedData;
+};
+
+export type TransferCreatedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "pending";
+  source: string;
+  destination: string;
+  priority: "low" | "normal" | "high";
+  created_at: string;
 };
 
 export type TransferCreatedPayload = {
   id: string;
   type: "transfer.created";
   created_at: string;
-  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "pending"; source: string; destination: string; priority: "low" | "normal" | "high"; created_at: string };
+  data: TransferCreatedData;
 };
 
 export type TransferDetail = {
@@ -415,27 +771,50 @@ export type TransferError = {
   advice: string;
 };
 
+export type TransferFailedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "failed";
+  source: string;
+  destination: string;
+  error: TransferError;
+  retry_count: number;
+  failed_at: string;
+};
+
 export type TransferFailedPayload = {
   id: string;
   type: "transfer.failed";
   created_at: string;
-  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "failed"; source: string; destination: string; error: TransferError; retry_count: number; failed_at: string };
+  data: TransferFailedData;
 };
 
 export type TransferHistory = {
   data: HistoryItem[];
 };
 
+export type TransferInProgressData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "in_progress";
+  source: string;
+  destination: string;
+  started_at: string;
+  retry_count: number;
+};
+
 export type TransferInProgressPayload = {
   id: string;
   type: "transfer.in_progress";
   created_at: string;
-  data: { transfer_id: string; file_name: string; size_bytes: number | null; status: "in_progress"; source: string; destination: string; started_at: string; retry_count: number };
+  data: TransferInProgressData;
 };
 
 export type TransferList = {
   data: TransferListItem[];
-  pagination: { total: number; limit: number; offset: number; has_more: boolean };
+  pagination: Pagination;
 };
 
 export type TransferListItem = {
@@ -455,7 +834,7 @@ export type TransferRequestInput = {
   destination_uri: string;
   priority?: "low" | "normal" | "high";
   notify_on_complete?: boolean;
-  metadata?: Record<string, string>;
+  metadata?: Record<string, string> | null;
 };
 
 export type TransferSummary = {

@@ -8,11 +8,16 @@ import {
 } from '../../domain/protocols/index.ts';
 import { timestamp } from '../instants.ts';
 import { transferErrorCode } from '../transfers/errors.ts';
-import { endpointId, requestOf, secretsOf } from './requests.ts';
+import { endpointId, requestOf, schemaName, secretsOf } from './requests.ts';
 
 const fingerprint = z
   .string()
   .meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });
+
+const endpointMessage = {
+  message: z.string().meta({ examples: ['The server does not answer'] }),
+  advice: z.string().meta({ examples: ['Check that the server runs and can be reached.'] }),
+};
 
 const health = z
   .strictObject({
@@ -25,7 +30,8 @@ const health = z
     latency_ms: z.int().nullable().describe('How long the last probe took.'),
     fingerprint: fingerprint.nullable().describe('Last host key or certificate of the server.'),
     error: z
-      .strictObject({ code: transferErrorCode, message: z.string(), advice: z.string() })
+      .strictObject({ code: transferErrorCode, ...endpointMessage })
+      .meta({ id: 'EndpointHealthError' })
       .nullable()
       .describe('Null if the last probe or transfer succeeded.'),
   })
@@ -57,7 +63,8 @@ function answerOf(protocol: AnyProtocol) {
   return requestOf(protocol)
     .omit(Object.fromEntries(names.map((name) => [name, true])) as never)
     .extend(Object.fromEntries(omitted.map(([name, field]) => [name, unwrapped(field)])))
-    .extend(standing.shape);
+    .extend(standing.shape)
+    .meta({ id: schemaName(protocol, 'Endpoint') });
 }
 
 function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
@@ -92,49 +99,48 @@ const STEPS = [
  * One line of the answer to an endpoint test: each step as it happens, and the result at the end.
  */
 export const testLine = z
-  .union([
-    z.strictObject({
-      type: z.literal('step'),
-      step: z.enum(STEPS),
-      ok: z.literal(true),
-      ms: z.int(),
-      at: timestamp,
-      detail: z.string(),
-    }),
-    z.strictObject({
-      type: z.literal('step'),
-      step: z.enum(STEPS),
-      ok: z.literal(false),
-      ms: z.int(),
-      at: timestamp,
-      code: transferErrorCode,
-      message: z.string(),
-      advice: z.string().describe('What to do about it.'),
-    }),
-    z.strictObject({
-      type: z.literal('result'),
-      ok: z.boolean(),
-      fingerprint: fingerprint
-        .nullable()
-        .describe('Host key or certificate of the server; null if it presents none.'),
-      write_bps: z.int().nullable().describe('Bits per second, with a probe file of 4 MiB.'),
-      read_bps: z.int().nullable(),
-    }),
+  .discriminatedUnion('type', [
+    z
+      .strictObject({
+        type: z.literal('step'),
+        step: z.enum(STEPS),
+        ok: z.boolean(),
+        ms: z.int(),
+        at: timestamp,
+        detail: z.string().optional().describe('Of a step that passed.'),
+        code: transferErrorCode.optional().describe('Of a step that failed.'),
+        message: z.string().optional().describe('Of a step that failed.'),
+        advice: z.string().optional().describe('What to do about a step that failed.'),
+      })
+      .meta({ id: 'EndpointTestStep' }),
+    z
+      .strictObject({
+        type: z.literal('result'),
+        ok: z.boolean(),
+        fingerprint: fingerprint
+          .nullable()
+          .describe('Host key or certificate of the server; null if it presents none.'),
+        write_bps: z.int().nullable().describe('Bits per second, with a probe file of 4 MiB.'),
+        read_bps: z.int().nullable(),
+      })
+      .meta({ id: 'EndpointTestResult' }),
   ])
   .meta({ id: 'EndpointTestLine' });
 export type TestLine = z.output<typeof testLine>;
 
 export const fileList = z
   .strictObject({
-    path: z.string(),
+    path: z.string().meta({ examples: ['/out'] }),
     data: z
       .array(
-        z.strictObject({
-          name: z.string(),
-          type: z.enum(['file', 'directory', 'other']),
-          size: z.int().nullable(),
-          modified_at: timestamp.nullable(),
-        }),
+        z
+          .strictObject({
+            name: z.string().meta({ examples: ['report.csv'] }),
+            type: z.enum(['file', 'directory', 'other']),
+            size: z.int().nullable(),
+            modified_at: timestamp.nullable(),
+          })
+          .meta({ id: 'FileListItem' }),
       )
       .describe('By name; 10,000 at most.'),
     truncated: z.boolean().describe('The folder holds more names than are shown.'),

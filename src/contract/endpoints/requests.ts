@@ -22,7 +22,8 @@ const common = {
     .regex(
       /^[a-z0-9][a-z0-9-]{0,62}$/,
       'must be 1 to 63 lowercase letters, digits and hyphens, and not start with a hyphen',
-    ),
+    )
+    .meta({ examples: ['archive'] }),
   max_connections: z
     .int()
     .min(1)
@@ -52,9 +53,14 @@ export function requestOf({ name, fields }: AnyProtocol) {
   return z.strictObject({ ...common, protocol: z.literal(name), ...fields });
 }
 
-const REQUESTS = PROTOCOLS.map((protocol) => requestOf(protocol)) as unknown as [
-  { [Name in ProtocolName]: RequestFor<Name> }[ProtocolName],
-];
+/** Returns the name of a protocol's schema in the API's documentation. */
+export function schemaName({ name }: AnyProtocol, kind: string): string {
+  return `${name.charAt(0).toUpperCase()}${name.slice(1)}${kind}`;
+}
+
+const REQUESTS = PROTOCOLS.map((protocol) =>
+  requestOf(protocol).meta({ id: schemaName(protocol, 'EndpointRequest') }),
+) as unknown as [{ [Name in ProtocolName]: RequestFor<Name> }[ProtocolName]];
 
 /** One endpoint as in a file or a request, credentials included. */
 export const endpointRequest = z
@@ -86,9 +92,9 @@ function optional(field: z.ZodType): z.ZodType {
   return field instanceof z.ZodOptional ? field : field.optional();
 }
 
-const UPDATES = PROTOCOLS.map((protocol) => updateOf(protocol)) as unknown as [
-  { [Name in ProtocolName]: UpdateFor<Name> }[ProtocolName],
-];
+const UPDATES = PROTOCOLS.map((protocol) =>
+  updateOf(protocol).meta({ id: schemaName(protocol, 'EndpointUpdate') }),
+) as unknown as [{ [Name in ProtocolName]: UpdateFor<Name> }[ProtocolName]];
 
 /** A complete definition of an existing endpoint. Without credentials, the stored ones stay. */
 export const endpointUpdate = z
@@ -126,9 +132,9 @@ function isGiven(value: EndpointUpdate, name: string): boolean {
 }
 
 /** Body of POST /v1/endpoints/{id}/accept-host-key. */
-export const hostKeyRequest = z.strictObject({
-  host_key_sha256: hostKey.describe('As the server shows it.'),
-});
+export const hostKeyRequest = z
+  .strictObject({ host_key_sha256: hostKey.describe('As the server shows it.') })
+  .meta({ id: 'HostKeyRequest' });
 
 /** Query of GET /v1/endpoints/{id}/files. */
 export const filesQuery = z.strictObject({

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
 import { WAITING_REASONS } from '../../domain/waiting-for.ts';
 import { timestamp } from '../instants.ts';
+import { account } from '../keys.ts';
 import { pagination } from '../pages.ts';
 import { transferError, transferErrorCode } from './errors.ts';
 import { transferId, transferStatus } from './requests.ts';
@@ -144,7 +145,7 @@ export type CancelledTransfer = z.output<typeof cancelledTransfer>;
 export const liveTransfer = z
   .strictObject({
     ...transferDetail.shape,
-    account: z.string(),
+    account,
     seconds_left: z
       .int()
       .nullable()

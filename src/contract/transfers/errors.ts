@@ -12,11 +12,14 @@ export const transferErrorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [Transfe
 export const transferError = z
   .strictObject({
     code: transferErrorCode,
-    message: z.string(),
+    message: z.string().meta({ examples: ['The server did not answer within 60 seconds'] }),
     retryable: z.boolean(),
-    phase: z.string() as z.ZodType<TransferPhase>,
+    phase: z.string().meta({ examples: ['read'] }) as z.ZodType<string> as z.ZodType<TransferPhase>,
     attempts: z.int().describe('Attempts made so far.'),
     occurred_at: timestamp,
-    advice: z.string().describe('What to do about it.'),
+    advice: z
+      .string()
+      .describe('What to do about it.')
+      .meta({ examples: ['Check that the server runs and can be reached.'] }),
   })
   .meta({ id: 'TransferError' });

@@ -78,8 +78,12 @@ export const transferRequest = z
     priority: z.enum(PRIORITIES).default('normal'),
     notify_on_complete: z.boolean().default(false),
     metadata: metadata
-      .default({})
-      .describe('Your own key-value pairs: at most 10 keys, each value at most 256 characters.'),
+      .nullish()
+      .transform((value) => value ?? {})
+      .describe(
+        'Your own key-value pairs: at most 10 keys, each value at most 256 characters. Null means ' +
+          'none.',
+      ),
   })
   .meta({
     id: 'TransferRequest',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { isId } from '../../domain/ids.ts';
 import { text } from '../../domain/text.ts';
 import { parseTime, timestamp } from '../instants.ts';
+import { account } from '../keys.ts';
 import { pageQuery, pagination } from '../pages.ts';
 import { webhookId } from './requests.ts';
 
@@ -27,7 +28,7 @@ export const deliveriesQuery = z.strictObject({
 const deliveryFields = {
   id: deliveryId,
   webhook_id: webhookId,
-  account_id: z.string(),
+  account_id: account,
   event_id: z
     .string()
     .describe('The `id` in the payload.')
@@ -61,10 +62,18 @@ const attempt = z
   .meta({ id: 'DeliveryAttempt' });
 export type DeliveryAttempt = z.output<typeof attempt>;
 
+const EXAMPLE_BODY =
+  '{"id":"evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H","type":"ping",' +
+  '"created_at":"2026-01-31T09:30:00.000Z",' +
+  '"data":{"webhook_id":"whk_01JZ8Q6W3N5V4T2R1P0M9K8J7H"}}';
+
 export const deliveryDetail = z
   .strictObject({
     ...deliveryFields,
-    body: z.string().describe('The exact text that each attempt sends and signs.'),
+    body: z
+      .string()
+      .describe('The exact text that each attempt sends and signs.')
+      .meta({ examples: [EXAMPLE_BODY] }),
     attempt_list: z.array(attempt).describe('Oldest first.'),
   })
   .meta({ id: 'DeliveryDetail' });

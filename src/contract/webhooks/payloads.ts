@@ -3,19 +3,21 @@ import { PROTOCOL_NAMES } from '../../domain/protocols/index.ts';
 import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 import { timestamp } from '../instants.ts';
-import { transferError, transferErrorCode } from '../transfers/errors.ts';
+import { keyId, keyName } from '../keys.ts';
+import { transferError } from '../transfers/errors.ts';
+import { webhookId } from './requests.ts';
 
-const uri = z.string().meta({ format: 'uri' });
+const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
 const size = z.int().describe('File size in bytes.');
 
 function transfer<Status extends TransferStatus>(status: Status) {
   return {
     transfer_id: z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    file_name: z.string(),
+    file_name: z.string().meta({ examples: ['report.csv'] }),
     size_bytes: size.nullable().describe('File size in bytes. Null if the source was not opened.'),
     status: z.literal(status),
-    source: uri,
-    destination: uri,
+    source: uri('sftp://files.example.com/out/report.csv'),
+    destination: uri('s3://archive/in/report.csv'),
   };
 }
 
@@ -35,7 +37,10 @@ export const PAYLOADS = {
     ...transfer('completed'),
     size_bytes: size,
     duration_ms: z.int(),
-    checksum_sha256: z.string().describe('SHA-256 of the file, in lowercase hex.'),
+    checksum_sha256: z
+      .string()
+      .describe('SHA-256 of the file, in lowercase hex.')
+      .meta({ examples: ['b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c'] }),
   }),
   'transfer.failed': z.strictObject({
     ...transfer('failed'),
@@ -45,21 +50,21 @@ export const PAYLOADS = {
   }),
   'transfer.cancelled': z.strictObject({ ...transfer('cancelled'), cancelled_at: timestamp }),
   'endpoint.connectivity_lost': z.strictObject({
-    endpoint_id: z.string(),
-    name: z.string(),
+    endpoint_id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    name: z.string().meta({ examples: ['archive'] }),
     protocol: z.enum(PROTOCOL_NAMES),
-    host: z.string(),
+    host: z.string().meta({ examples: ['files.example.com'] }),
     last_success_at: timestamp.nullable(),
     detected_at: timestamp,
-    error: z.strictObject({ code: transferErrorCode, message: z.string() }),
+    error: transferError.pick({ code: true, message: true }),
   }),
   'key.expiring_soon': z.strictObject({
-    key_id: z.string(),
-    name: z.string(),
+    key_id: keyId,
+    name: keyName,
     expires_at: timestamp,
     days_remaining: z.int().describe('Whole days, rounded up.'),
   }),
-  ping: z.strictObject({ webhook_id: z.string() }),
+  ping: z.strictObject({ webhook_id: webhookId }),
 } satisfies Record<WebhookEventType | 'ping', z.ZodType>;
 
 export type PayloadType = keyof typeof PAYLOADS;

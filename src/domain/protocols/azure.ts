@@ -28,11 +28,17 @@ export const azure = defineProtocol({
   name: 'azure',
   label: 'Azure Blob',
   fields: {
-    account: name.max(64).refine(isAccount, 'must be letters, digits and hyphens'),
-    container: name.max(63).refine(isContainer, CONTAINER),
+    account: name
+      .max(64)
+      .refine(isAccount, 'must be letters, digits and hyphens')
+      .meta({ examples: ['examplestorage'] }),
+    container: name
+      .max(63)
+      .refine(isContainer, CONTAINER)
+      .meta({ examples: ['archive'] }),
     prefix: prefix.default(''),
     endpoint_url: url,
-    account_key: secret.optional(),
+    account_key: secret.meta({ examples: ['YWNjb3VudCBrZXk='] }).optional(),
     sas_token: secret.optional(),
     ca_pem: pem,
   },

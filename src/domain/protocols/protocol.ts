@@ -139,17 +139,20 @@ function isCertificate(pem: string): boolean {
 // These rules apply to requests only: a log may hold values that an older version accepted. The
 // API's documentation shows `.regex` and `.max`, for answers too. It does not show `.refine`.
 export const secret = text.min(1).max(16_384);
+export const password = secret.meta({ examples: ['correct horse battery staple'] });
 export const host = plain
   .min(1)
   .max(253)
   .regex(/^[^\s/@?#\\]+$/, { error: 'must be a host name or an address', abort: true })
   .refine(isHost, 'must be a host name or an address, an IPv6 address without brackets')
-  .toLowerCase();
+  .toLowerCase()
+  .meta({ examples: ['files.example.com'] });
 export const port = z.int().min(1).max(65_535);
 export const username = plain
   .min(1)
   .max(256)
-  .refine((name) => !/^\s+$/.test(name), 'must not be blank');
+  .refine((name) => !/^\s+$/.test(name), 'must not be blank')
+  .meta({ examples: ['waybill'] });
 export const basePath = plain
   .max(1024)
   .regex(/^\//, 'must start with a slash')
@@ -187,7 +190,8 @@ export const hostKey = z
   .regex(
     /^SHA256:[A-Za-z0-9+/]{43}$/,
     'must be as `ssh-keygen -l` prints it: SHA256: and 43 characters',
-  );
+  )
+  .meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });
 
 export const HOST_FIELD: FormField = { label: 'Host', placeholder: 'files.example.com' };
 export const USERNAME_FIELD: FormField = { label: 'User name' };

@@ -37,15 +37,19 @@ export const s3 = defineProtocol({
   name: 's3',
   label: 'S3',
   fields: {
-    bucket: name.max(255).refine(isBucket, BUCKET),
+    bucket: name
+      .max(255)
+      .refine(isBucket, BUCKET)
+      .meta({ examples: ['archive'] }),
     prefix: prefix.default(''),
     region: name.max(64).refine(isLabel, 'must be a name such as eu-west-1').default(REGION),
     endpoint_url: url,
     force_path_style: z.boolean().default(false),
     access_key_id: name
       .max(16_384)
-      .refine((id) => id.length <= MAX_KEY_ID, `must have at most ${MAX_KEY_ID} characters`),
-    secret_access_key: secret,
+      .refine((id) => id.length <= MAX_KEY_ID, `must have at most ${MAX_KEY_ID} characters`)
+      .meta({ examples: ['AKIAIOSFODNN7EXAMPLE'] }),
+    secret_access_key: secret.meta({ examples: ['wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'] }),
     ca_pem: pem,
     storage_class: token.max(64).nullable().default(null),
     sse: z.enum(ENCRYPTIONS).nullable().default(null),

@@ -8,6 +8,7 @@ import {
   host,
   hostKey,
   onServer,
+  password,
   port,
   type SettingsOf,
   secret,
@@ -26,7 +27,7 @@ export const sftp = defineProtocol({
     port: port.default(PORT),
     base_path: basePath.default('/'),
     username,
-    password: secret.optional(),
+    password: password.optional(),
     private_key: secret.optional(),
     passphrase: secret.optional(),
     // Null until an administrator accepts a host key.

@@ -1,4 +1,5 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { z } from 'zod';
 import { PAYLOADS, type PayloadType, payloadSchema } from '../../contract/webhooks/payloads.ts';
 
 const SUMMARIES: Record<PayloadType, string> = {
@@ -40,11 +41,12 @@ const COMPONENTS = Object.fromEntries(
   Object.keys(PAYLOADS).map((type) => [type, register(type as PayloadType)]),
 );
 
-/** Registers a payload as a component of the document. Returns the component's name. */
+/** Registers a payload and its data as components of the document. Returns the component's name. */
 function register(type: PayloadType): string {
   const words = type.split(/[._]/).map((word) => word.charAt(0).toUpperCase() + word.slice(1));
   const name = `${words.join('')}Payload`;
   payloadSchema(type).meta({ id: name });
+  z.globalRegistry.add(PAYLOADS[type], { id: `${words.join('')}Data` });
   return name;
 }
 
@@ -57,6 +59,7 @@ export function describePayloads(): Record<string, { post: OpenAPIV3_1.Operation
 
 function operation(type: string, summary: string): OpenAPIV3_1.OperationObject {
   return {
+    operationId: `receive${COMPONENTS[type]}`,
     summary,
     description: DESCRIPTION,
     tags: ['Webhooks'],

@@ -1,0 +1,65 @@
+import type { OpenAPIV3_1 } from 'openapi-types';
+
+export type Schema = OpenAPIV3_1.SchemaObject & { $ref?: string };
+
+const INT32_MAX = 2 ** 31 - 1;
+
+/**
+ * Returns the JSON schema that zod made in a form that client generators understand:
+ *
+ * - A value that may be null has the type `[T, "null"]`; a reference or null is a `oneOf`.
+ * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
+ *   are left out.
+ * - A pattern escapes no slash.
+ * - A choice of named schemas has a discriminator. `schemas` are the components.
+ */
+export function portable(schema: Schema, schemas: Record<string, Schema>): Schema {
+  return withDiscriminator(withFormat(withNull(schema)), schemas);
+}
+
+function withNull(schema: Schema): Schema {
+  const { anyOf, ...rest } = schema;
+  const others = anyOf?.filter((choice) => !isNull(choice as Schema)) as Schema[] | undefined;
+  if (!anyOf || !others || others.length === anyOf.length) return schema;
+  const [only] = others as [Schema];
+  if (others.length > 1) return { ...rest, oneOf: [...others, { type: 'null' }] };
+  if (only.oneOf) return { ...only, ...rest, oneOf: [...only.oneOf, { type: 'null' }] };
+  if (typeof only.type !== 'string') return { ...rest, oneOf: [only, { type: 'null' }] };
+  const { const: value, ...inner } = only;
+  const values = value === undefined ? only.enum : [value];
+  const nullable = { ...inner, ...rest, type: [only.type, 'null'] } as Schema;
+  return values ? { ...nullable, enum: [...values, null] } : nullable;
+}
+
+export function isNull({ type }: Schema): boolean {
+  return type === 'null';
+}
+
+function withFormat(schema: Schema): Schema {
+  const { pattern, ...rest } = schema;
+  if (typeof pattern === 'string') return { ...rest, pattern: pattern.replaceAll('\\/', '/') };
+  if (![schema.type].flat().includes('integer')) return schema;
+  const { minimum, maximum, ...integer } = schema;
+  return {
+    ...integer,
+    format: maximum !== undefined && maximum <= INT32_MAX ? 'int32' : 'int64',
+    ...(minimum !== undefined && minimum !== Number.MIN_SAFE_INTEGER && { minimum }),
+    ...(maximum !== undefined && maximum !== Number.MAX_SAFE_INTEGER && { maximum }),
+  } as Schema;
+}
+
+/** The property whose constant differs in each choice tells the choices apart. */
+function withDiscriminator(schema: Schema, schemas: Record<string, Schema>): Schema {
+  const names = (schema.oneOf as Schema[] | undefined)
+    ?.filter((choice) => !isNull(choice))
+    .map(({ $ref }) => $ref?.split('/').at(-1));
+  if (!names || names.length < 2) return schema;
+  const choices = names.map((name) => schemas[name ?? '']?.properties ?? {});
+  for (const propertyName of Object.keys(choices[0] ?? {})) {
+    const values = choices.map((properties) => (properties[propertyName] as Schema)?.const);
+    if (values.includes(undefined) || new Set(values).size < values.length) continue;
+    const mapping = values.map((value, i) => [value, `#/components/schemas/${names[i]}`]);
+    return { ...schema, discriminator: { propertyName, mapping: Object.fromEntries(mapping) } };
+  }
+  return schema;
+}
