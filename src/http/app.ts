@@ -21,6 +21,7 @@ import { authenticate } from './auth.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
+import { compressAnswers } from './compression.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { logAnswer, safePath } from './log.ts';
@@ -138,6 +139,7 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await app.register(administrationRoutes(deps));
   };
   return async (app) => {
+    await compressAnswers(app);
     await describeApi(app);
     await app.register(api, { prefix: '/v1' });
     await app.register(consoleRoutes);
