@@ -1,23 +1,15 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { signatureHeaders } from '../src/adapters/webhooks/signature.ts';
 import { newId, nextEventId } from '../src/domain/ids.ts';
 import { written } from './support/cli.ts';
+import { whyNo } from './support/programs.ts';
 import { until } from './support/transfers.ts';
 
 const RECEIVERS = join(import.meta.dirname, '..', 'docs', 'receivers');
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
-
-function whyNo(program: string): string | null {
-  try {
-    execFileSync(program, ['--version'], { stdio: 'ignore' });
-    return null;
-  } catch {
-    return `${program} does not run here`;
-  }
-}
 
 describe.each([
   { program: process.execPath, file: 'receiver.mjs' },

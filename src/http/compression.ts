@@ -17,7 +17,8 @@ export async function compressAnswers(app: FastifyInstance): Promise<void> {
   await app.register(compress, { global: false });
   // Fastify's hook for HEAD drops the body. It must come last, so that the headers are those of GET.
   app.addHook('onRoute', ({ method, compress, onSend }) => {
-    if (method === 'HEAD' && compress && Array.isArray(onSend)) onSend.unshift(...onSend.splice(-1));
+    if (method === 'HEAD' && compress && Array.isArray(onSend))
+      onSend.unshift(...onSend.splice(-1));
   });
 }
 

@@ -12,8 +12,9 @@ import { grants, SCOPES, type Scope } from '../domain/key.ts';
 import { anyOf } from '../domain/text.ts';
 import { OPEN, responses } from './documentation.ts';
 import { addHeaders, HEADERS, shareProblems, sorted } from './openapi/answers.ts';
+import { ENUMS } from './openapi/enums.ts';
 import { addExamples } from './openapi/examples.ts';
-import { portable, type Schema } from './openapi/json-schema.ts';
+import { isNull, portable, type Schema } from './openapi/json-schema.ts';
 import { describePayloads } from './webhooks/payload-documentation.ts';
 
 const DESCRIPTION = `
@@ -180,13 +181,46 @@ function finish(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
   shareProblems(document);
   Object.assign(document, { webhooks: describePayloads() });
   dropUnused(document);
-  const schemas = sorted((document.components?.schemas ?? {}) as Record<string, Schema>);
-  Object.assign(document.components ?? {}, { schemas });
-  const finished = JSON.parse(JSON.stringify(document), (_key, value) =>
-    isObject(value) ? portable(value, schemas) : value,
-  );
+  const named = withoutSuffix(document);
+  const schemas = named.components?.schemas as Record<string, Schema>;
+  const finished: OpenAPIV3_1.Document = JSON.parse(JSON.stringify(named), (key, value) => {
+    if (key === 'requestBody') return withoutNull(value);
+    return isObject(value) ? portable(value, schemas) : value;
+  });
+  Object.assign(finished.components ?? {}, {
+    schemas: sorted({ ...finished.components?.schemas, ...ENUMS }),
+  });
+  dropUnused(finished);
   addExamples(finished);
   return finished;
+}
+
+/** A body that may be null is one that may be missing, which is how a client leaves it out. */
+function withoutNull(body: OpenAPIV3_1.RequestBodyObject): OpenAPIV3_1.RequestBodyObject {
+  for (const media of Object.values(body.content)) {
+    const [only, ...others] = (media.schema as Schema).oneOf ?? [];
+    if (!only || others.length !== 1 || !isNull(others[0] as Schema)) continue;
+    media.schema = only;
+    body.required = false;
+  }
+  return body;
+}
+
+/**
+ * Returns the document without the suffix that the names of schemas of requests have, unless
+ * answers have a schema of that name.
+ */
+function withoutSuffix(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
+  const names = Object.keys(document.components?.schemas ?? {});
+  const renamed = names.filter((name) => !names.includes(name.replace(/Input$/, '')));
+  const text = renamed.reduce(
+    (whole, name) =>
+      whole
+        .replaceAll(`"#/components/schemas/${name}"`, (found) => found.replace('Input"', '"'))
+        .replace(`"${name}":{`, (found) => found.replace('Input"', '"')),
+    JSON.stringify(document),
+  );
+  return JSON.parse(text);
 }
 
 function isObject(value: unknown): value is Schema {

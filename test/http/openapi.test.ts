@@ -379,7 +379,7 @@ describeWithPostgres('the OpenAPI document', () => {
   });
 
   test('contains a valid example of a request', async () => {
-    const schema = document.components?.schemas?.TransferRequestInput;
+    const schema = document.components?.schemas?.TransferRequest;
     const [example] = (schema as { examples?: unknown[] }).examples ?? [];
     expect(await api.ask('POST', '/v1/transfers', { json: example })).toMatchObject({
       status: 201,

@@ -5,7 +5,7 @@ export interface Operations {
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
-  'GET /v1/deliveries': { query?: { status?: "pending" | "delivered" | "failed"; webhook_id?: string; limit?: number; offset?: number }; answer: DeliveryList };
+  'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
   'GET /v1/endpoints': { answer: EndpointList };
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
@@ -19,46 +19,46 @@ export interface Operations {
   'GET /v1/projections/live': { answer: unknown };
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
-  'GET /v1/transfers': { query?: { status?: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled"; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
   'GET /v1/transfers/{transfer_id}/events': { path: { transfer_id: string }; answer: TransferHistory };
   'GET /v1/webhooks': { answer: WebhookList };
   'GET /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: Webhook };
-  'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: "pending" | "delivered" | "failed"; limit?: number; offset?: number }; answer: DeliveryList };
+  'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: DeliveryStatus; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
-  'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChangesInput; answer: Webhook };
+  'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
   'POST /v1/deliveries/retry-failed': { answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
-  'POST /v1/endpoints': { body: EndpointRequestInput; answer: Endpoint };
-  'POST /v1/endpoints/test': { body: EndpointRequestInput; answer: unknown };
-  'POST /v1/endpoints/{endpoint_id}/accept-host-key': { path: { endpoint_id: string }; body: HostKeyRequestInput; answer: Endpoint };
+  'POST /v1/endpoints': { body: EndpointRequest; answer: Endpoint };
+  'POST /v1/endpoints/test': { body: EndpointRequest; answer: unknown };
+  'POST /v1/endpoints/{endpoint_id}/accept-host-key': { path: { endpoint_id: string }; body: HostKeyRequest; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/pause': { path: { endpoint_id: string }; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/resume': { path: { endpoint_id: string }; answer: Endpoint };
-  'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdateInput | null; answer: unknown };
-  'POST /v1/keys': { body: KeyRequestInput; answer: CreatedKey };
+  'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdate; answer: unknown };
+  'POST /v1/keys': { body: KeyRequest; answer: CreatedKey };
   'POST /v1/keys/{key_id}/revoke': { path: { key_id: string }; answer: Key };
   'POST /v1/projections/{name}/rebuild': { path: { name: string }; answer: Projection };
   'POST /v1/projections/{name}/verify': { path: { name: string }; answer: Projection };
-  'POST /v1/session': { body: SignInInput; answer: Session };
-  'POST /v1/transfers': { body: TransferRequestInput; answer: CreatedTransfer };
+  'POST /v1/session': { body: SignIn; answer: Session };
+  'POST /v1/transfers': { body: TransferRequest; answer: CreatedTransfer };
   'POST /v1/transfers/{transfer_id}/abort': { path: { transfer_id: string }; answer: TransferDetail };
-  'POST /v1/webhooks': { body: WebhookRequestInput; answer: WebhookWithSecret };
+  'POST /v1/webhooks': { body: WebhookRequest; answer: WebhookWithSecret };
   'POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver': { path: { webhook_id: string; delivery_id: string }; answer: Delivery };
   'POST /v1/webhooks/{webhook_id}/ping': { path: { webhook_id: string }; answer: Delivery };
-  'POST /v1/webhooks/{webhook_id}/replay': { path: { webhook_id: string }; body: ReplayRequestInput; answer: AcceptedReplay };
+  'POST /v1/webhooks/{webhook_id}/replay': { path: { webhook_id: string }; body: ReplayRequest; answer: AcceptedReplay };
   'POST /v1/webhooks/{webhook_id}/retry-failed': { path: { webhook_id: string }; answer: RetriedDeliveries };
-  'POST /v1/webhooks/{webhook_id}/rotate-secret': { path: { webhook_id: string }; body: SecretRotationInput; answer: WebhookWithSecret };
-  'PUT /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; body: EndpointUpdateInput; answer: Endpoint };
-  'PUT /v1/session/account': { body: AccountChoiceInput; answer: Session };
+  'POST /v1/webhooks/{webhook_id}/rotate-secret': { path: { webhook_id: string }; body: SecretRotation; answer: WebhookWithSecret };
+  'PUT /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; body: EndpointUpdate; answer: Endpoint };
+  'PUT /v1/session/account': { body: AccountChoice; answer: Session };
 }
 
 export type AcceptedReplay = {
   accepted: true;
 };
 
-export type AccountChoiceInput = {
+export type AccountChoice = {
   account: string;
 };
 
@@ -85,7 +85,7 @@ export type AzureEndpoint = {
   endpoint_url: string | null;
   ca_pem: string | null;
   id: string;
-  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  has_credentials: SignInKind;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -93,7 +93,7 @@ export type AzureEndpoint = {
   configured_at: string;
 };
 
-export type AzureEndpointRequestInput = {
+export type AzureEndpointRequest = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -108,7 +108,7 @@ export type AzureEndpointRequestInput = {
   ca_pem?: string | null;
 };
 
-export type AzureEndpointUpdateInput = {
+export type AzureEndpointUpdate = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -133,7 +133,7 @@ export type CreatedKey = {
   id: string;
   name: string;
   account: string;
-  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  scopes: Scope[];
   last_four: string;
   status: "active" | "expired" | "revoked";
   expiring_soon: boolean;
@@ -149,7 +149,7 @@ export type CreatedTransfer = {
   status: "pending";
   source_uri: string;
   destination_uri: string;
-  priority: "low" | "normal" | "high";
+  priority: Priority;
   created_at: string;
   estimated_start: string;
 };
@@ -161,7 +161,7 @@ export type Delivery = {
   event_id: string;
   event_type: string;
   transfer_id: string | null;
-  status: "pending" | "delivered" | "failed";
+  status: DeliveryStatus;
   attempts: number;
   created_at: string;
   next_attempt_at: string | null;
@@ -186,7 +186,7 @@ export type DeliveryDetail = {
   event_id: string;
   event_type: string;
   transfer_id: string | null;
-  status: "pending" | "delivered" | "failed";
+  status: DeliveryStatus;
   attempts: number;
   created_at: string;
   next_attempt_at: string | null;
@@ -202,6 +202,8 @@ export type DeliveryList = {
   pagination: { total: number; limit: number; offset: number; has_more: boolean };
 };
 
+export type DeliveryStatus = "pending" | "delivered" | "failed";
+
 export type Endpoint = 
   | SftpEndpoint
   | FtpsEndpoint
@@ -211,11 +213,11 @@ export type Endpoint =
 export type EndpointConnectivityLostData = {
   endpoint_id: string;
   name: string;
-  protocol: "sftp" | "ftps" | "s3" | "azure";
+  protocol: Protocol;
   host: string;
   last_success_at: string | null;
   detected_at: string;
-  error: { code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; message: string };
+  error: { code: TransferErrorCode; message: string };
 };
 
 export type EndpointConnectivityLostPayload = {
@@ -226,7 +228,7 @@ export type EndpointConnectivityLostPayload = {
 };
 
 export type EndpointError = {
-  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  code: TransferErrorCode;
   message: string;
   advice: string;
 };
@@ -242,20 +244,20 @@ export type EndpointHealth = {
 };
 
 export type EndpointHealthError = {
-  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  code: TransferErrorCode;
   message: string;
   advice: string;
 };
 
 export type EndpointList = {
-  data: Endpoint[];
+  data: (SftpEndpoint | FtpsEndpoint | S3Endpoint | AzureEndpoint)[];
 };
 
-export type EndpointRequestInput = 
-  | SftpEndpointRequestInput
-  | FtpsEndpointRequestInput
-  | S3EndpointRequestInput
-  | AzureEndpointRequestInput;
+export type EndpointRequest = 
+  | SftpEndpointRequest
+  | FtpsEndpointRequest
+  | S3EndpointRequest
+  | AzureEndpointRequest;
 
 export type EndpointTestLine = 
   | EndpointTestStep
@@ -276,16 +278,16 @@ export type EndpointTestStep = {
   ms: number;
   at: string;
   detail?: string;
-  code?: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  code?: TransferErrorCode;
   message?: string;
   advice?: string;
 };
 
-export type EndpointUpdateInput = 
-  | SftpEndpointUpdateInput
-  | FtpsEndpointUpdateInput
-  | S3EndpointUpdateInput
-  | AzureEndpointUpdateInput;
+export type EndpointUpdate = 
+  | SftpEndpointUpdate
+  | FtpsEndpointUpdate
+  | S3EndpointUpdate
+  | AzureEndpointUpdate;
 
 export type FieldError = {
   field: string;
@@ -319,7 +321,7 @@ export type FtpsEndpoint = {
   ca_pem: string | null;
   port: number;
   id: string;
-  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  has_credentials: SignInKind;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -327,7 +329,7 @@ export type FtpsEndpoint = {
   configured_at: string;
 };
 
-export type FtpsEndpointRequestInput = {
+export type FtpsEndpointRequest = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -342,7 +344,7 @@ export type FtpsEndpointRequestInput = {
   ca_pem?: string | null;
 };
 
-export type FtpsEndpointUpdateInput = {
+export type FtpsEndpointUpdate = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -367,7 +369,7 @@ export type HistoryItem = {
   data: Record<string, unknown>;
 };
 
-export type HostKeyRequestInput = {
+export type HostKeyRequest = {
   host_key_sha256: string;
 };
 
@@ -375,7 +377,7 @@ export type Key = {
   id: string;
   name: string;
   account: string;
-  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  scopes: Scope[];
   last_four: string;
   status: "active" | "expired" | "revoked";
   expiring_soon: boolean;
@@ -403,9 +405,9 @@ export type KeyList = {
   data: Key[];
 };
 
-export type KeyRequestInput = {
+export type KeyRequest = {
   name: string;
-  scopes: ("transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin")[];
+  scopes: Scope[];
   account?: string;
   expires_in?: string;
 };
@@ -416,7 +418,7 @@ export type LiveTransfer = {
   size_bytes: number | null;
   transferred_bytes: number;
   progress_pct: number;
-  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  status: TransferStatus;
   speed_bps: number | null;
   source: string;
   destination: string;
@@ -425,7 +427,7 @@ export type LiveTransfer = {
   completed_at: string | null;
   retry_count: number;
   error: TransferError | null;
-  priority: "low" | "normal" | "high";
+  priority: Priority;
   metadata: Record<string, string>;
   waiting_for: WaitingFor | null;
   account: string;
@@ -488,12 +490,14 @@ export type PingPayload = {
   data: PingData;
 };
 
+export type Priority = "low" | "normal" | "high";
+
 export type Problem = {
   type: string;
   title: string;
   status: number;
   detail: string;
-  code: "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+  code: ProblemCode;
   request_id: string;
   errors?: FieldError[];
   required_scope?: string;
@@ -502,6 +506,8 @@ export type Problem = {
   endpoint_error?: EndpointError;
   current_status?: string;
 };
+
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -536,8 +542,10 @@ export type ProjectionTask = {
   error: string | null;
 };
 
+export type Protocol = "sftp" | "ftps" | "s3" | "azure";
+
 export type QueueLength = {
-  priority: "low" | "normal" | "high";
+  priority: Priority;
   due: number;
   later: number;
   moving: number;
@@ -549,7 +557,7 @@ export type Readiness = {
   checks: Record<string, { ok: boolean; detail: string }>;
 };
 
-export type ReplayRequestInput = {
+export type ReplayRequest = {
   from: string;
 };
 
@@ -573,7 +581,7 @@ export type S3Endpoint = {
   sse: "AES256" | "aws:kms" | null;
   sse_kms_key_id: string | null;
   id: string;
-  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  has_credentials: SignInKind;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -581,7 +589,7 @@ export type S3Endpoint = {
   configured_at: string;
 };
 
-export type S3EndpointRequestInput = {
+export type S3EndpointRequest = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -600,7 +608,7 @@ export type S3EndpointRequestInput = {
   sse_kms_key_id?: string | null;
 };
 
-export type S3EndpointUpdateInput = {
+export type S3EndpointUpdate = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -619,7 +627,9 @@ export type S3EndpointUpdateInput = {
   sse_kms_key_id?: string | null;
 };
 
-export type SecretRotationInput = {
+export type Scope = "transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin";
+
+export type SecretRotation = {
   secret?: string;
   grace?: string;
 };
@@ -644,7 +654,7 @@ export type SftpEndpoint = {
   username: string;
   host_key_sha256: string | null;
   id: string;
-  has_credentials: "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+  has_credentials: SignInKind;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -652,7 +662,7 @@ export type SftpEndpoint = {
   configured_at: string;
 };
 
-export type SftpEndpointRequestInput = {
+export type SftpEndpointRequest = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -668,7 +678,7 @@ export type SftpEndpointRequestInput = {
   host_key_sha256?: string | null;
 };
 
-export type SftpEndpointUpdateInput = {
+export type SftpEndpointUpdate = {
   name: string;
   max_connections?: number;
   accounts?: string[] | null;
@@ -684,9 +694,11 @@ export type SftpEndpointUpdateInput = {
   host_key_sha256?: string | null;
 };
 
-export type SignInInput = {
+export type SignIn = {
   api_key: string;
 };
+
+export type SignInKind = "password" | "private_key" | "access_key" | "account_key" | "sas_token";
 
 export type TransferCancelledData = {
   transfer_id: string;
@@ -730,7 +742,7 @@ export type TransferCreatedData = {
   status: "pending";
   source: string;
   destination: string;
-  priority: "low" | "normal" | "high";
+  priority: Priority;
   created_at: string;
 };
 
@@ -747,7 +759,7 @@ export type TransferDetail = {
   size_bytes: number | null;
   transferred_bytes: number;
   progress_pct: number;
-  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  status: TransferStatus;
   speed_bps: number | null;
   source: string;
   destination: string;
@@ -756,13 +768,13 @@ export type TransferDetail = {
   completed_at: string | null;
   retry_count: number;
   error: TransferError | null;
-  priority: "low" | "normal" | "high";
+  priority: Priority;
   metadata: Record<string, string>;
   waiting_for: WaitingFor | null;
 };
 
 export type TransferError = {
-  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+  code: TransferErrorCode;
   message: string;
   retryable: boolean;
   phase: string;
@@ -770,6 +782,8 @@ export type TransferError = {
   occurred_at: string;
   advice: string;
 };
+
+export type TransferErrorCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
 
 export type TransferFailedData = {
   transfer_id: string;
@@ -821,7 +835,7 @@ export type TransferListItem = {
   id: string;
   file_name: string;
   size_bytes: number | null;
-  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+  status: TransferStatus;
   source: string;
   destination: string;
   created_at: string;
@@ -829,22 +843,24 @@ export type TransferListItem = {
   waiting_for: WaitingFor | null;
 };
 
-export type TransferRequestInput = {
+export type TransferRequest = {
   source_uri: string;
   destination_uri: string;
-  priority?: "low" | "normal" | "high";
+  priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
 };
 
+export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
+
 export type TransferSummary = {
   total: number;
   by_status: { pending: number; queued: number; in_progress: number; completed: number; failed: number; cancelled: number };
-  failures: ({ code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error"; transfers: number })[];
+  failures: { code: TransferErrorCode; transfers: number }[];
 };
 
 export type WaitingFor = {
-  reason: "read_model_behind" | "no_mover" | "dispatch_behind" | "previous_lease" | "catalog_behind" | "endpoint_paused" | "retry_at" | "sign_ins_on_hold" | "endpoint_full" | "fair_share" | "movers_busy" | "starting";
+  reason: WaitingReason;
   message: string;
   until: string | null;
   endpoint_id: string | null;
@@ -852,36 +868,40 @@ export type WaitingFor = {
   limit: number | null;
 };
 
+export type WaitingReason = "read_model_behind" | "no_mover" | "dispatch_behind" | "previous_lease" | "catalog_behind" | "endpoint_paused" | "retry_at" | "sign_ins_on_hold" | "endpoint_full" | "fair_share" | "movers_busy" | "starting";
+
 export type Webhook = {
   id: string;
   url: string;
-  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  events: WebhookEventType[];
   enabled: boolean;
   created_at: string;
   updated_at: string;
   previous_secret_valid_until: string | null;
 };
 
-export type WebhookChangesInput = {
+export type WebhookChanges = {
   url?: string;
-  events?: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  events?: WebhookEventType[];
   enabled?: boolean;
 };
+
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon";
 
 export type WebhookList = {
   data: Webhook[];
 };
 
-export type WebhookRequestInput = {
+export type WebhookRequest = {
   url: string;
-  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  events: WebhookEventType[];
   secret?: string;
 };
 
 export type WebhookWithSecret = {
   id: string;
   url: string;
-  events: ("transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon")[];
+  events: WebhookEventType[];
   enabled: boolean;
   created_at: string;
   updated_at: string;

@@ -47,12 +47,12 @@ function hasOwn(field: Schema): boolean {
 export function exampleOf(schema: Schema, document: OpenAPIV3_1.Document, path = ''): unknown {
   const { $ref, type, properties, items } = schema as Schema & { items?: Schema };
   if (schema.examples?.length) return schema.examples[0];
+  if (schema.const !== undefined) return schema.const;
+  if (schema.default !== undefined) return schema.default;
   if ($ref !== undefined) {
     const name = $ref.split('/').at(-1) as string;
     return exampleOf(document.components?.schemas?.[name] as Schema, document, `${path}(${name})`);
   }
-  if (schema.const !== undefined) return schema.const;
-  if (schema.default !== undefined) return schema.default;
   const choices = schema.oneOf as Schema[] | undefined;
   const mayBeNull = [type].flat().includes('null') || choices?.some(isNull);
   if (mayBeNull && path !== '') return null;

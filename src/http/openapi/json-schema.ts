@@ -1,4 +1,5 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { withNamedEnum } from './enums.ts';
 
 export type Schema = OpenAPIV3_1.SchemaObject & { $ref?: string };
 
@@ -11,10 +12,19 @@ const INT32_MAX = 2 ** 31 - 1;
  * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
  *   are left out.
  * - A pattern escapes no slash.
+ * - A list of values that several schemas use is a reference to a component.
  * - A choice of named schemas has a discriminator. `schemas` are the components.
  */
 export function portable(schema: Schema, schemas: Record<string, Schema>): Schema {
-  return withDiscriminator(withFormat(withNull(schema)), schemas);
+  const known = withFormat(withNull(withNamedEnum(schema)));
+  return withChoiceOfItems(withDiscriminator(known, schemas), schemas);
+}
+
+/** Copies a choice into an array of it: NSwag gives a reference to one a type that is missing. */
+function withChoiceOfItems(schema: Schema, schemas: Record<string, Schema>): Schema {
+  const { items } = schema as { items?: Schema };
+  const choice = schemas[items?.$ref?.split('/').at(-1) ?? ''];
+  return choice?.oneOf ? ({ ...schema, items: portable(choice, schemas) } as Schema) : schema;
 }
 
 function withNull(schema: Schema): Schema {
@@ -59,7 +69,8 @@ function withDiscriminator(schema: Schema, schemas: Record<string, Schema>): Sch
     const values = choices.map((properties) => (properties[propertyName] as Schema)?.const);
     if (values.includes(undefined) || new Set(values).size < values.length) continue;
     const mapping = values.map((value, i) => [value, `#/components/schemas/${names[i]}`]);
-    return { ...schema, discriminator: { propertyName, mapping: Object.fromEntries(mapping) } };
+    const discriminator = { propertyName, mapping: Object.fromEntries(mapping) };
+    return { ...schema, discriminator };
   }
   return schema;
 }

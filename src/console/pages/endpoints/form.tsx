@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, RequestFailed } from '../../api/client.ts';
-import type { Endpoint, EndpointRequestInput, EndpointUpdateInput } from '../../api/operations.ts';
+import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
@@ -154,10 +154,10 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
 }
 
 function save(endpoint: Endpoint | null, body: unknown): Promise<Endpoint> {
-  if (endpoint === null) return call('POST /v1/endpoints', { body: body as EndpointRequestInput });
+  if (endpoint === null) return call('POST /v1/endpoints', { body: body as EndpointRequest });
   return call('PUT /v1/endpoints/{endpoint_id}', {
     path: { endpoint_id: endpoint.id },
-    body: body as EndpointUpdateInput,
+    body: body as EndpointUpdate,
   });
 }
 

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
-import type { KeyRequestInput } from '../../api/operations.ts';
+import type { KeyRequest } from '../../api/operations.ts';
 import { Choices } from '../../components/choices.tsx';
 import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
@@ -8,7 +8,7 @@ import { Form } from '../../components/form.tsx';
 import { ShownOnce } from '../../components/shown-once.tsx';
 import { useSession } from '../../session.tsx';
 
-type Scope = KeyRequestInput['scopes'][number];
+type Scope = KeyRequest['scopes'][number];
 
 const SCOPES: Record<Scope, string> = {
   'transfers:read': 'Read transfers and their history',

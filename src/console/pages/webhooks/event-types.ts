@@ -1,6 +1,6 @@
-import type { WebhookRequestInput } from '../../api/operations.ts';
+import type { WebhookRequest } from '../../api/operations.ts';
 
-export type EventType = WebhookRequestInput['events'][number];
+export type EventType = WebhookRequest['events'][number];
 
 /** Event types that a webhook can subscribe to. */
 export const EVENT_TYPES: Record<EventType, string> = {

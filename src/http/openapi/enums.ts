@@ -1,0 +1,43 @@
+import { PROBLEMS } from '../../contract/problems.ts';
+import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
+import { SCOPES } from '../../domain/key.ts';
+import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
+import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import { WAITING_REASONS } from '../../domain/waiting-for.ts';
+import { WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
+import type { Schema } from './json-schema.ts';
+
+/**
+ * Lists of values that several schemas use. Each is a component. Otherwise generators number their
+ * copies, and the numbers change with the API.
+ */
+const LISTS: Record<string, readonly string[]> = {
+  DeliveryStatus: DELIVERY_STATUSES,
+  Priority: PRIORITIES,
+  ProblemCode: Object.keys(PROBLEMS),
+  Protocol: PROTOCOL_NAMES,
+  Scope: SCOPES,
+  SignInKind: SIGN_INS,
+  TransferErrorCode: Object.keys(TRANSFER_ERRORS),
+  TransferStatus: TRANSFER_STATUSES,
+  WaitingReason: WAITING_REASONS,
+  WebhookEventType: WEBHOOK_EVENT_TYPES,
+};
+
+const NAMES = new Map(Object.entries(LISTS).map(([name, values]) => [keyOf(values), name]));
+
+export const ENUMS: Record<string, Schema> = Object.fromEntries(
+  Object.entries(LISTS).map(([name, values]) => [name, { type: 'string', enum: [...values] }]),
+);
+
+/** Returns the schema with a reference in place of a list that has a name. */
+export function withNamedEnum(schema: Schema): Schema {
+  const { type, enum: values, ...rest } = schema;
+  const name = Array.isArray(values) && type === 'string' ? NAMES.get(keyOf(values)) : undefined;
+  return name === undefined ? schema : { ...rest, $ref: `#/components/schemas/${name}` };
+}
+
+function keyOf(values: readonly string[]): string {
+  return values.join();
+}

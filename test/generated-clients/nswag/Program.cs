@@ -1,0 +1,50 @@
+// Uses the client that NSwag makes. Prints what it got as JSON.
+using System.Net.Http.Headers;
+using System.Text.Json;
+using System.Text.RegularExpressions;
+using Waybill;
+
+using var http = new HttpClient { BaseAddress = new Uri(args[0]) };
+http.DefaultRequestHeaders.Authorization = new AuthenticationHeaderValue("Bearer", args[1]);
+var client = new WaybillClient(http) { BaseUrl = args[0] };
+
+foreach (var pattern in JsonSerializer.Deserialize<string[]>(File.ReadAllText(args[2]))!) _ = new Regex(pattern);
+
+var created = await client.CreateTransferAsync(
+    new TransferRequest { Source_uri = "s3://archive/a.csv", Destination_uri = "s3://archive/in/", Metadata = null },
+    idempotency_Key: "nswag");
+var list = await client.ListTransfersAsync(status: TransferStatus.Pending, limit: 10);
+var cancelled = await client.CancelTransferAsync(created.Id);
+var detail = await client.GetTransferAsync(created.Id);
+long? size = detail.Size_bytes;
+var webhook = await client.RegisterWebhookAsync(new WebhookRequest
+{
+    Url = new Uri("https://receiver.example.com/hook"),
+    Events = [WebhookEventType.Transfer_completed],
+});
+var removed = 204;
+try { await client.RemoveWebhookAsync(webhook.Id); }
+catch (ApiException error) { removed = error.StatusCode; }
+
+Problem? problem = null;
+try
+{
+    await client.CreateTransferAsync(
+        new TransferRequest { Source_uri = "sftp://nowhere/a.csv", Destination_uri = "sftp://nowhere/b.csv" });
+}
+catch (ApiException<Problem> error) { problem = error.Result; }
+
+Console.WriteLine(JsonSerializer.Serialize(new
+{
+    created = WireName(created.Status),
+    listed = list.Data.Any(item => item.Id == created.Id),
+    cancelled = WireName(cancelled.Status),
+    detail = new object?[] { WireName(detail.Status), size, detail.Error },
+    secret = webhook.Secret?[..6],
+    removed,
+    rejected = new object?[] { problem?.Status, WireName(problem?.Code) },
+}));
+
+// Newtonsoft writes an enum by its name in the API.
+static string WireName(object? value) =>
+    Newtonsoft.Json.JsonConvert.SerializeObject(value, new Newtonsoft.Json.Converters.StringEnumConverter()).Trim('"');

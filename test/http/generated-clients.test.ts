@@ -1,0 +1,128 @@
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
+import type { Schema } from '../../src/http/openapi/json-schema.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import {
+  exec,
+  expectFlows,
+  objectsIn,
+  openWorkshop,
+  patternsIn,
+  type Workshop,
+} from '../support/generated-clients.ts';
+import { npmPackages } from '../support/npm-package.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+const SUPPORT = resolve(import.meta.dirname, '../support');
+const TSC = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
+const TYPES = resolve(import.meta.dirname, '../../node_modules/@types');
+
+const COMPILER = [
+  ...['--strict', '--outDir', 'out', '--types', 'node', '--typeRoots', TYPES],
+  ...['--target', 'es2022', '--lib', 'es2023,dom,dom.iterable'],
+  ...['--module', 'commonjs', '--moduleResolution', 'bundler'],
+];
+
+// Outside of the hooks, whose time is limited: the first run downloads them.
+const linters = await npmPackages(join(SUPPORT, 'api-linters'));
+const generators = await npmPackages(join(SUPPORT, 'api-clients'));
+
+describeWithPostgres('the OpenAPI document, for generators of clients', () => {
+  let api: TestApi;
+  let document: OpenAPIV3_1.Document;
+  let workshop: Workshop;
+  beforeAll(async () => {
+    api = await startApi();
+    document = (await api.ask('GET', '/v1/openapi.json', { key: null })).body;
+    workshop = await openWorkshop(api, generators.available ? generators.folder : '');
+  });
+  afterAll(async () => {
+    await workshop?.remove();
+    await api?.close();
+  });
+
+  test('has an example for every request and successful answer', () => {
+    const media = mediaTypes(document);
+    expect(media.length).toBeGreaterThan(60);
+    // `exampleOf` throws, with the field that lacks an example.
+    for (const { schema, example } of media)
+      expect(example).toEqual(exampleOf(schema as Schema, document));
+  });
+
+  test('has only forms that generators understand', () => {
+    const found = [...objectsIn(document)];
+    const unions = found.filter(([, { oneOf }]) => oneOf);
+    expect(unions.length).toBeGreaterThan(5);
+    for (const [path, { oneOf, discriminator }] of unions) {
+      const choices = (oneOf as Schema[]).filter(({ type }) => type !== 'null');
+      for (const choice of choices) expect.soft(choice, `name it: ${path}`).toHaveProperty('$ref');
+      if (choices.length > 1) expect.soft(discriminator?.mapping, path).toBeDefined();
+    }
+    for (const [path, { type, format, anyOf }] of found) {
+      expect.soft(anyOf, path).toBeUndefined();
+      const isInteger = type === 'integer' || (Array.isArray(type) && type.includes('integer'));
+      if (isInteger) expect.soft(format, path).toMatch(/^int(32|64)$/);
+    }
+    const detail = document.components?.schemas?.TransferDetail as Schema | undefined;
+    expect(detail?.properties?.size_bytes).toMatchObject({
+      type: ['integer', 'null'],
+      format: 'int64',
+    });
+  });
+
+  test('has patterns that Python compiles', async (ctx) => {
+    const patterns = patternsIn(document);
+    expect(patterns.length).toBeGreaterThan(10);
+    // Python reads what .NET and RE2 reject: look-around, and escapes that only one of them knows.
+    for (const pattern of patterns)
+      expect.soft(pattern).not.toMatch(/\(\?[<!=]|\\[pPkuz]|[*+?}]\+/);
+    const compile = 'import json, re, sys; [re.compile(p) for p in json.load(sys.stdin)]';
+    const run = exec('python3', ['-c', compile]);
+    run.child.stdin?.on('error', () => undefined).end(JSON.stringify(patterns));
+    try {
+      await run;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ctx.skip('python3 is missing');
+      throw error;
+    }
+  });
+
+  test('gets no warning from redocly', async (ctx) => {
+    if (!linters.available) return ctx.skip(linters.reason);
+    const redocly = join(linters.folder, 'node_modules/@redocly/cli/bin/cli.js');
+    const args = ['lint', workshop.document, '--extends', 'recommended', '--format', 'json'];
+    const report = JSON.parse(await workshop.node(redocly, ...args));
+    expect(report.problems).toEqual([]);
+  });
+
+  test('gets no warning from spectral', async (ctx) => {
+    if (!linters.available) return ctx.skip(linters.reason);
+    const rules = join(workshop.folder, 'ruleset.json');
+    await writeFile(rules, JSON.stringify({ extends: ['spectral:oas'] }));
+    const spectral = join(linters.folder, 'node_modules/@stoplight/spectral-cli/dist/index.js');
+    const args = ['lint', workshop.document, '-r', rules, '-f', 'json', '-F', 'hint', '--quiet'];
+    expect(JSON.parse(await workshop.node(spectral, ...args))).toEqual([]);
+  });
+
+  test('gives usable clients with openapi-typescript and hey-api', async (ctx) => {
+    if (!generators.available) return ctx.skip(generators.reason);
+    const bin = join(generators.folder, 'node_modules');
+    await Promise.all([
+      workshop.node(
+        join(bin, 'openapi-typescript/bin/cli.js'),
+        ...[workshop.document, '--default-non-nullable=false', '-o', 'openapi-typescript.d.ts'],
+      ),
+      workshop.node(
+        join(bin, '@hey-api/openapi-ts/bin/run.js'),
+        ...['-i', workshop.document, '-o', 'hey-api-client', '--no-log-file'],
+      ),
+    ]);
+    await workshop.node(TSC, ...COMPILER, 'openapi-fetch.ts', 'hey-api.ts');
+    const { key } = await api.createKey(['transfers:write', 'webhooks:write']);
+    expectFlows(await workshop.node('out/openapi-fetch.js', api.url, key));
+    expectFlows(await workshop.node('out/hey-api.js', api.url, key));
+  });
+});

@@ -1,0 +1,48 @@
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, test } from 'vitest';
+import { startApi, type TestApi } from '../support/api.ts';
+import {
+  expectFlows,
+  openWorkshop,
+  output,
+  patternsIn,
+  type Workshop,
+} from '../support/generated-clients.ts';
+import { npmPackages } from '../support/npm-package.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { whyNo } from '../support/programs.ts';
+
+const nswag = await npmPackages(resolve(import.meta.dirname, '../support/nswag'));
+const reason = nswag.available ? whyNo('dotnet') : nswag.reason;
+
+describeWithPostgres('a client in C#', () => {
+  let api: TestApi;
+  let workshop: Workshop;
+  beforeAll(async () => {
+    api = await startApi();
+    workshop = await openWorkshop(api, nswag.available ? nswag.folder : '');
+  });
+  afterAll(async () => {
+    await workshop?.remove();
+    await api?.close();
+  });
+
+  test('that NSwag generates creates, lists, cancels and learns of errors', async (ctx) => {
+    if (reason !== null) return ctx.skip(reason);
+    const tools = join(workshop.folder, 'node_modules/nswag/bin/binaries/Net100');
+    const project = join(workshop.folder, 'nswag');
+    const dotnet = (...args: string[]) => output('dotnet', args, project);
+    await dotnet(
+      join(tools, 'dotnet-nswag.dll'),
+      ...['openapi2csclient', `/input:${workshop.document}`, '/output:Client.cs'],
+      ...['/namespace:Waybill', '/classname:WaybillClient'],
+      ...['/generateOptionalParameters:true', '/generateNullableReferenceTypes:true'],
+    );
+    await dotnet('build', '--nologo', '-v', 'q', '-o', 'out', `-p:NSwagFolder=${tools}`);
+    const patterns = join(workshop.folder, 'patterns.json');
+    await writeFile(patterns, JSON.stringify(patternsIn(workshop.content)));
+    const { key } = await api.createKey(['transfers:write', 'webhooks:write']);
+    expectFlows(await dotnet('out/Waybill.dll', api.url, key, patterns));
+  });
+});
