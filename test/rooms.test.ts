@@ -23,7 +23,7 @@ const MAY_IMPORT: Record<string, string[]> = {
 /** The packages that rooms without I/O may import. */
 const PACKAGES: Record<string, string[]> = {
   domain: ['zod', 'ulid', 'node:crypto', 'node:net'],
-  contract: ['zod'],
+  contract: ['zod', 'csv-stringify/sync'],
 };
 
 /** The modules that hold commands. The others in that room are its own tools. */

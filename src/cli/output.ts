@@ -18,9 +18,14 @@ export function watchOutput(): void {
 }
 
 /** Writes a line to stdout and waits until stdout takes it. Throws OutputClosed. */
-export async function print(text: string): Promise<void> {
+export function print(text: string): Promise<void> {
+  return write(`${text}\n`);
+}
+
+/** Writes to stdout and waits until stdout takes it. Throws OutputClosed. */
+export async function write(text: string): Promise<void> {
   if (closed) throw new OutputClosed();
-  await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()));
+  await new Promise<void>((resolve) => process.stdout.write(text, () => resolve()));
 }
 
 /** Prints one line of JSON. Bigints become decimal strings. */

@@ -1,16 +1,23 @@
 import { type Command, Option } from 'commander';
 import type { Handled } from '../commands/handle.ts';
 import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
-import { toPagination } from '../contract/pages.ts';
-import { listQuery, transferRequest } from '../contract/transfers/requests.ts';
+import { toSearchPagination } from '../contract/pages.ts';
+import { toCsv } from '../contract/transfers/csv.ts';
+import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
-import { notFound, PRIORITIES, TRANSFER_STATUSES, type Transfer } from '../domain/transfer.ts';
+import {
+  notFound,
+  PRIORITIES,
+  SORT_ORDERS,
+  TRANSFER_STATUSES,
+  type Transfer,
+} from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { readHistory } from '../projections/transfer-history.ts';
-import { listTransfers } from '../projections/transfer-queries.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
+import { eachTransfer, listTransfers } from '../projections/transfer-queries.ts';
+import { bytes, note, print, printFacts, printJson, printTable, write } from './output.ts';
 import { keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
 import { waitInWords, watch } from './watch.ts';
@@ -38,6 +45,9 @@ interface ListOptions extends Common {
   from?: string;
   to?: string;
   destination?: string;
+  q?: string;
+  sort?: string;
+  csv?: boolean;
   limit?: string;
   offset?: string;
 }
@@ -68,13 +78,21 @@ export function addTransferCommands(program: Command): void {
   transfers
     .command('list')
     .description('list transfers, newest first')
+    .option(
+      '--q <words>',
+      'words that are part of the file name, source, destination, metadata or id',
+    )
     .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
     .option('--from <time>', 'created at or after this date or time')
     .option('--to <time>', 'created at or before this date or time')
     .option('--destination <start>', 'destinations that start with this text')
+    .addOption(new Option('--sort <order>').choices(SORT_ORDERS).default('-created_at'))
     .option('--limit <number>', 'up to 100', '25')
     .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT_OPTION)
+    .addOption(
+      new Option('--csv', 'all matches as CSV, whatever the limit and offset').conflicts('json'),
+    )
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
       withInstallation((installation) => list(installation, options)),
@@ -165,18 +183,20 @@ async function create(
 }
 
 async function list(
-  { sql }: Installation,
-  { account, json, from, to, ...options }: ListOptions,
+  { sql, commands }: Installation,
+  { account, json, csv, from, to, ...options }: ListOptions,
 ): Promise<void> {
   const query = parseRequest(listQuery, { ...options, from_date: from, to_date: to }, 'The filter');
-  const { status, from_date, to_date, destination, limit, offset } = query;
-  const { transfers, total } = await listTransfers(
-    sql,
-    account,
-    { status, from: from_date, to: to_date, destination },
-    { limit, offset },
-  );
-  const pagination = toPagination({ limit, offset }, transfers.length, total);
+  const { limit, offset, sort, ...filters } = query;
+  const filter = toFilter(filters);
+  if (filter.q !== undefined) await commands.catchUp('transfer_search');
+  if (csv) {
+    for await (const piece of toCsv(eachTransfer(sql, account, filter, sort))) await write(piece);
+    return;
+  }
+  const found = await listTransfers(sql, account, filter, { limit, offset, sort });
+  const { transfers, total } = found;
+  const pagination = toSearchPagination({ limit, offset }, transfers.length, found);
   const waits = await findWaits(sql, transfers);
   const data = transfers.map((transfer) =>
     toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
@@ -198,8 +218,8 @@ async function list(
   );
   if (pagination.has_more)
     note(
-      `${offset + 1} to ${offset + transfers.length} of ${total}; --offset ${offset + limit} ` +
-        'shows more',
+      `${offset + 1} to ${offset + transfers.length} of ${total}` +
+        `${found.totalIsExact === false ? ' or more' : ''}; --offset ${offset + limit} shows more`,
     );
 }
 

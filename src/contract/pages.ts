@@ -28,6 +28,29 @@ export function toPagination(
   return { total, limit, offset, has_more: offset + shown < total };
 }
 
+/** The part of a page beside its results, where the results may be those of a search. */
+export const searchPagination = pagination
+  .extend({
+    total_is_exact: z
+      .boolean()
+      .optional()
+      .describe(
+        'Only with `q`. False if more than `total` may match: a search counts to 10,000, or less ' +
+          'if that takes too long.',
+      ),
+  })
+  .meta({ id: 'SearchPagination' });
+
+/** Does the same as `toPagination`. `totalIsExact` is undefined unless it is a search. */
+export function toSearchPagination(
+  page: { limit: number; offset: number },
+  shown: number,
+  { total, totalIsExact }: { total: number; totalIsExact?: boolean },
+): z.output<typeof searchPagination> {
+  const pagination = toPagination(page, shown, total);
+  return totalIsExact === undefined ? pagination : { ...pagination, total_is_exact: totalIsExact };
+}
+
 /**
  * Returns the schema of a query parameter that is a whole number within limits. `otherwise` is its
  * default.

@@ -15,6 +15,10 @@ export type TransferStatus = (typeof TRANSFER_STATUSES)[number];
 export const PRIORITIES = ['low', 'normal', 'high'] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
+/** Orders of lists: newest first, or oldest first; then by id. */
+export const SORT_ORDERS = ['-created_at', 'created_at'] as const;
+export type SortOrder = (typeof SORT_ORDERS)[number];
+
 /** An endpoint as it was configured when an attempt began. */
 export interface EndpointVersion {
   id: string;

@@ -68,6 +68,11 @@ interface Follower {
    * one batch. No pause by default.
    */
   pauseMs?: number;
+  /**
+   * Pause after every batch with events, in milliseconds, also of a quiet moment. For tables that
+   * nobody waits for.
+   */
+  gatherMs?: number;
 }
 
 export interface ApplyingConsumer extends Follower {
@@ -275,7 +280,7 @@ async function consume(
   signal: AbortSignal,
   isDone: (position: bigint, caughtUp: boolean) => boolean,
 ): Promise<void> {
-  const { name, table, version, streams, pauseMs } = consumer;
+  const { name, table, version, streams, pauseMs, gatherMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
@@ -295,9 +300,9 @@ async function consume(
       savedAt = Date.now();
     }
     if (isDone(batch.position, batch.caughtUp)) return;
-    const busy = batch.caughtUp && batch.events.length >= BUSY;
-    if (pauseMs !== undefined && busy)
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+    const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;
+    if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
   }
 }
 

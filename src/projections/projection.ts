@@ -12,7 +12,10 @@ export interface Projection {
   version: number;
   /** Prefixes of the names of the streams that it reads. */
   streams: string[];
+  /** Partitions of these tables need no entry. */
   tables: string[];
+  /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */
+  gatherMs?: number;
   /** Creates the empty tables in a schema. */
   create(tx: Transaction, schema: string): Promise<void>;
   /** Creates the indexes that only queries need. A rebuild calls it when the tables are full. */

@@ -4,6 +4,7 @@ import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
 import type { Projection } from './projection.ts';
+import { transferSearchProjection } from './transfer-search.ts';
 import { transfersProjection } from './transfers.ts';
 
 /** The schema of the tables that queries read. */
@@ -12,6 +13,7 @@ export const LIVE_SCHEMA = 'read';
 export const PROJECTIONS: Record<ProjectionName, Projection> = {
   transfers: transfersProjection,
   catalog: catalogProjection,
+  transfer_search: transferSearchProjection,
 };
 
 /** Creates the consumer that keeps a projection's tables in a schema up to date. */
@@ -19,12 +21,13 @@ export function projectionConsumer(
   projection: Projection,
   schema: string = LIVE_SCHEMA,
 ): ApplyingConsumer {
-  const { name, version, streams } = projection;
+  const { name, version, streams, gatherMs } = projection;
   return {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
     table: 'read.checkpoints',
     version,
     streams,
+    ...(gatherMs === undefined ? {} : { gatherMs }),
     apply: (tx, events) => projection.apply(tx, schema, events),
   };
 }

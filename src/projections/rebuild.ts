@@ -122,7 +122,7 @@ async function withShadow(
       await projection.create(tx, schema);
       // Autovacuum would scan the growing tables again and again, and find almost nothing: a
       // rebuild hardly ever writes a row twice.
-      for (const table of projection.tables)
+      for (const table of await plainTables(tx, schema, projection))
         await tx`alter table ${tx(schema)}.${tx(table)} set (autovacuum_enabled = off)`;
       await startCheckpoint(tx, 'read.checkpoints', checkpoint, deps.logId, projection.version);
     });
@@ -268,14 +268,38 @@ async function stopVacuum(tx: Transaction, { tables }: Projection): Promise<void
 
 async function replaceTables(
   tx: Transaction,
-  { tables }: Projection,
+  projection: Projection,
   schema: string,
 ): Promise<void> {
-  for (const table of tables) {
-    await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
+  const { tables } = projection;
+  for (const table of await plainTables(tx, schema, projection))
     await tx`alter table ${tx(schema)}.${tx(table)} reset (autovacuum_enabled)`;
-    await tx`alter table ${tx(schema)}.${tx(table)} set schema ${tx(LIVE_SCHEMA)}`;
+  for (const table of tables) {
+    const partitions = await partitionsOf(tx, schema, table);
+    await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
+    for (const name of [table, ...partitions])
+      await tx`alter table ${tx(schema)}.${tx(name)} set schema ${tx(LIVE_SCHEMA)}`;
   }
+}
+
+/** Returns the tables that are not partitioned. Partitions come and go, and vacuum themselves. */
+async function plainTables(
+  tx: Transaction,
+  schema: string,
+  { tables }: Projection,
+): Promise<string[]> {
+  const rows = await tx<{ name: string }[]>`
+    select relname as name from pg_class
+     where relnamespace = ${schema}::text::regnamespace and relkind = 'r'
+       and relname = any(${tables}::text[])`;
+  return rows.map(({ name }) => name);
+}
+
+async function partitionsOf(tx: Transaction, schema: string, table: string): Promise<string[]> {
+  const rows = await tx<{ name: string }[]>`
+    select relname as name from pg_inherits join pg_class on oid = inhrelid
+     where inhparent = ${`${schema}.${table}`}::text::regclass`;
+  return rows.map(({ name }) => name);
 }
 
 async function createMeter(

@@ -1,40 +1,133 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
-import type { Transfer, TransferStatus } from '../domain/transfer.ts';
+import type { SortOrder, Transfer } from '../domain/transfer.ts';
+import { MOST_COUNTED, searchTransfers } from './search-queries.ts';
+import {
+  destinationMatches,
+  inOrder,
+  instantOf,
+  isAfter,
+  type Place,
+  passes,
+  statusMatches,
+  type TransferFilter,
+  timesOf,
+} from './transfer-filter.ts';
 
 const HOUR_MS = 3_600_000;
-
-export interface TransferFilter {
-  status?: TransferStatus | undefined;
-  /** Created at or after this instant, ISO 8601. */
-  from?: string | undefined;
-  /** Created at or before this instant, ISO 8601. */
-  to?: string | undefined;
-  /** Literal prefix of the destination. */
-  destination?: string | undefined;
-}
+/** How many transfers `eachTransfer` reads at a time. */
+const BATCH = 1_000;
 
 export interface Page {
   limit: number;
   offset: number;
+  /** Newest first by default. */
+  sort?: SortOrder | undefined;
 }
 
-/**
- * Returns a page of an account's transfers, newest first, and the total of matches, from one
- * snapshot. The hourly counts show in which hour the offset lies, so a late page costs no more than
- * the first.
- */
+export interface TransferPage {
+  transfers: Transfer[];
+  total: number;
+  /** Only of a search. False if more than `total` may match. */
+  totalIsExact?: boolean;
+}
+
+/** Returns a page of an account's transfers, and the total of matches. */
 export async function listTransfers(
   sql: Sql,
   accountId: string,
+  { q, ...filter }: TransferFilter,
+  { limit, offset, sort = '-created_at' }: Page,
+): Promise<TransferPage> {
+  if (q === undefined) return listAll(sql, accountId, filter, { limit, offset, sort });
+  const { places, ...total } = await searchTransfers(sql, {
+    accountId,
+    filter: { ...filter, q },
+    order: sort,
+    // One more shows whether there is another page.
+    rows: offset + limit + 1,
+    count: Math.max(MOST_COUNTED, offset + limit + 1),
+  });
+  const transfers = await transfersAt(sql, places.slice(offset, offset + limit), sort);
+  return { transfers, ...total };
+}
+
+/**
+ * Yields all matches, some at a time. Each batch is a query of its own, so transfers that are
+ * created meanwhile may be among them.
+ */
+export async function* eachTransfer(
+  sql: Sql,
+  accountId: string,
+  { q, ...filter }: TransferFilter,
+  sort: SortOrder = '-created_at',
+): AsyncGenerator<Transfer[], void, void> {
+  let after: Place | null = null;
+  do {
+    const batch: { transfers: Transfer[]; last: Place | null } =
+      q === undefined
+        ? await readBatch(sql, accountId, filter, sort, after)
+        : await searchBatch(sql, accountId, { ...filter, q }, sort, after);
+    if (batch.transfers.length > 0) yield batch.transfers;
+    after = batch.last;
+  } while (after !== null);
+}
+
+async function readBatch(
+  sql: Sql,
+  accountId: string,
   filter: TransferFilter,
-  page: Page,
-): Promise<{ transfers: Transfer[]; total: number }> {
+  sort: SortOrder,
+  after: Place | null,
+) {
+  const rows = await sql<(Place & { state: Transfer })[]>`
+    select transfer_id, created_at, state from read.transfers
+     where ${passes(sql, accountId, filter)} and ${isAfter(sql, after, sort)}
+     order by ${inOrder(sql, sort)} limit ${BATCH}`;
+  return {
+    transfers: rows.map(({ state }) => state),
+    last: rows.length < BATCH ? null : (rows.at(-1) as Place),
+  };
+}
+
+async function searchBatch(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter & { q: string },
+  order: SortOrder,
+  after: Place | null,
+) {
+  const search = { accountId, filter, order, after, rows: BATCH, count: BATCH };
+  const { places } = await searchTransfers(sql, search);
+  return {
+    transfers: await transfersAt(sql, places, order),
+    last: places.length < BATCH ? null : (places.at(-1) as Place),
+  };
+}
+
+async function transfersAt(sql: Sql, places: Place[], order: SortOrder): Promise<Transfer[]> {
+  if (places.length === 0) return [];
+  const rows = await sql<{ state: Transfer }[]>`
+    select state from read.transfers
+     where transfer_id = any(${places.map(({ transfer_id }) => transfer_id)}::text[])
+     order by ${inOrder(sql, order)}`;
+  return rows.map(({ state }) => state);
+}
+
+/**
+ * Returns a page and the total from one snapshot. The hourly counts show in which hour the offset
+ * lies, so a late page costs no more than the first.
+ */
+async function listAll(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter,
+  page: Required<Page>,
+): Promise<TransferPage> {
   const spans = filter.destination === undefined ? hourly(filter) : [whole(filter)];
   const counted = spans.filter(({ exact }) => !exact);
   const exact = spans.filter((span) => span.exact);
-  const statusMatches = filter.status === undefined ? sql`` : sql`and status = ${filter.status}`;
-  const destinationMatches =
-    filter.destination === undefined ? sql`` : sql`and destination ^@ ${filter.destination}`;
+  const matches = sql`${statusMatches(sql, filter)} ${destinationMatches(sql, filter)}`;
+  const newestFirst = page.sort === '-created_at';
   const rows = await sql<{ total: bigint | null; state: Transfer | null }[]>`
     with spans as (
       select hour as starts, hour + interval '1 hour' as ends, sum(transfers)::bigint as transfers
@@ -42,37 +135,41 @@ export async function listTransfers(
         join unnest(${counted.map(({ from }) => from)}::text[]::timestamptz[],
                     ${counted.map(({ to }) => to)}::text[]::timestamptz[])
           as s(starts, ends) on hour >= s.starts and hour < s.ends
-       where account_id = ${accountId} ${statusMatches}
+       where account_id = ${accountId} ${statusMatches(sql, filter)}
        group by hour having sum(transfers) > 0
       union all
       select s.starts, s.ends, (
           select count(*) from read.transfers
-           where account_id = ${accountId} ${statusMatches} ${destinationMatches}
+           where account_id = ${accountId} ${matches}
              and created_at >= s.starts and created_at < s.ends)
         from unnest(${exact.map(({ from }) => from)}::text[]::timestamptz[],
                     ${exact.map(({ to }) => to)}::text[]::timestamptz[]) as s(starts, ends)
     ),
     running as (
-      select ends, sum(transfers) over (order by starts desc) - transfers as before from spans
+      select starts, ends,
+             sum(transfers) over (order by ${newestFirst ? sql`starts desc` : sql`starts`})
+               - transfers as before
+        from spans
     ),
     entry as (
-      select ends, before from running
-       where before <= ${page.offset} order by before desc, ends limit 1
+      select starts, ends, before from running
+       where before <= ${page.offset}
+       order by before desc, ${newestFirst ? sql`ends` : sql`starts desc`} limit 1
     ),
     page as (
       select state, created_at, transfer_id from read.transfers
-       where account_id = ${accountId} ${statusMatches} ${destinationMatches}
-         and created_at >= (select min(starts) from spans)
-         and created_at < (select ends from entry)
-       order by created_at desc, transfer_id desc
+       where account_id = ${accountId} ${matches}
+         and created_at >= (select ${newestFirst ? sql`min(starts) from spans` : sql`starts from entry`})
+         and created_at < (select ${newestFirst ? sql`ends from entry` : sql`max(ends) from spans`})
+       order by ${inOrder(sql, page.sort)}
        limit ${page.limit} offset ${page.offset}::bigint - (select before from entry)
     )
-    select sum(transfers)::bigint as total, null as state,
+    select coalesce(sum(transfers), 0)::bigint as total, null as state,
            null::timestamptz as created_at, null as transfer_id
       from spans
     union all
     select null, state, created_at, transfer_id from page
-    order by created_at desc nulls first, transfer_id desc`;
+    order by total nulls last, ${inOrder(sql, page.sort)}`;
   return {
     transfers: rows.slice(1).map(({ state }) => state as Transfer),
     total: Number(rows[0]?.total ?? 0),
@@ -89,36 +186,21 @@ interface Span {
 }
 
 function whole(filter: Pick<TransferFilter, 'from' | 'to'>): Span {
-  return {
-    from: filter.from ?? '-infinity',
-    to: filter.to === undefined ? 'infinity' : after(filter.to),
-    exact: true,
-  };
+  const { from, beyond } = timesOf(filter);
+  return { from, to: beyond, exact: true };
 }
 
 /** Splits the filter into one span of whole hours and the partial hours at both ends. */
 export function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
   const { from, to } = whole(filter);
   const firstHour =
-    from === '-infinity' ? from : iso(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
-  const lastHour = to === 'infinity' ? to : iso(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
+    from === '-infinity' ? from : instantOf(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
+  const lastHour =
+    to === 'infinity' ? to : instantOf(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
   if (filter.from !== undefined && filter.to !== undefined && firstHour > lastHour)
     return [{ from, to, exact: true }];
   const spans: Span[] = [{ from: firstHour, to: lastHour, exact: false }];
   if (firstHour !== from) spans.push({ from, to: firstHour, exact: true });
   if (lastHour !== to) spans.push({ from: lastHour, to, exact: true });
   return spans;
-}
-
-/** Returns the next instant, with a resolution of one millisecond. */
-function after(instant: string): string {
-  return iso(Date.parse(instant) + 1);
-}
-
-/**
- * Formats an instant for Postgres, which misreads years of five digits (they start with a plus).
- */
-function iso(ms: number): string {
-  const instant = new Date(ms).toISOString();
-  return instant.startsWith('+') ? 'infinity' : instant;
 }

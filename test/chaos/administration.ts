@@ -73,6 +73,7 @@ export function startAdministration(
     rotateKey,
     rebuildTransfers: () => rebuild('transfers'),
     rebuildCatalog: () => rebuild('catalog'),
+    rebuildSearch: () => rebuild('transfer_search'),
     rebuildDispatch: () => rebuild('dispatch'),
     replay: () => webhooks.replay(random),
     replayAgain: () => webhooks.replay(random),

@@ -97,6 +97,12 @@ describeWithPostgres('waybill transfers', () => {
         pagination: { total: 1, limit: 25, offset: 0, has_more: false },
       },
     ]);
+    const search = ['transfers', 'list', '--q'];
+    const [found] = (await cli.run([...search, 'REPORT shelf', '--json'])).json();
+    expect(found).toMatchObject({ data: [{ id }], pagination: { total: 1, total_is_exact: true } });
+    const { stdout } = await cli.run([...search, id, '--csv', '--sort', 'created_at']);
+    expect(stdout).toMatch(new RegExp(`^id,file_name,[^\\n]*\\r\\n${id},[^\\n]*\\r\\n$`));
+    expect((await cli.run([...search, 'nothing'])).stderr).toBe('No transfers match\n');
     const noMover = { reason: 'no_mover', message: 'No mover is running.' };
     expect((await cli.run(['transfers', 'list', '--json'])).json()).toMatchObject([
       { data: [{ id, waiting_for: noMover }] },

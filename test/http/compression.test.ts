@@ -52,7 +52,10 @@ describeWithPostgres('answers', () => {
         ['br;q=0.5, gzip', 'gzip', gunzipSync],
       ] as const) {
         const { headers, body } = await get(path, asked);
-        expect(headers).toMatchObject({ 'content-encoding': encoding, vary: 'accept-encoding' });
+        expect(headers).toMatchObject({
+          'content-encoding': encoding,
+          vary: expect.stringContaining('accept-encoding'),
+        });
         expect(body.length).toBeLessThan(plain.body.length / 2);
         expect(JSON.parse(decode(body).toString())).toEqual(whole);
       }

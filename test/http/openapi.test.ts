@@ -272,7 +272,8 @@ describeWithPostgres('the OpenAPI document', () => {
     });
     const list = operations.find(([name]) => name === 'get /v1/transfers')?.[1];
     expect(list?.description).toBe(
-      'Needs a key with the scope `transfers:read`, `transfers:write` or `admin`.',
+      'With `Accept: text/csv`, the answer has all matches as CSV, and `limit` and `offset` have no ' +
+        'effect.\n\nNeeds a key with the scope `transfers:read`, `transfers:write` or `admin`.',
     );
   });
 
@@ -336,10 +337,12 @@ describeWithPostgres('the OpenAPI document', () => {
         .parameters?.map((p) => [(p as OpenAPIV3_1.ParameterObject).name, p]) ?? [],
     );
     expect(Object.keys(parameters)).toEqual([
+      'q',
       'status',
       'from_date',
       'to_date',
       'destination',
+      'sort',
       'limit',
       'offset',
     ]);

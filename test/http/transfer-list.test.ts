@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   admitTransfer,
   createTransfer,
@@ -46,6 +46,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       [ids[2], ids[3]] = [ids[3] as string, ids[2] as string];
     ({ position } = await admitTransfer(commands, ids[0] as string, CAUSE));
     await commands.waitFor('transfers', position);
+    await commands.waitFor('transfer_search', position);
   });
   afterAll(() => api?.close());
 
@@ -101,6 +102,13 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['?limit=2&offset=4', [1, 0], { total: 6, limit: 2, offset: 4, has_more: false }],
     ['?limit=100&offset=5', [0], { total: 6, limit: 100, offset: 5, has_more: false }],
     ['?offset=6', [], { total: 6, limit: 25, offset: 6, has_more: false }],
+    ['?sort=created_at&limit=2', [0, 1], { total: 6, limit: 2, offset: 0, has_more: true }],
+    [
+      '?sort=created_at&limit=2&offset=4',
+      [4, 5],
+      { total: 6, limit: 2, offset: 4, has_more: false },
+    ],
+    ['?sort=-created_at&offset=4', [1, 0], { total: 6, limit: 25, offset: 4, has_more: false }],
     [
       '?offset=9007199254740991',
       [],
@@ -147,6 +155,103 @@ describeWithPostgres('GET /v1/transfers', () => {
   });
 
   test.each([
+    ['?q=REPORT', [5, 4, 3, 2, 1, 0]],
+    ['?q=port.c+example', [5, 4, 3, 2, 1, 0]],
+    ['?q=in_0%2F', [4, 2, 0]],
+    ['?q=in_1/+files&sort=created_at', [1, 3, 5]],
+    ['?q=in_0&status=queued', [0]],
+    ['?q=in_0&from_date=2026-01-31&to_date=2026-01-31', [4, 2]],
+    ['?q=report&destination=s3://archive/in_1/', [5, 3, 1]],
+    ['?q=report+nothing', []],
+    ['?q=e_o', []],
+  ])('searches: %s', async (query, places) => {
+    const found = await list(query);
+    if (places.length === CREATED.length) expect(found.ids).toEqual(newestFirst(...places));
+    else expect(found.ids).toHaveLength(places.length);
+    expect(found.pagination).toMatchObject({ total: places.length, total_is_exact: true });
+    expect(schemas.transferList.parse(found.body)).toEqual(found.body);
+  });
+
+  test('finds a transfer by its id or a part of it, and none of another account', async () => {
+    const id = ids[2] as string;
+    for (const part of [id, id.toLowerCase(), id.slice(-9)])
+      expect((await list(`?q=${part}`)).ids).toEqual([id]);
+    const { key } = await api.createKey(['transfers:read'], { account: 'acc_other' });
+    const { body } = await api.ask('GET', `/v1/transfers?q=${id}`, { key });
+    expect(body).toMatchObject({ data: [], pagination: { total: 0, has_more: false } });
+  });
+
+  describe('as CSV', () => {
+    const csv = (query: string, accept = 'text/csv') =>
+      api.ask('GET', `/v1/transfers${query}`, { headers: { accept } });
+
+    test('has all matches, whatever the page', async () => {
+      const { status, headers, body } = await csv('?limit=1&q=in_1&sort=created_at');
+      expect(status).toBe(200);
+      expect(headers.get('content-type')).toBe('text/csv; charset=utf-8');
+      expect(headers.get('content-disposition')).toBe('attachment; filename="transfers.csv"');
+      expect(headers.get('vary')).toMatch(/accept/i);
+      const lines = body.split('\r\n');
+      expect(lines[0]).toBe(
+        'id,file_name,size_bytes,status,source,destination,created_at,completed_at',
+      );
+      expect(lines.slice(1, -1).map((line: string) => line.split(',')[6])).toEqual(
+        [1, 3, 5].map((place) => CREATED[place]),
+      );
+      expect(lines.at(-1)).toBe('');
+    });
+
+    test('has a line of names alone if nothing matches', async () => {
+      const { body } = await csv('?status=failed');
+      expect(body.split('\r\n')).toHaveLength(2);
+    });
+
+    test.each([
+      ['text/csv;q=0.5, application/json;q=0.4', 'text/csv'],
+      ['text/csv; charset=utf-8', 'text/csv'],
+      ['text/csv, */*;q=0.1', 'text/csv'],
+      ['text/csv;q=0.5, application/json', 'application/json'],
+      ['text/csv;q=0, */*', 'application/json'],
+      ['*/*', 'application/json'],
+      ['text/html', 'application/json'],
+    ])('answers Accept: %s with %s', async (accept, type) => {
+      const { headers } = await csv('', accept);
+      expect(headers.get('content-type')).toContain(type);
+      expect(headers.get('vary')).toMatch(/accept/i);
+    });
+
+    test('rejects wrong parameters as problems', async () => {
+      const { status, body } = await csv('?status=done');
+      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_parameter' });
+    });
+
+    test('breaks the connection if the rest cannot be read', async () => {
+      const { sql } = api.installation;
+      let batches = 0;
+      const failing = new Proxy(sql, {
+        apply(target, self, args) {
+          const text = Array.isArray(args[0]?.raw) ? args[0].join('?') : '';
+          if (text.includes('select transfer_id, created_at, state from') && ++batches === 2)
+            throw new Error('Postgres is away');
+          return Reflect.apply(target, self, args);
+        },
+      });
+      await sql`
+        insert into read.transfers
+        select 'txr_' || n, 'acc_many', status, created_at, destination, revision, position, state
+          from read.transfers, generate_series(1, 2000) n where transfer_id = ${ids[0] as string}`;
+      const { key } = await api.createKey(['transfers:read'], { account: 'acc_many' });
+      const server = await api.startServer({ sql: failing });
+      await expect(
+        server.ask('GET', '/v1/transfers', { key, headers: { accept: 'text/csv' } }),
+      ).rejects.toThrow(/terminated/);
+      expect(batches).toBe(2);
+      const whole = await api.ask('GET', '/v1/transfers', { key, headers: { accept: 'text/csv' } });
+      expect(whole.body.split('\r\n')).toHaveLength(2_002);
+    });
+  });
+
+  test.each([
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
     ['limit=-1', 'limit'],
@@ -174,6 +279,14 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['to_date=tomorrow', 'to_date'],
     ['to_date=9999-12-31T23:59:59-23:59', 'to_date'],
     ['from_date=2026-02-01&to_date=2026-01-31', 'from_date'],
+    ['sort=name', 'sort'],
+    ['sort=', 'sort'],
+    ['q=', 'q'],
+    ['q=%20%20', 'q'],
+    ['q=%00', 'q'],
+    [`q=${'a'.repeat(257)}`, 'q'],
+    ['q=1+2+3+4+5+6+7+8+9+10+11', 'q'],
+    ['q=abc&offset=9976', 'offset'],
     ['destination=', 'destination'],
     ['destination=%00', 'destination'],
     ['destination=a&destination=b', 'destination'],
@@ -183,7 +296,7 @@ describeWithPostgres('GET /v1/transfers', () => {
     expect(body.errors.map((error: { field: string }) => error.field)).toEqual([field]);
   });
 
-  test.each(['page', 'sort', 'Status', '__proto__', 'constructor', 'destination%5B%5D'])(
+  test.each(['page', 'Q', 'Status', '__proto__', 'constructor', 'destination%5B%5D'])(
     'rejects the unknown parameter %s',
     async (name) => {
       const { status, body } = await api.ask('GET', `/v1/transfers?${name}=1`);

@@ -18,7 +18,8 @@ import {
   rebuildProjection,
   verifyProjection,
 } from '../../src/projections/rebuild.ts';
-import { listTransfers } from '../../src/projections/transfer-queries.ts';
+import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
+import { createTransferSearch } from '../../src/projections/transfer-search.ts';
 import {
   CAUSE,
   openTestInstallation,
@@ -81,7 +82,7 @@ describeWithPostgres('rebuilding a projection', () => {
   });
 
   it('finds nothing wrong with correct tables', async () => {
-    for (const name of ['transfers', 'catalog'] as const) {
+    for (const name of ['transfers', 'catalog', 'transfer_search'] as const) {
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
       expect((await rebuildProjection(installation, name, quietly)).differences).toEqual([]);
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
@@ -329,5 +330,39 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(await prepareReadModels(sql, logId)).toEqual([]);
     expect(await commands.endpoints()).toHaveLength(endpoints);
     expect(await sql`select from read.webhooks`).toHaveLength(0);
+  });
+
+  it('keeps the segments of searches, and finds what is wrong with them', async () => {
+    const { sql } = installation;
+    const usual = PROJECTIONS.transfer_search;
+    PROJECTIONS.transfer_search = createTransferSearch(10);
+    try {
+      for (let times = 0; times < 2; times++) {
+        const { differences } = await rebuildProjection(installation, 'transfer_search', quietly);
+        expect(differences).toEqual([]);
+      }
+      for (let i = 0; i < 12; i++) await create();
+      await catchUp();
+      const consumer = projectionConsumer(PROJECTIONS.transfer_search);
+      await catchUpIfIdle(installation, consumer);
+      const found: string[] = [];
+      for await (const batch of eachTransfer(sql, 'acc_default', { q: 'elsewhere' }))
+        found.push(...batch.map(({ facts }) => facts.transfer_id));
+      const all = await sql<{ transfer_id: string }[]>`
+        select transfer_id from read.transfers where account_id = 'acc_default'`;
+      expect(found.toSorted()).toEqual(all.map(({ transfer_id }) => transfer_id).toSorted());
+      const verifySearch = async () =>
+        (await verifyProjection(installation, 'transfer_search', quietly)).differences;
+      expect(await verifySearch()).toEqual([]);
+      await sql`update read.transfer_search_segments set ends = starts where segment = 2`;
+      expect(await verifySearch()).toContain('segment 2');
+      await sql`update read.transfer_search set text = 'x' where transfer_id = ${ids[0] as string}`;
+      expect(await verifySearch()).toContain(ids[0]);
+      await rebuildProjection(installation, 'transfer_search', quietly);
+      expect(await verifySearch()).toEqual([]);
+      expect(await leftovers()).toEqual([]);
+    } finally {
+      PROJECTIONS.transfer_search = usual;
+    }
   });
 });

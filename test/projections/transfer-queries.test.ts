@@ -9,7 +9,8 @@ import {
 import { createQueueEstimate } from '../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { listTransfers, type TransferFilter } from '../../src/projections/transfer-queries.ts';
+import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
+import { listTransfers } from '../../src/projections/transfer-queries.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { createLog } from '../support/histories.ts';
 import {

@@ -19,7 +19,7 @@ export interface Operations {
   'GET /v1/projections/live': { answer: unknown };
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
-  'GET /v1/transfers': { query?: { status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -472,13 +472,6 @@ export type OperationsSpan = {
   speed_bps: number;
 };
 
-export type Pagination = {
-  total: number;
-  limit: number;
-  offset: number;
-  has_more: boolean;
-};
-
 export type PingData = {
   webhook_id: string;
 };
@@ -628,6 +621,14 @@ export type S3EndpointUpdate = {
 };
 
 export type Scope = "transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin";
+
+export type SearchPagination = {
+  total: number;
+  limit: number;
+  offset: number;
+  has_more: boolean;
+  total_is_exact?: boolean;
+};
 
 export type SecretRotation = {
   secret?: string;
@@ -828,7 +829,7 @@ export type TransferInProgressPayload = {
 
 export type TransferList = {
   data: TransferListItem[];
-  pagination: Pagination;
+  pagination: SearchPagination;
 };
 
 export type TransferListItem = {

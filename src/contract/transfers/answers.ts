@@ -3,7 +3,7 @@ import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain
 import { WAITING_REASONS } from '../../domain/waiting-for.ts';
 import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
-import { pagination } from '../pages.ts';
+import { searchPagination } from '../pages.ts';
 import { transferError, transferErrorCode } from './errors.ts';
 import { transferId, transferStatus } from './requests.ts';
 
@@ -64,8 +64,10 @@ export type TransferListItem = z.output<typeof transferListItem>;
 
 export const transferList = z
   .strictObject({
-    data: z.array(transferListItem).describe('Newest first: by `created_at`, then by `id`.'),
-    pagination,
+    data: z
+      .array(transferListItem)
+      .describe('Newest first, unless `sort` says otherwise: by `created_at`, then by `id`.'),
+    pagination: searchPagination,
   })
   .meta({ id: 'TransferList' });
 export type TransferList = z.output<typeof transferList>;

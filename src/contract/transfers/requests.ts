@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { DomainError } from '../../domain/errors.ts';
 import { text } from '../../domain/text.ts';
-import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
+import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { type Edge, parseLimit, parseTime } from '../instants.ts';
@@ -111,6 +111,15 @@ function limit(edge: Edge) {
   });
 }
 
+const WORDS = 10;
+/** A search shows no more than its first matches. */
+const MATCHES_SHOWN = 10_000;
+
+const words = text
+  .max(256)
+  .refine((value) => /\S/.test(value), 'must have a word')
+  .refine((value) => value.trim().split(/\s+/).length <= WORDS, `must have at most ${WORDS} words`);
+
 const createdBetween = {
   from_date: limit('start')
     .optional()
@@ -125,6 +134,26 @@ const createdBetween = {
     ),
 };
 
+const filters = {
+  q: words
+    .optional()
+    .describe(
+      'Words, separated by spaces. Each must be a part of the file name, source, destination, id, ' +
+        'or of a key or value of the metadata. Letters may be upper or lower case. A new transfer ' +
+        'is found a moment later. If no word has three letters or digits in a row, only the ' +
+        'first transfers are searched.',
+    ),
+  status: transferStatus
+    .optional()
+    .describe(
+      'Only this status. A waiting transfer is `queued`, also between attempts. `pending` ' +
+        'lasts for moments.',
+    ),
+  ...createdBetween,
+  destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
+};
+type TransferFilters = z.output<z.ZodObject<typeof filters>>;
+
 const isOrdered = ({ from_date, to_date }: { from_date?: string; to_date?: string }): boolean =>
   from_date === undefined || to_date === undefined || from_date <= to_date;
 const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
@@ -132,20 +161,23 @@ const notOrdered = { path: ['from_date'], message: 'must not be later than to_da
 /** Query of GET /v1/transfers. */
 export const listQuery = z
   .strictObject({
-    status: transferStatus
-      .optional()
-      .describe(
-        'Only this status. A waiting transfer is `queued`, also between attempts. `pending` ' +
-          'lasts for moments.',
-      ),
-    ...createdBetween,
-    destination: text
-      .min(1)
-      .optional()
-      .describe('Start of the destination URI, compared literally.'),
+    ...filters,
+    sort: z
+      .enum(SORT_ORDERS)
+      .default('-created_at')
+      .describe('Newest first (`-created_at`) or oldest first (`created_at`).'),
     ...pageQuery,
   })
-  .refine(isOrdered, notOrdered);
+  .refine(isOrdered, notOrdered)
+  .refine(({ q, limit, offset }) => q === undefined || offset + limit <= MATCHES_SHOWN, {
+    path: ['offset'],
+    message: `with q, offset and limit together must not exceed ${MATCHES_SHOWN}`,
+  });
+
+/** Returns the filters as the read model takes them. */
+export function toFilter({ q, status, from_date, to_date, destination }: TransferFilters) {
+  return { q, status, from: from_date, to: to_date, destination };
+}
 
 /** Query of GET /v1/transfers/summary. */
 export const summaryQuery = z.strictObject(createdBetween).refine(isOrdered, notOrdered);

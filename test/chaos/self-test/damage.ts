@@ -10,6 +10,7 @@ const TABLES = [
   'read.transfers',
   'read.transfer_counts',
   'read.transfer_totals',
+  'read.transfer_search',
   'read.endpoints',
   'read.keys',
   'read.webhooks',

@@ -44,6 +44,21 @@ export const SHOWN_DAMAGES: Damage[] = [
     tables: (run) => sql(run)`delete from read.transfers where transfer_id = ${run.ids.plain}`,
   },
   {
+    what: 'a transfer is searched by another text',
+    finds: 'read.transfer_search',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`
+        update read.transfer_search set text = text || 'x' where transfer_id = ${run.ids.plain}`,
+  },
+  {
+    what: 'a search does not find a transfer',
+    finds: 'read.transfer_search',
+    names: (run) => run.ids.plain,
+    tables: (run) =>
+      sql(run)`delete from read.transfer_search where transfer_id = ${run.ids.plain}`,
+  },
+  {
     what: 'a count by hour is wrong',
     finds: 'read.transfer_counts',
     names: () => 'failed',

@@ -47,8 +47,12 @@ describeWithPostgres('/v1/projections', () => {
     await until('all are caught up', async () => (await get('transfers')).lag_events === 0);
     const { status, body } = await ask('GET');
     expect(status).toBe(200);
-    expect(body.data.map(({ name }: { name: string }) => name)).toEqual(['catalog', 'transfers']);
-    expect(body.data[1]).toMatchObject({
+    expect(body.data.map(({ name }: { name: string }) => name)).toEqual([
+      'catalog',
+      'transfer_search',
+      'transfers',
+    ]);
+    expect(body.data[2]).toMatchObject({
       state: 'running',
       version: expect.any(Number),
       position: expect.stringMatching(/^\d+$/),

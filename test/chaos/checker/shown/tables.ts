@@ -12,6 +12,7 @@ const BATCH = 2_000;
  */
 export async function checkTables(context: Context): Promise<void> {
   await checkTransfers(context);
+  await checkSearch(context);
   await checkCounts(context);
   await checkCatalog(context);
   await checkCheckpoints(context);
@@ -57,6 +58,73 @@ async function checkTransfers({ sql, log, report }: Context): Promise<void> {
   }
   for (const id of unseen) report.finding('read.transfers', id, 'it has no row');
   report.expectSome('read.transfers', 'transfer_rows', log.transfers.size);
+}
+
+interface SearchRow extends Fields {
+  transfer_id: string;
+  starts: string | null;
+  ends: string | null;
+  created_at: string;
+}
+
+/** The times of a segment must span its rows: a search skips segments by them. */
+async function checkSearch({ sql, log, report }: Context): Promise<void> {
+  const unseen = new Set(log.transfers.keys());
+  const rows = sql<SearchRow[]>`
+    select transfer_id, r.account_id, created_at, text, starts, ends,
+           segment = 0 or s.account_id is not distinct from r.account_id as of_account
+      from read.transfer_search r left join read.transfer_search_segments s using (segment)`;
+  for await (const batch of rows.cursor(BATCH)) {
+    for (const { starts, ends, ...row } of batch) {
+      report.count('search_rows');
+      const facts = log.transfers.get(row.transfer_id)?.state.facts;
+      if (!facts || !unseen.delete(row.transfer_id)) {
+        report.finding('read.transfer_search', row.transfer_id, 'the row is one too many');
+        continue;
+      }
+      const { transfer_id, account_id, created_at } = facts;
+      const expected = {
+        transfer_id,
+        account_id,
+        created_at,
+        text: searchable(facts as unknown as Searchable),
+        of_account: true,
+      };
+      if (!same(row, expected))
+        report.finding('read.transfer_search', row.transfer_id, differences(row, expected));
+      if (starts !== null && ends !== null && (created_at < starts || created_at > ends))
+        report.finding('read.transfer_search', row.transfer_id, 'its segment has other times');
+    }
+  }
+  for (const id of unseen) report.finding('read.transfer_search', id, 'it has no row');
+  report.expectSome('read.transfer_search', 'search_rows', log.transfers.size);
+}
+
+interface Searchable {
+  transfer_id: string;
+  source: string;
+  destination: string;
+  file_name: string;
+  metadata: Record<string, string>;
+}
+
+/** The text in which a search finds a transfer: lower case, and ASCII only. */
+function searchable({ transfer_id, source, destination, file_name, metadata }: Searchable): string {
+  const lines = [transfer_id, source, destination];
+  for (const [key, value] of Object.entries(metadata)) lines.push(key, value);
+  if (!source.endsWith(file_name)) lines.push(file_name);
+  let text = '';
+  for (const unit of lines.join('\n').normalize('NFC').toLowerCase().split('')) {
+    const ascii = unit <= '\u007f' || /\s/.test(unit);
+    text += ascii
+      ? unit
+      : `Z${unit
+          .charCodeAt(0)
+          .toString(16)
+          .padStart(4, '0')
+          .replace(/./g, (digit) => String.fromCharCode(65 + Number.parseInt(digit, 16)))}`;
+  }
+  return text;
 }
 
 async function checkCounts({ sql, log, report }: Context): Promise<void> {
@@ -173,6 +241,7 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 /** The streams that each consumer of the log follows. */
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
+  transfer_search: ['transfer'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
   outbox: ['transfer', 'endpoint', 'key', 'webhook'],

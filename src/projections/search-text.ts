@@ -1,0 +1,52 @@
+import type { TransferCreated } from '../domain/transfer.ts';
+
+type Searchable = Pick<
+  TransferCreated,
+  'transfer_id' | 'file_name' | 'source' | 'destination' | 'metadata'
+>;
+
+/** Returns the text in which a transfer is found: all that can be searched, normalized. */
+export function searchText({ transfer_id, file_name, source, destination, metadata }: Searchable) {
+  const parts = [transfer_id, source, destination, ...Object.entries(metadata).flat()];
+  // Most sources end in the name as it is.
+  if (!source.endsWith(file_name)) parts.push(file_name);
+  return normalize(parts.join('\n'));
+}
+
+/** Returns the words of a query, normalized as `searchText` is. */
+export function searchWords(query: string): string[] {
+  return [...new Set(normalize(query).split(/\s+/).filter(Boolean))];
+}
+
+/** Returns true if each word is part of the text. */
+export function hasWords(text: string, words: readonly string[]): boolean {
+  return words.every((word) => text.includes(word));
+}
+
+/** Returns the pattern of LIKE for texts with this word. */
+export function likePattern(word: string): string {
+  return `%${word.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+/**
+ * Returns true if an index of trigrams can find the word: it has three letters or digits in a row.
+ */
+export function hasTrigram(word: string): boolean {
+  return /[a-z0-9]{3}/i.test(word);
+}
+
+/**
+ * Returns a text in lower case, in which `Z` and four letters from A to P stand for each character
+ * beyond ASCII. Postgres with the locale C takes none of those for letters, so its trigrams would
+ * leave them out. Capital letters occur nowhere else, so no ASCII word matches a part of a code.
+ */
+function normalize(text: string): string {
+  return text
+    .normalize('NFC')
+    .toLowerCase()
+    .replace(/(?!\s)[^\0-\x7f]/g, (character) => {
+      const code = character.charCodeAt(0);
+      const nibbles = [12, 8, 4, 0].map((shift) => (code >> shift) & 15);
+      return `Z${nibbles.map((nibble) => 'ABCDEFGHIJKLMNOP'[nibble]).join('')}`;
+    });
+}

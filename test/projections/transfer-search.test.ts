@@ -1,0 +1,269 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { installTrigrams } from '../../src/adapters/postgres/trigrams.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import { SORT_ORDERS, type TransferCreated } from '../../src/domain/transfer.ts';
+import { prepareReadModels } from '../../src/projections/read-models.ts';
+import { hasTrigram, searchText, searchWords } from '../../src/projections/search-text.ts';
+import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
+import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
+import { createTransferSearch } from '../../src/projections/transfer-search.ts';
+import { transfersProjection } from '../../src/projections/transfers.ts';
+import { createLog } from '../support/histories.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+
+const COUNT = 2_600;
+/** Small, so that accounts have many segments. More than FEW transfers pass most filters. */
+const SEGMENT_ROWS = 200;
+const START = Date.parse('2026-03-01T00:00:00.000Z');
+const NAMES = ['Report', 'INVOICE', 'payroll_100%', 'Übersicht', '日本語', 'отчёт', 'a-b'];
+const WORDS = [
+  ...['report', 'ORT', 'invoice', '100%', '100_', 'payroll', 'über', '日本', '日本語.csv', 'ОТЧЁТ'],
+  ...['a-b', 'a', 'b', '7', '.c', 'in/', 'sftp://', 'order', 'customer-1', 'nothing', 'DGxx', '\\'],
+];
+
+const search = createTransferSearch(SEGMENT_ROWS);
+
+describe('the words of a search', () => {
+  const found = (words: string, created: Partial<TransferCreated>) => {
+    const text = searchText(transferCreated(created));
+    return searchWords(words).every((word) => text.includes(word));
+  };
+
+  it('may be parts of each field, in any order and case', () => {
+    const created = {
+      transfer_id: 'txr_01K9ZZZ',
+      file_name: 'Übersicht 1.pdf',
+      source: 'sftp://Lab/out/%C3%9Cbersicht%201.pdf',
+      destination: 's3://Archive/in/',
+      metadata: { Order: 'No-4711' },
+    };
+    for (const words of [
+      '01k9z',
+      'sicht',
+      'ÜBER 1.PDF',
+      'lab',
+      'archive/',
+      'order',
+      'no-47',
+      '4711 lab',
+    ])
+      expect(found(words, created), words).toBe(true);
+    for (const words of ['lab bank', '47111', 'order:', 'Üpdf'])
+      expect(found(words, created), words).toBe(false);
+  });
+
+  it('never match a part of the code of another character', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme' }),
+        fc.string({ unit: 'grapheme' }),
+        (name, part) => {
+          const plain = (text: string) => text.normalize('NFC').toLowerCase();
+          const [word] = searchWords(part);
+          if (word === undefined || searchWords(part).length > 1) return;
+          const whole = searchWords(`x${name.replaceAll(/\s/g, '')}x`)[0] as string;
+          expect(whole.includes(word)).toBe(
+            plain(`x${name.replaceAll(/\s/g, '')}x`).includes(plain(part).trim()),
+          );
+        },
+      ),
+    );
+  });
+
+  it('have trigrams also if no letter is ASCII', () => {
+    expect(searchWords('日 ab a-b abc').map(hasTrigram)).toEqual([true, false, false, true]);
+  });
+});
+
+describeWithPostgres('searches', () => {
+  let database: TestDatabase;
+  const known: { created: TransferCreated; cancelled: boolean }[] = [];
+  let events: StoredEvent[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    expect(await installTrigrams(database.sql)).toBeNull();
+    await prepareReadModels(database.sql, 'log-id');
+    const log = createLog();
+    for (let i = 0; i < COUNT; i++) {
+      const name = `${NAMES[(i * 31) % NAMES.length]}-${i}.csv`;
+      // Some are appended long after they were created, so segments overlap.
+      const at = START + Math.floor(i / 3) * 60_000 - (i % 97 === 0 ? 20_000_000 : 0);
+      const created = transferCreated({
+        transfer_id: `txr_${String((i * 31) % COUNT).padStart(6, '0')}`,
+        account_id: i % 10 === 0 ? 'acc_b' : 'acc_a',
+        file_name: name,
+        source: `sftp://host-${i % 3}/out/${encodeURIComponent(name)}`,
+        destination: `s3://archive_${i % 4}/in/${encodeURIComponent(name)}`,
+        metadata: { order: String(i * 7_919), note: `customer-${i % 50}` },
+        created_at: new Date(at).toISOString(),
+      });
+      const cancelled = i % 5 !== 0;
+      known.push({ created, cancelled });
+      const stream = `transfer-${created.transfer_id}`;
+      log.append(stream, { type: 'transfer.created', data: created });
+      if (cancelled) log.append(stream, TRANSFER_EVENTS.cancelled);
+    }
+    events = log.events;
+    for (let i = 0; i < events.length; i += 500)
+      await database.sql.begin(async (tx) => {
+        await transfersProjection.apply(tx, 'read', events.slice(i, i + 500));
+        await search.apply(tx, 'read', events.slice(i, i + 500));
+      });
+  });
+  afterAll(() => database?.drop());
+
+  function naive(account: string, { q = '', status, from, to, destination }: TransferFilter) {
+    const words = q.normalize('NFC').toLowerCase().split(/\s+/).filter(Boolean);
+    return known
+      .filter(({ created, cancelled }) => {
+        const { transfer_id, file_name, source, created_at, metadata } = created;
+        const text = [transfer_id, file_name, source, created.destination]
+          .concat(Object.entries(metadata).flat())
+          .join('\n')
+          .normalize('NFC')
+          .toLowerCase();
+        return (
+          created.account_id === account &&
+          words.every((word) => text.includes(word)) &&
+          (status === undefined || (status === 'cancelled') === cancelled) &&
+          (from === undefined || created_at >= from) &&
+          (to === undefined || created_at <= to) &&
+          (destination === undefined || created.destination.startsWith(destination))
+        );
+      })
+      .map(({ created }) => `${created.created_at} ${created.transfer_id}`)
+      .toSorted()
+      .map((key) => key.split(' ')[1] as string);
+  }
+
+  const minute = fc
+    .nat(Math.ceil(COUNT / 3))
+    .map((at) => new Date(START + at * 60_000).toISOString());
+  const filters = fc.record(
+    {
+      status: fc.constantFrom('cancelled' as const, 'pending' as const),
+      from: minute,
+      to: minute,
+      destination: fc.constantFrom('s3://archive_1/', 's3://archive_1/in/Report', 's3://'),
+    },
+    { requiredKeys: [] },
+  );
+  const sort = fc.constantFrom(...SORT_ORDERS);
+  const account = fc.constantFrom('acc_a', 'acc_a', 'acc_b');
+
+  it('has segments with an index of trigrams, and rows that are in none', async () => {
+    const [row] = await database.sql<{ segments: number; indexes: number; rest: number }[]>`
+      select (select count(*)::integer from read.transfer_search_segments) as segments,
+             (select count(*)::integer from pg_indexes
+               where schemaname = 'read' and indexdef like '%gin_trgm_ops%') as indexes,
+             (select count(*)::integer from read.transfer_search where segment = 0) as rest`;
+    expect(row?.segments).toBeGreaterThan(5);
+    expect(row?.indexes).toBe(row?.segments);
+    expect(row?.rest).toBeGreaterThan(0);
+  });
+
+  it('find what a comparison with every transfer finds, in both orders', async () => {
+    const words = fc
+      .subarray(WORDS, { minLength: 1, maxLength: 3 })
+      .filter((all) => all.some((word) => hasTrigram(searchWords(word)[0] as string)));
+    const page = fc.record({ limit: fc.integer({ min: 1, max: 100 }), offset: fc.nat(300) });
+    await fc.assert(
+      fc.asyncProperty(
+        account,
+        words,
+        filters,
+        sort,
+        page,
+        async (who, q, filter, order, { limit, offset }) => {
+          const asked = { ...filter, q: q.join(' ') };
+          const expected = naive(who, asked);
+          if (order === '-created_at') expected.reverse();
+          const found = await listTransfers(database.sql, who, asked, {
+            limit,
+            offset,
+            sort: order,
+          });
+          expect(found.transfers.map(({ facts }) => facts.transfer_id)).toEqual(
+            expected.slice(offset, offset + limit),
+          );
+          // A slow machine may stop to count, but not before it knows whether there is more.
+          if (found.totalIsExact) expect(found.total).toBe(expected.length);
+          else expect(found.total).toBeGreaterThan(offset + limit);
+          expect(found.total).toBeLessThanOrEqual(expected.length);
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  it('without three letters in a row look into the first segments, and say so', async () => {
+    const { transfers, total, totalIsExact } = await listTransfers(
+      database.sql,
+      'acc_a',
+      { q: 'a' },
+      { limit: 10, offset: 0 },
+    );
+    const all = naive('acc_a', { q: 'a' }).reverse();
+    expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(all.slice(0, 10));
+    expect(totalIsExact).toBe(false);
+    expect(total).toBeLessThan(all.length);
+    expect(total).toBeGreaterThan(SEGMENT_ROWS);
+  });
+
+  it('yield every match once, over all batches', async () => {
+    for (const order of SORT_ORDERS)
+      for (const filter of [
+        { q: 'csv' },
+        { q: 'customer-1', status: 'cancelled' as const },
+        { status: 'cancelled' as const },
+        {},
+      ]) {
+        const found: string[] = [];
+        for await (const batch of eachTransfer(database.sql, 'acc_a', filter, order))
+          found.push(...batch.map(({ facts }) => facts.transfer_id));
+        const expected = naive('acc_a', filter);
+        expect(found).toEqual(order === 'created_at' ? expected : expected.reverse());
+      }
+  });
+
+  it('find nothing twice when events are folded again', async () => {
+    await database.sql.begin((tx) => search.apply(tx, 'read', events));
+    const { total } = await listTransfers(
+      database.sql,
+      'acc_a',
+      { q: 'csv' },
+      { limit: 1, offset: 0 },
+    );
+    expect(total).toBe(naive('acc_a', { q: 'csv' }).length);
+  });
+
+  it('find the same without the extension', async () => {
+    const bare = await createTestDatabase();
+    try {
+      await bare.sql`drop extension if exists pg_trgm cascade`;
+      await prepareReadModels(bare.sql, 'log-id');
+      await bare.sql.begin(async (tx) => {
+        await transfersProjection.apply(tx, 'read', events);
+        for (let i = 0; i < events.length; i += 500)
+          await search.apply(tx, 'read', events.slice(i, i + 500));
+      });
+      const asked = { q: 'report 1', status: 'cancelled' as const };
+      const { transfers } = await listTransfers(bare.sql, 'acc_a', asked, {
+        limit: 100,
+        offset: 0,
+      });
+      expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(
+        naive('acc_a', asked).reverse().slice(0, 100),
+      );
+    } finally {
+      await bare.drop();
+    }
+  });
+});
