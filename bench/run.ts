@@ -9,6 +9,7 @@ const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0
   http: () => import('./http.ts'),
   latency: () => import('./latency.ts'),
   webhooks: () => import('./webhooks.ts'),
+  search: () => import('./search.ts'),
 };
 
 const { names, options } = parseOptions(process.argv.slice(2));

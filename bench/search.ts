@@ -1,0 +1,92 @@
+import { connect } from '../src/adapters/postgres/connect.ts';
+import { installTrigrams } from '../src/adapters/postgres/trigrams.ts';
+import { INDEXED } from '../src/installation.ts';
+import { prepareReadModels } from '../src/projections/read-models.ts';
+import type { TransferFilter } from '../src/projections/transfer-filter.ts';
+import { listTransfers, type Page } from '../src/projections/transfer-queries.ts';
+import type { Bench } from './support/bench.ts';
+import { startPostgres } from './support/postgres.ts';
+import { ACCOUNT, fillReadModels } from './support/searchable.ts';
+import { median } from './support/statistics.ts';
+import { printTable } from './support/table.ts';
+
+const TRANSFERS = 10_000_000;
+const FIRST: Page = { limit: 25, offset: 0 };
+/** Each statement runs more often than Postgres takes to consider a generic plan. */
+const LEAST_RUNS = 6;
+
+/** Measures searches of every frequency in 10,000,000 transfers, beside the plain list. */
+export async function run(bench: Bench): Promise<void> {
+  const { options, defer } = bench;
+  const postgres = await startPostgres(bench);
+  const url = await postgres.createDatabase('search');
+  const patient = connect(url, {
+    settings: { ...INDEXED, synchronous_commit: 'off', plan_cache_mode: 'force_generic_plan' },
+    answerWithinMs: null,
+  });
+  defer(() => patient.end({ timeout: 1 }));
+  await patient`create schema work`;
+  const missing = await installTrigrams(patient);
+  if (missing !== null) throw new Error(missing);
+  await prepareReadModels(patient, 'bench');
+  const transfers = Math.round(TRANSFERS * options.scale);
+  const started = performance.now();
+  await fillReadModels(patient, transfers, (done) => {
+    if (done % 500_000 === 0) console.log(`${done} of ${transfers} transfers are there`);
+  });
+  console.log(`filled in ${Math.round((performance.now() - started) / 1_000)} s`);
+
+  const sql = connect(url, { settings: INDEXED });
+  defer(() => sql.end({ timeout: 1 }));
+  const [oldest] = await sql<{ transfer_id: string }[]>`
+    select transfer_id from read.transfers where account_id = ${ACCOUNT}
+     order by created_at limit 1`;
+  const [other] = await sql<{ account_id: string }[]>`
+    select account_id from read.transfers where account_id <> ${ACCOUNT} limit 1`;
+  if (!oldest || !other) throw new Error('too few transfers');
+  const id = oldest.transfer_id;
+  const searches: [string, TransferFilter, Page?, string?][] = [
+    ['the list without words', {}],
+    ['half of all', { q: 'report' }],
+    ['all', { q: 'example.com' }],
+    ['20 %', { q: 'invoice' }],
+    ['1 %', { q: 'payroll' }],
+    ['0.1 %', { q: 'audit' }],
+    ['0.01 %', { q: 'zebra' }],
+    ['none', { q: 'nothing-at-all' }],
+    ['four common words', { q: 'report csv north bank' }],
+    ['one letter', { q: 'q' }],
+    ['one letter and a word', { q: 'q report' }],
+    ['a number', { q: '471123' }],
+    ['the id of the oldest', { q: id }],
+    ['the end of that id', { q: id.slice(-8) }],
+    ['half, of a rare status', { q: 'report', status: 'cancelled' }],
+    ['half, of a common status', { q: 'report', status: 'pending' }],
+    [
+      'half, of one day',
+      { q: 'report', from: '2025-11-02T00:00:00.000Z', to: '2025-11-02T23:59:59.999Z' },
+    ],
+    ['half, of a destination', { q: 'report', destination: 's3://archive-3/' }],
+    ['half, oldest first', { q: 'report' }, { ...FIRST, sort: 'created_at' }],
+    ['half, a late page', { q: 'report' }, { limit: 25, offset: 5_000 }],
+    ['half, of a small account', { q: 'report' }, FIRST, other.account_id],
+  ];
+  const rows: (string | number)[][] = [];
+  for (const [what, filter, page = FIRST, account = ACCOUNT] of searches) {
+    const times: number[] = [];
+    let total = '';
+    for (let i = 0; i <= Math.max(LEAST_RUNS, options.runs); i++) {
+      const from = performance.now();
+      const found = await listTransfers(sql, account, filter, page);
+      // The first warms up.
+      if (i > 0) times.push(performance.now() - from);
+      total = `${found.total}${found.totalIsExact === false ? ' or more' : ''}`;
+    }
+    rows.push([what, filter.q ?? '', total, median(times), Math.max(...times)]);
+  }
+  printTable(
+    `A page of ${transfers} transfers, half of them one account's`,
+    ['search', 'q', 'total', 'median ms', 'worst ms'],
+    rows,
+  );
+}
