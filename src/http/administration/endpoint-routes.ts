@@ -15,13 +15,13 @@ import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import {
-  type Access,
   acceptShownHostKey,
   accessOf,
   accessTo,
   listFolder,
 } from '../../processes/endpoints/access.ts';
-import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
+import { endpointConnectivity, noteObservation } from '../../processes/endpoints/connectivity.ts';
+import { type EndpointTest, observationOf } from '../../processes/endpoints/endpoint-test.ts';
 import {
   type ConfiguredEndpoint,
   findEndpoint,
@@ -44,7 +44,7 @@ const LISTED_AT_MOST = 10_000;
 const REMOTE_LIMIT_MS = 30_000;
 
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, vault } = deps;
+  const { sql, vault, logger } = deps;
 
   async function find(id: string): Promise<ConfiguredEndpoint> {
     const found = isId('end', id) ? await findEndpoint(sql, id) : null;
@@ -142,7 +142,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         ),
       },
       handler: async (request, reply) =>
-        reply.type('application/x-ndjson; charset=utf-8').send(test(accessOf(request.body))),
+        reply
+          .type('application/x-ndjson; charset=utf-8')
+          .send(Readable.from(testLines(accessOf(request.body)))),
     });
 
     app.route({
@@ -228,7 +230,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         description:
           'The steps as they happen, one JSON document a line. The test writes a probe file, ' +
           'reads it back and removes it. With a body, it tests the endpoint as PUT would ' +
-          'configure it.',
+          'configure it. Without one, the result counts as a probe: `health` shows it.',
         tags: ['Administration'],
         params: requests.endpointParams,
         querystring: noQuery,
@@ -239,12 +241,16 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         ),
       },
       async handler(request, reply) {
-        const access = await accessTo(
-          vault,
-          await find(request.params.endpoint_id),
-          request.body ?? null,
-        );
-        return reply.type('application/x-ndjson; charset=utf-8').send(test(access));
+        const changes = request.body ?? null;
+        const endpoint = await find(request.params.endpoint_id);
+        const access = await accessTo(vault, endpoint, changes);
+        const note = (test: EndpointTest) =>
+          noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch((error: unknown) =>
+            logger.warn({ err: error }, 'the result of an endpoint test could not be recorded'),
+          );
+        return reply
+          .type('application/x-ndjson; charset=utf-8')
+          .send(Readable.from(testLines(access, changes === null ? note : undefined)));
       },
     });
 
@@ -364,8 +370,4 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
     });
   };
-}
-
-function test(access: Access): Readable {
-  return Readable.from(testLines(access));
 }

@@ -2,15 +2,23 @@ import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { TestLine } from '../../contract/endpoints/answers.ts';
 import type { Access } from '../../processes/endpoints/access.ts';
-import { type StepResult, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
+import {
+  type EndpointTest,
+  type StepResult,
+  testEndpoint,
+} from '../../processes/endpoints/endpoint-test.ts';
 
 const LOOK_MS = 60_000;
 
 /**
  * Yields the steps of an endpoint test as they happen, and its result, as lines of JSON. The test
- * runs to its end even if the reader stops: its last step cleans up.
+ * runs to its end even if the reader stops: its last step cleans up. `onEnd` runs before the result
+ * is sent, and must not throw.
  */
-export async function* testLines({ definition, credentials }: Access): AsyncGenerator<string> {
+export async function* testLines(
+  { definition, credentials }: Access,
+  onEnd: (test: EndpointTest) => Promise<unknown> = async () => {},
+): AsyncGenerator<string> {
   const lines: TestLine[] = [];
   const wakeUp = createWakeUp();
   const push = (line: TestLine) => {
@@ -19,8 +27,11 @@ export async function* testLines({ definition, credentials }: Access): AsyncGene
   };
   const endpoint = await openFileEndpoint(definition, credentials);
   void testEndpoint({ settings: definition.settings, endpoint }, (step) => push(toLine(step))).then(
-    ({ ok, fingerprint, write_bps, read_bps }) =>
-      push({ type: 'result', ok, fingerprint, write_bps, read_bps }),
+    async (test) => {
+      await onEnd(test);
+      const { ok, fingerprint, write_bps, read_bps } = test;
+      push({ type: 'result', ok, fingerprint, write_bps, read_bps });
+    },
   );
   for (;;) {
     await wakeUp.wait(LOOK_MS);

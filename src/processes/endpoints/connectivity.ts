@@ -26,7 +26,7 @@ export interface ConnectivityError {
   message: string;
 }
 
-/** The result of one probe, or of one transfer that used the endpoint. */
+/** The result of one probe, of one endpoint test, or of one transfer that used the endpoint. */
 export interface Observation {
   endpointId: string;
   /** Null if the result says nothing about the connection to the server. */

@@ -6,9 +6,15 @@ import {
   FileError,
   type Peer,
 } from '../../adapters/files/port.ts';
+import { explainError } from '../../adapters/files/system-error.ts';
 import { distrustOf, hasFolders, hostOf } from '../../domain/endpoint.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
-import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
+import {
+  isNetworkFailure,
+  TRANSFER_ERRORS,
+  type TransferErrorCode,
+} from '../../domain/transfer-errors.ts';
+import type { Observation } from './connectivity.ts';
 import { testWithProbeFile } from './probe-file.ts';
 
 const STEP_LIMIT_MS = 60_000;
@@ -121,6 +127,22 @@ export async function testEndpoint(
   return examination;
 }
 
+/**
+ * Returns what a test says about the connection to the server, as a probe would. A test that fails
+ * later, such as at the sign-in, was connected.
+ */
+export function observationOf(endpointId: string, test: EndpointTest): Observation {
+  const connecting = test.steps.filter(({ step }) => step === 'resolve' || step === 'connect');
+  const failed = connecting.find((step) => !step.ok);
+  const latencyMs = connecting.reduce((sum, { ms }) => sum + ms, 0);
+  return {
+    endpointId,
+    connected: failed === undefined || (isNetworkFailure(failed.code) ? false : null),
+    error: failed ? { code: failed.code, message: failed.message } : null,
+    probe: { latencyMs, fingerprint: test.fingerprint },
+  };
+}
+
 /** Returns what to do. At `list`, a missing path is the endpoint's base, not a transfer's file. */
 function adviceOn(
   step: EndpointTestStep,
@@ -145,7 +167,7 @@ async function addressesOf(host: string): Promise<string[]> {
     throw new FileError(
       'connection_failed',
       'connect',
-      `Cannot resolve ${host}: ${(error as Error).message}`,
+      `Cannot resolve ${host}: ${explainError(error)}`,
       { cause: error },
     );
   }

@@ -342,6 +342,18 @@ describeWithPostgres('/v1/endpoints', () => {
       },
       { type: 'result', ok: false, fingerprint: null, write_bps: null },
     ]);
+    expect((await ask('GET', `/${id}`)).body.health).toMatchObject({
+      failures_in_row: 1,
+      last_success_at: null,
+      last_probe_at: expect.any(String),
+      error: {
+        code: 'connection_failed',
+        message: expect.stringContaining('connection refused: nothing listens'),
+      },
+    });
+    const draft = { json: { ...SFTP, name: 'gone', host: '127.0.0.1', port: await freePort() } };
+    expect(lines(await ask('POST', `/${id}/test`, draft)).at(-1)).toMatchObject({ ok: false });
+    expect((await ask('GET', `/${id}`)).body.health).toMatchObject({ failures_in_row: 1 });
     expect(await ask('GET', `/${id}/files`)).toMatchObject({
       status: 502,
       body: {
@@ -392,6 +404,7 @@ describeWithPostgres('/v1/endpoints', () => {
           [`/${id}/test`, { json: { ...changes, name: `real-${kind}`, max_connections: 2 } }],
           ['/test', { json: { ...changes, name: 'unsaved' } }],
         ];
+        expect((await ask('GET', `/${id}`)).body.health).toBeNull();
         for (const [path, request] of tests) {
           const answer = await ask('POST', path, request);
           expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
@@ -406,6 +419,12 @@ describeWithPostgres('/v1/endpoints', () => {
             type: 'result',
             write_bps: expect.any(Number),
             read_bps: expect.any(Number),
+          });
+          // Only the test of the saved settings counts as a probe.
+          expect((await ask('GET', `/${id}`)).body.health).toMatchObject({
+            successes_in_row: 1,
+            last_success_at: expect.any(String),
+            error: null,
           });
         }
       });

@@ -194,7 +194,10 @@ describeWithPostgres('the probes of the monitor', () => {
           host: '127.0.0.1',
           last_success_at: away.last_success_at,
           detected_at: expect.stringMatching(/^\d{4}-/),
-          error: { code: 'connection_failed', message: expect.stringContaining('ECONNREFUSED') },
+          error: {
+            code: 'connection_failed',
+            message: expect.stringContaining('connection refused'),
+          },
         });
 
         await proxy.refuse(false);

@@ -1,6 +1,7 @@
 import { FTPError } from 'basic-ftp';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
+import { explainError } from '../system-error.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
 const BY_REPLY: Record<number, TransferErrorCode> = {
@@ -56,7 +57,7 @@ export function fileError(
   const code = codeOf(error as Error, step, subject, side);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
-  const words = (error as Error).message.replace(/\s*\n\s*/g, ' ');
+  const words = explainError(error).replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
 }
 

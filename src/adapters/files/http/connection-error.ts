@@ -1,4 +1,5 @@
 import { FileError, type FileStep } from '../port.ts';
+import { explainError } from '../system-error.ts';
 
 /** The server went down within a TLS record. These are not certificate errors. */
 const CUT = /UNEXPECTED_EOF|BAD_RECORD_MAC/;
@@ -14,8 +15,8 @@ const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/
  */
 export function connectionError(error: unknown, step: FileStep, subject: string): FileError {
   if (error instanceof FileError) return error;
-  const { code = '', syscall = '', message } = error as NodeJS.ErrnoException;
-  const words = `${subject}: ${message || code}`;
+  const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
+  const words = `${subject}: ${explainError(error)}`;
   if (CUT.test(code)) return new FileError('connection_failed', step, words, { cause: error });
   if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
   if (!OF_THE_NETWORK.test(code))

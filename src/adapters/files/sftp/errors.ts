@@ -1,5 +1,6 @@
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
+import { explainError } from '../system-error.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
 export const SSH_FX_NO_SUCH_FILE = 2;
@@ -61,7 +62,7 @@ export function fileError(
   const code = codeOf(error as SshError, side);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
-  return new FileError(code, step, `${subject}: ${(error as Error).message}`, { cause: error });
+  return new FileError(code, step, `${subject}: ${explainError(error)}`, { cause: error });
 }
 
 function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCode {

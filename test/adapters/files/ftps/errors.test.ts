@@ -1,6 +1,7 @@
 import { FTPError } from 'basic-ftp';
 import { expect, test } from 'vitest';
 import { fileError, statError } from '../../../../src/adapters/files/ftps/errors.ts';
+import { explainError } from '../../../../src/adapters/files/system-error.ts';
 
 const reply = (message: string) => new FTPError({ code: Number(message.slice(0, 3)), message });
 const failure = (message: string, code?: string) => Object.assign(new Error(message), { code });
@@ -44,7 +45,7 @@ test.each([
     name: 'FileError',
     code,
     step: 'transfer',
-    message: `/a: ${given.message}`,
+    message: `/a: ${explainError(given)}`,
   });
 });
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
 import { fileError } from '../../../../src/adapters/files/s3/errors.ts';
+import { explainError } from '../../../../src/adapters/files/system-error.ts';
 
 /** Builds the error that the SDK makes of an answer. */
 const answer = (
@@ -60,7 +61,7 @@ test.each([
   expect(fileError(system(name, given), 'transfer', 'a/key', 'source')).toMatchObject({
     code,
     step,
-    message: `a/key: failed ${name}`,
+    message: `a/key: ${explainError(system(name, given))}`,
   });
 });
 
@@ -69,7 +70,7 @@ test('the refusal of all addresses of a host is a failed connection', () => {
   expect(fileError(all, 'open', 'a/key', 'source')).toMatchObject({
     code: 'connection_failed',
     step: 'connect',
-    message: 'a/key: ECONNREFUSED',
+    message: 'a/key: connection refused: nothing listens at this address and port',
   });
 });
 

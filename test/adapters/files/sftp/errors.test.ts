@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
 import { connectionError, fileError } from '../../../../src/adapters/files/sftp/errors.ts';
+import { explainError } from '../../../../src/adapters/files/system-error.ts';
 
 const error = (message: string, given: object = {}) => Object.assign(new Error(message), given);
 
@@ -27,7 +28,7 @@ test.each([
     name: 'FileError',
     code,
     step: 'transfer',
-    message: `/a/path: ${given.message}`,
+    message: `/a/path: ${explainError(given)}`,
   });
 });
 

@@ -1,0 +1,19 @@
+const WORDS: Record<string, string> = {
+  ECONNREFUSED: 'connection refused: nothing listens at this address and port',
+  ECONNRESET: 'the connection was reset',
+  EPIPE: 'the connection was closed',
+  EHOSTUNREACH: 'no route to this host',
+  ENETUNREACH: 'no route to this network',
+  ENOTFOUND: 'this host name has no address',
+  EAI_AGAIN: 'the look-up of this host name failed',
+  ETIMEDOUT: 'no answer in time',
+};
+
+/**
+ * Returns the text of an error for people: what a system error means, else its message. The system
+ * repeats the address in its own text and names only the code.
+ */
+export function explainError(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return WORDS[String(code)] ?? (message || String(code ?? error));
+}
