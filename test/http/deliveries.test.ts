@@ -91,6 +91,31 @@ describeWithPostgres('deliveries over HTTP', () => {
     });
   });
 
+  test('the request of the last attempt is shown, until its webhook is gone', async () => {
+    const id = await ping();
+    const { event_id, request } = await untilStatus(id, 'delivered');
+    const sent = receiver.received.find(({ eventId }) => eventId === event_id)!;
+    const lowercase = Object.entries(request?.headers ?? {}).map(([name, value]) => [
+      name.toLowerCase(),
+      value,
+    ]);
+    expect(request?.url).toBe(receiver.url);
+    expect(sent.headers).toMatchObject(Object.fromEntries(lowercase));
+    expect(lowercase.map(([name]) => name)).toEqual(
+      expect.arrayContaining(['content-type', 'webhook-id', 'webhook-signature']),
+    );
+
+    await ask('POST', `/webhooks/${webhook.id}/rotate-secret`, { grace: '0s' });
+    const rotated = (await ask('GET', pathOf(id))).body as schemas.DeliveryDetail;
+    expect(rotated.request?.headers['webhook-timestamp']).toBe(sent.headers['webhook-timestamp']);
+    expect(rotated.request?.headers['webhook-signature']).not.toBe(
+      sent.headers['webhook-signature'],
+    );
+    await ask('DELETE', `/webhooks/${webhook.id}`);
+    const { body } = await ask('GET', `/deliveries/${id}`, undefined, adminKey);
+    expect(schemas.deliveryDetail.parse(body).request).toBeNull();
+  });
+
   test('a ping to a disabled webhook is rejected', async () => {
     await ask('PATCH', `/webhooks/${webhook.id}`, { enabled: false });
     const answer = await ask('POST', `/webhooks/${webhook.id}/ping`);
@@ -346,6 +371,40 @@ describeWithPostgres('deliveries over HTTP', () => {
       expect({ status, enough: body.retried >= 2 }).toEqual({ status: 202, enough: true });
       for (const id of [first, second])
         await expect.poll(() => statusOf(id), { timeout: 30_000 }).toBe('delivered');
+    });
+
+    test('are listed and retried for one account', async () => {
+      receiver.behave(500);
+      const mine = await ping();
+      await untilStatus(mine, 'failed');
+      const json = { url: receiver.url, events: ['transfer.created'] };
+      const theirs = (await ask('POST', '/webhooks', json, otherKey)).body.id as string;
+      const pinged = await ask('POST', `/webhooks/${theirs}/ping`, undefined, otherKey);
+      const other = pinged.body.id as string;
+      const statusOf = async (id: string) =>
+        (await ask('GET', `/deliveries/${id}`, undefined, adminKey)).body.status;
+      await expect.poll(() => statusOf(other), { timeout: 30_000 }).toBe('failed');
+      const failed = await ask(
+        'GET',
+        '/deliveries?status=failed&account=acc_other',
+        undefined,
+        adminKey,
+      );
+      expect(failed.body.data.map(({ id }: schemas.Delivery) => id)).toEqual([other]);
+
+      receiver.behave(200);
+      const path = '/deliveries/retry-failed';
+      expect(await ask('POST', path, { account: 'acc_other' }, adminKey)).toMatchObject({
+        status: 202,
+        body: { retried: 1 },
+      });
+      await expect.poll(() => statusOf(other), { timeout: 30_000 }).toBe('delivered');
+      expect(await statusOf(mine)).toBe('failed');
+      expect(await ask('POST', path, { acount: 'acc_other' }, adminKey)).toMatchObject({
+        status: 400,
+      });
+      await ask('POST', `${pathOf(mine)}/redeliver`);
+      await untilStatus(mine, 'delivered');
     });
 
     test('are not retried if the webhook was removed', async () => {

@@ -120,8 +120,9 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/deliveries/{delivery_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'post /v1/deliveries/retry-failed': {
     ...WITH_KEY,
+    ...BODY,
     ...ONCE,
-    400: ['invalid_parameter', 'unknown_field'],
+    400: [...BODY[400], 'invalid_parameter'],
   },
   'post /v1/deliveries/{delivery_id}/retry': TO_ENABLED,
   'get /v1/events': { ...WITH_KEY, ...QUERY },

@@ -11,6 +11,9 @@ const RESPONSE_BYTES_KEPT = 4_096;
 /** The status decides the outcome. The body is kept if it arrives within this time. */
 const BODY_WITHIN_MS = 250;
 
+/** Headers of every request, beside its own. */
+export const COMMON_HEADERS = { 'content-type': 'application/json', 'user-agent': 'Waybill' };
+
 /** How an attempt ended. `durationMs` is the time until the status arrived or the attempt ended. */
 export type Outcome = { durationMs: number } & (
   | { type: 'delivered'; statusCode: number; responseBody: string }
@@ -93,7 +96,7 @@ export function createWebhookSender({
         origin,
         path: pathname + search,
         method: 'POST',
-        headers: { 'content-type': 'application/json', 'user-agent': 'Waybill', ...headers },
+        headers: { ...COMMON_HEADERS, ...headers },
         body,
         // `withinMs` is the only time limit.
         headersTimeout: 0,

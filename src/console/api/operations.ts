@@ -5,7 +5,7 @@ export interface Operations {
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
-  'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; limit?: number; offset?: number }; answer: DeliveryList };
+  'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
   'GET /v1/endpoints': { answer: EndpointList };
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
@@ -29,7 +29,7 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: DeliveryStatus; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
-  'POST /v1/deliveries/retry-failed': { answer: RetriedDeliveries };
+  'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequest; answer: Endpoint };
   'POST /v1/endpoints/test': { body: EndpointRequest; answer: unknown };
@@ -195,6 +195,7 @@ export type DeliveryDetail = {
   last_error: string | null;
   body: string;
   attempt_list: DeliveryAttempt[];
+  request: { url: string; headers: Record<string, string> } | null;
 };
 
 export type DeliveryList = {
@@ -556,6 +557,10 @@ export type ReplayRequest = {
 
 export type RetriedDeliveries = {
   retried: number;
+};
+
+export type RetryFailedRequest = {
+  account?: string;
 };
 
 export type S3Endpoint = {

@@ -18,12 +18,24 @@ const status = z.enum(DELIVERY_STATUSES);
 export const deliveryParams = z.object({ delivery_id: deliveryId });
 export const webhookDeliveryParams = z.object({ webhook_id: webhookId, delivery_id: deliveryId });
 
+const onlyAccount = text
+  .min(1)
+  .optional()
+  .describe('Only the deliveries of this account. Without it, those of all accounts.')
+  .meta({ examples: ['acc_default'] });
+
 export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
 export const deliveriesQuery = z.strictObject({
   status: status.optional(),
   webhook_id: text.min(1).optional(),
+  account: onlyAccount,
   ...pageQuery,
 });
+
+/** Body of POST /v1/deliveries/retry-failed. A missing body arrives as null. */
+export const retryFailedRequest = z
+  .preprocess((body) => body ?? {}, z.strictObject({ account: onlyAccount }))
+  .meta({ id: 'RetryFailedRequest' });
 
 const deliveryFields = {
   id: deliveryId,
@@ -75,6 +87,13 @@ export const deliveryDetail = z
       .describe('The exact text that each attempt sends and signs.')
       .meta({ examples: [EXAMPLE_BODY] }),
     attempt_list: z.array(attempt).describe('Oldest first.'),
+    request: z
+      .strictObject({ url: z.string(), headers: z.record(z.string(), z.string()) })
+      .nullable()
+      .describe(
+        'The request of the last attempt, with the present URL and secret of the webhook. Null ' +
+          'before the first attempt, and if the webhook or its secret is gone.',
+      ),
   })
   .meta({ id: 'DeliveryDetail' });
 export type DeliveryDetail = z.output<typeof deliveryDetail>;

@@ -1,19 +1,25 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
+import type { Vault } from '../../adapters/vault.ts';
 import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { webhookParams } from '../../contract/webhooks/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
+import { lastRequest } from '../../processes/webhooks/attempt-request.ts';
 import {
   type DeliveryFilter,
   ping,
   redeliver,
+  retryAllFailed,
   retryFailed,
 } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
-import { getDelivery, listDeliveries } from '../../processes/webhooks/table.ts';
+import {
+  getDelivery,
+  listDeliveries,
+  type StoredDelivery,
+} from '../../processes/webhooks/table.ts';
 import { findWebhook } from '../../projections/catalog-queries.ts';
 import {
   idempotencyHeaders,
@@ -27,6 +33,7 @@ import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 
 export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
   store: EventStore;
+  vault: Vault;
 }
 
 const ON_POST = [...WITH_IDEMPOTENCY_KEY, 'unknown_field', 'not_found'] as const;
@@ -36,7 +43,7 @@ async function findDelivery(
   sql: Sql,
   id: string,
   filter: DeliveryFilter = {},
-): Promise<DeliveryDetail> {
+): Promise<StoredDelivery> {
   const found = isId('dlv', id) ? await getDelivery(sql, id, filter) : null;
   if (!found) throw new DomainError('not_found', 'There is no such delivery');
   return found;
@@ -54,6 +61,10 @@ async function accepted(sql: Sql, id: string): Promise<Answer<schemas.Delivery>>
 
 export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
+
+  async function shown(delivery: StoredDelivery): Promise<schemas.DeliveryDetail> {
+    return { ...delivery, request: await lastRequest(deps, delivery) };
+  }
 
   return async (app) => {
     app.route({
@@ -127,7 +138,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<schemas.DeliveryDetail> {
         const { webhook_id: webhookId } = await ownWebhook(sql, request);
-        return findDelivery(sql, request.params.delivery_id, { webhookId });
+        return shown(await findDelivery(sql, request.params.delivery_id, { webhookId }));
       },
     });
 
@@ -241,8 +252,9 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<schemas.DeliveryList> {
-        const { status = null, webhook_id: webhookId = null, ...page } = request.query;
-        return deliveryPage(sql, { webhookId, status, ...page });
+        const { status = null, webhook_id, account, ...page } = request.query;
+        const filter = { webhookId: webhook_id ?? null, accountId: account ?? null, status };
+        return deliveryPage(sql, { ...filter, ...page });
       },
     });
 
@@ -252,14 +264,15 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       config: { scope: 'admin' },
       schema: {
         operationId: 'retryAllFailedDeliveries',
-        summary: 'Retry all failed deliveries, across accounts',
+        summary: 'Retry all failed deliveries, of one or all accounts',
         description: 'Deliveries to a removed or disabled webhook stay failed.',
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,
+        body: schemas.retryFailedRequest,
         response: responses(
           { 202: ['The number of deliveries that are pending again', schemas.retried] },
-          [...WITH_IDEMPOTENCY_KEY, 'unknown_field'],
+          [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY],
         ),
       },
       handler: (request, reply) =>
@@ -267,7 +280,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           reserve: () => ({}),
           run: async (): Promise<Answer<schemas.Retried>> => ({
             status: 202,
-            body: { retried: await retryFailed(sql, null) },
+            body: { retried: await retryAllFailed(sql, request.body.account ?? null) },
           }),
         }),
     });
@@ -287,8 +300,8 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           'not_found',
         ]),
       },
-      handler: (request): Promise<schemas.DeliveryDetail> =>
-        findDelivery(sql, request.params.delivery_id),
+      handler: async (request): Promise<schemas.DeliveryDetail> =>
+        shown(await findDelivery(sql, request.params.delivery_id)),
     });
 
     app.route({

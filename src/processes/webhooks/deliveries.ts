@@ -27,15 +27,23 @@ export async function redeliver(
 }
 
 /**
- * Schedules the failed deliveries of a webhook again. If `webhook` is null, it does so for all
- * enabled webhooks. Returns the number of deliveries. Throws `webhook_disabled`.
+ * Schedules the failed deliveries of a webhook again. Returns the number of deliveries. Throws
+ * `webhook_disabled`.
  */
 export async function retryFailed(
   sql: Queryable,
-  webhook: Pick<Webhook, 'webhook_id' | 'enabled'> | null,
+  { webhook_id: webhookId, enabled }: Pick<Webhook, 'webhook_id' | 'enabled'>,
 ): Promise<number> {
-  if (webhook) rejectDisabled(webhook.enabled, 'retry');
-  return scheduleFailedAgain(sql, webhook?.webhook_id ?? null);
+  rejectDisabled(enabled, 'retry');
+  return scheduleFailedAgain(sql, { webhookId });
+}
+
+/**
+ * Schedules the failed deliveries of all enabled webhooks again: of an account, or of all accounts
+ * if it is null. Returns the number of deliveries.
+ */
+export function retryAllFailed(sql: Queryable, accountId: string | null): Promise<number> {
+  return scheduleFailedAgain(sql, { accountId });
 }
 
 /**

@@ -93,19 +93,20 @@ export async function scheduleAgain(sql: Queryable, deliveryId: string): Promise
   return found !== undefined;
 }
 
-/** Schedules the failed deliveries of a webhook again, or of all enabled ones if it is null. */
+/** Schedules failed deliveries again: of a webhook, or of all enabled ones that match. */
 export async function scheduleFailedAgain(
   sql: Queryable,
-  webhookId: string | null,
+  { webhookId = null, accountId = null }: Omit<DeliveryFilter, 'status'>,
 ): Promise<number> {
   const selected =
     webhookId === null
       ? sql`webhook_id in (
         select webhook_id from read.webhooks
          where not removed and (state ->> 'enabled')::boolean)`
-      : sql`webhook_id = ${webhookId}`;
+      : sql`true`;
   const { count } = await sql`
-    update work.deliveries set ${pendingAgain(sql)} where ${selected} and status = 'failed'`;
+    update work.deliveries set ${pendingAgain(sql)}
+     where ${selected} and ${matching(sql, { webhookId, accountId, status: 'failed' })}`;
   if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
   return count;
 }
@@ -140,12 +141,15 @@ export async function listDeliveries(
   };
 }
 
+/** A delivery as it is stored: the request of an attempt is not. */
+export type StoredDelivery = Omit<DeliveryDetail, 'request'>;
+
 /** Returns a delivery with its payload and attempts, or null if none matches. */
 export async function getDelivery(
   sql: Queryable,
   deliveryId: string,
   filter: DeliveryFilter = {},
-): Promise<DeliveryDetail | null> {
+): Promise<StoredDelivery | null> {
   const [delivery] = await sql<(Delivery & { body: string })[]>`
     select ${columns(sql)}, body from work.deliveries
      where id = ${deliveryId} and ${matching(sql, filter)}`;

@@ -4,7 +4,12 @@ import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import { ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import {
+  ping,
+  redeliver,
+  retryAllFailed,
+  retryFailed,
+} from '../../../src/processes/webhooks/deliveries.ts';
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
 import {
   enqueue,
@@ -164,7 +169,7 @@ describeWithPostgres('deliveries', () => {
       redeliver(sql, { deliveryId: idle.deliveryId, enabled: false }),
     ).rejects.toMatchObject({ code: 'webhook_disabled' });
     await expect(retryFailed(sql, disabled)).rejects.toMatchObject({ code: 'webhook_disabled' });
-    expect(await retryFailed(sql, null)).toBe(1);
+    expect(await retryAllFailed(sql, null)).toBe(1);
     expect(await getDelivery(sql, idle.deliveryId)).toMatchObject({ status: 'failed' });
     expect(await getDelivery(sql, live.deliveryId)).toMatchObject({ status: 'pending' });
   });

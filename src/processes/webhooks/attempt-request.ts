@@ -1,0 +1,35 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Vault } from '../../adapters/vault.ts';
+import { COMMON_HEADERS } from '../../adapters/webhooks/send.ts';
+import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
+import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
+import { findWebhook } from '../../projections/catalog-queries.ts';
+import { createSecrets } from './secrets.ts';
+import type { StoredDelivery } from './table.ts';
+
+/**
+ * Returns the request of a delivery's last attempt, built again from the present URL and secret of
+ * its webhook: an attempt does not store it. It keeps the attempt's timestamp, so it is no fresh
+ * signature. Null before the first attempt, and if the webhook or its secret is gone.
+ */
+export async function lastRequest(
+  { sql, vault }: { sql: Sql; vault: Vault },
+  { webhook_id, account_id, event_id, body, attempt_list }: StoredDelivery,
+): Promise<DeliveryDetail['request']> {
+  const last = attempt_list.at(-1);
+  const webhook = last && (await findWebhook(sql, account_id, webhook_id));
+  if (!webhook) return null;
+  const { secret_record, previous } = webhook;
+  const at = Date.parse(last.at);
+  const secrets = await createSecrets(vault).of(
+    {
+      secret_record,
+      previous_secret_record: previous?.secret_record ?? null,
+      previous_until: previous?.until ?? null,
+    },
+    at,
+  );
+  if (secrets === null) return null;
+  const signatures = signatureHeaders(secrets, event_id, Math.floor(at / 1_000), body);
+  return { url: webhook.url, headers: { ...COMMON_HEADERS, ...signatures } };
+}
