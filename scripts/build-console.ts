@@ -19,6 +19,8 @@ export async function buildConsole(): Promise<boolean> {
       root: SOURCES,
       base: '/console/',
       logLevel: 'error',
+      // Else the build of a test has the place of every element in the sources.
+      oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
       build: {
         outDir: fresh,
         emptyOutDir: true,
