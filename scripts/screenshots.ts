@@ -17,7 +17,7 @@ const SETTINGS = {
   WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   WAYBILL_WEBHOOK_RETRY_DELAYS: '100ms',
 };
-const LOOKS = { light: [1280, 'light'], dark: [1280, 'dark'], narrow: [320, 'light'] } as const;
+const LOOKS = { light: [1440, 'light'], dark: [1440, 'dark'], narrow: [320, 'light'] } as const;
 
 const dataDir = mkdtempSync(join(tmpdir(), 'waybill-screenshots-'));
 const demo = spawn(join(ROOT, 'bin', 'waybill'), ['dev'], {

@@ -1,5 +1,6 @@
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
 import { Shell } from './components/shell.tsx';
+import { ZoneProvider } from './components/time-zone.tsx';
 import { ToastProvider } from './components/toast.tsx';
 import { EndpointPage } from './pages/endpoints/detail.tsx';
 import { EditEndpointPage, NewEndpointPage } from './pages/endpoints/edit.tsx';
@@ -22,7 +23,9 @@ export function App() {
     <LocationProvider scope="/console">
       <SessionProvider>
         <ToastProvider>
-          <Pages />
+          <ZoneProvider>
+            <Pages />
+          </ZoneProvider>
         </ToastProvider>
       </SessionProvider>
     </LocationProvider>

@@ -1,10 +1,12 @@
 import { beforeAll, expect, test, vi } from 'vitest';
+import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { requestProjectionTask } from '../../src/processes/projections/tasks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, expectAccessible, expectNoSidewaysScroll } from '../support/console.ts';
 import { freePort } from '../support/free-port.ts';
-import { configureEndpoint } from '../support/installation.ts';
+import { CAUSE, configureEndpoint } from '../support/installation.ts';
 import { useConsole } from '../support/use-console.ts';
-import { addWebhook } from '../support/webhooks.ts';
+import { addWebhook, appendTransfer, type Step } from '../support/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 180_000 });
@@ -25,6 +27,20 @@ await describeConsole('the pages of administration', () => {
       access_key_id: 'id',
       secret_access_key: 'secret',
     });
+    // Its longest states, side by side: the host key is not accepted, and it is paused.
+    const untrusted = await configureEndpoint(installation, {
+      name: 'untrusted',
+      protocol: 'sftp',
+      host: 'localhost',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+    });
+    await pauseEndpoint(installation.commands, untrusted, CAUSE);
+    await requestProjectionTask(installation.sql, 'transfers', 'verify', 'test');
+    const { transferId } = await appendTransfer(installation.store, [
+      ...['admitted', 'started', 'retry', 'started', 'lost', 'started', 'completed'],
+    ] as Step[]);
     const url = `http://127.0.0.1:${await freePort()}/`;
     const webhookId = await addWebhook(installation, url.padEnd(300, 'x'), [
       'transfer.completed',
@@ -38,19 +54,22 @@ await describeConsole('the pages of administration', () => {
       '/console/settings/endpoints',
       '/console/settings/endpoints/new',
       `/console/settings/endpoints/${endpoint}`,
+      `/console/settings/endpoints/${untrusted}`,
       `/console/settings/endpoints/${endpoint}/edit`,
       '/console/settings/api-keys',
       '/console/webhooks',
       `/console/webhooks/${webhookId}`,
       `/console/webhooks/${webhookId}/deliveries/${delivery}`,
       '/console/webhooks/failed-deliveries',
+      '/console/webhooks/failed-deliveries?account=all',
       '/console/operations',
+      `/console/transfers/${transferId}`,
     ];
   });
 
   test.each([
-    ['light', 1280],
-    ['dark', 1280],
+    ['light', 1440],
+    ['dark', 1440],
     ['light', 320],
     ['dark', 320],
   ] as const)(

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { listEndpoints } from '../../src/projections/catalog-queries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureEndpoint, configureSftp, submit } from '../support/installation.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
 import { useConsole } from '../support/use-console.ts';
@@ -16,12 +17,13 @@ const noServer = await whyNoSftpServer();
 await describeConsole('endpoints in the console', () => {
   const console = useConsole();
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
+  const states = (page: Page) => page.locator('.subtitle .status').allInnerTexts();
   const saved = async (name: string) =>
     (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
 
   test('show what to do if there are none', async () => {
     const page = await console.visitSignedIn(LIST);
-    await page.getByRole('heading', { name: 'No server is known yet' }).waitFor();
+    await page.getByRole('heading', { name: 'No endpoints yet' }).waitFor();
     await expectAccessible(page);
     await page.getByRole('link', { name: 'New endpoint' }).first().click();
     await eventually(() => heading(page)).toBe('New endpoint');
@@ -140,6 +142,26 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.content()).not.toContain('a new password');
   });
 
+  test('show a server that is not there in words, and only what is wrong', async () => {
+    const id = await configureEndpoint(console.installation, {
+      name: 'closed',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'u',
+      password: 'p',
+    });
+    const page = await console.visitSignedIn(`${LIST}/${id}`);
+    await page.getByRole('button', { name: 'Test' }).click();
+    const health = page.getByRole('region', { name: 'Health' });
+    await health.getByText('connection refused: nothing listens at this address').waitFor();
+    expect(await page.locator('main').innerText()).not.toContain('ECONNREFUSED');
+    await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
+    await expectAccessible(page);
+  });
+
   describe.skipIf(noServer !== null)(
     `with SFTP servers${noServer ? ` (skipped: ${noServer})` : ''}`,
     () => {
@@ -202,6 +224,8 @@ await describeConsole('endpoints in the console', () => {
         });
         await page.getByRole('button', { name: 'Test' }).click();
         await page.getByText('The endpoint works').waitFor();
+        await eventually(() => states(page)).toEqual(['● Reachable']);
+        await page.getByText('acc_default has no transfers to').waitFor();
         await expectAccessible(page);
         await page.goto(`${LIST}/${(await saved('bank'))?.endpoint_id}/edit`);
         await page.getByRole('button', { name: 'Replace credentials' }).click();
@@ -228,7 +252,7 @@ await describeConsole('endpoints in the console', () => {
         const id = await configureSftp(console.installation, 'busy', alpha);
         const page = await console.visitSignedIn(`${LIST}/${id}`);
         await page.getByRole('button', { name: 'Pause' }).click();
-        await page.getByText('nothing new is started on it').waitFor();
+        await page.getByText('no new transfer starts on it').waitFor();
         const transferId = await submit(
           console.installation,
           'sftp://busy/file',
@@ -248,6 +272,14 @@ await describeConsole('endpoints in the console', () => {
         console.pardon(409);
         await dialog.getByRole('link', { name: transferId }).click();
         await eventually(() => heading(page)).toBe('file');
+        await page.goto(`${LIST}/${id}`);
+        const transfers = page.getByRole('region', { name: 'Transfers to this endpoint' });
+        await transfers.getByRole('link', { name: 'file' }).waitFor();
+        await transfers.getByRole('link', { name: 'Show all transfers' }).click();
+        await eventually(() =>
+          page.getByLabel('Destination prefix or transfer id').inputValue(),
+        ).toBe('sftp://busy/');
+        await page.getByRole('link', { name: 'file' }).waitFor();
         await cancelTransfer(console.installation.commands, transferId, CAUSE);
 
         await page.goto(`${LIST}/${id}`);

@@ -1,5 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -276,7 +283,9 @@ await describeConsole('the Admin Console', () => {
           'Started',
           'Completed',
         ]);
-        expect(await page.locator('.timeline').innerText()).toContain(`console:${console.keyId}`);
+        expect(await page.locator('.timeline').innerText()).toContain(
+          'Test administrator (console)',
+        );
         expect(await page.getByText('4711').count()).toBe(1);
 
         await page.getByRole('link', { name: 'Show state after revision 1' }).click();
@@ -379,7 +388,9 @@ await describeConsole('the Admin Console', () => {
           await route.continue();
         });
         await out.dblclick();
-        await dialog.getByText('/shelf/out/', { exact: true }).waitFor();
+        await eventually(() => dialog.getByLabel('Folder', { exact: true }).inputValue()).toBe(
+          '/shelf/out/',
+        );
         expect(await out.count()).toBe(0);
         listing.resolve();
         const file = dialog.getByRole('button', { name: 'a.csv' });
@@ -388,6 +399,68 @@ await describeConsole('the Admin Console', () => {
         await file.dispatchEvent('click', { detail: 2 });
         await file.click();
         expect(await source.getByLabel('Path').inputValue()).toBe('/shelf/out/a.csv');
+      });
+
+      test('a file is found by its path, a part of its name, its size and its age', async () => {
+        const folder = join(alpha.root, 'found', 'here');
+        mkdirSync(join(folder, 'deeper'), { recursive: true });
+        for (const [name, size, minute] of [
+          ['note-10.txt', 10, 1],
+          ['note-2.txt', 20, 3],
+          ['big.bin', MiB, 2],
+        ] as const) {
+          writeFileSync(join(folder, name), '');
+          truncateSync(join(folder, name), size);
+          const at = new Date(Date.UTC(2026, 0, 31, 9, minute));
+          utimesSync(join(folder, name), at, at);
+        }
+        const page = await visitSignedIn('/console/transfers/new', {
+          colorScheme: 'dark',
+          viewport: { width: 320, height: 800 },
+          timezoneId: 'Asia/Kolkata',
+        });
+        const source = page.getByRole('group', { name: 'Source' });
+        await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+        await source.getByRole('button', { name: 'Browse alpha' }).click();
+        const dialog = page.getByRole('dialog');
+        const path = dialog.getByLabel('Folder', { exact: true });
+        const names = () =>
+          dialog.getByRole('listitem').locator('button > span:first-of-type').allInnerTexts();
+        await path.fill('found//here');
+        await path.press('Enter');
+        const all = ['Parent folder', 'deeper/', 'big.bin', 'note-2.txt', 'note-10.txt'];
+        await eventually(names).toEqual(all);
+        expect(await path.inputValue()).toBe('/found/here/');
+        expect(await dialog.getByRole('button', { name: 'big.bin' }).innerText()).toMatch(
+          /1\.0 MiB\s+2026-01-31 14:32/,
+        );
+        await expectAccessible(page);
+        await expectNoSidewaysScroll(page);
+
+        const sort = dialog.getByLabel('Sort by');
+        await sort.selectOption('Largest first');
+        await eventually(names).toEqual(all);
+        await sort.selectOption('Newest first');
+        await eventually(names).toEqual([
+          ...['Parent folder', 'deeper/', 'note-2.txt', 'big.bin', 'note-10.txt'],
+        ]);
+        const search = dialog.getByLabel('Search this folder');
+        await search.fill('NOTE');
+        await search.press('Enter');
+        await eventually(names).toEqual(['Parent folder', 'note-2.txt', 'note-10.txt']);
+        await dialog.getByText('2 of 4 entries shown.').waitFor();
+
+        await path.fill('/nowhere/');
+        await dialog.getByRole('button', { name: 'Open' }).click();
+        await dialog.getByRole('alert').waitFor();
+        await expectAccessible(page);
+        pardon(404);
+        await dialog.getByRole('button', { name: 'Parent folder' }).click();
+        await dialog.getByRole('button', { name: 'found/' }).click();
+        await dialog.getByRole('button', { name: 'here/' }).click();
+        await dialog.getByRole('button', { name: 'note-10.txt' }).click();
+        expect(await source.getByLabel('Path').inputValue()).toBe('/found/here/note-10.txt');
+        expect(page.url()).toBe(`${console.url}/console/transfers/new`);
       });
 
       test('a filtered list is not reloaded for other transfers, until one matches', async () => {
@@ -480,8 +553,8 @@ await describeConsole('the Admin Console', () => {
       });
 
       test.each([
-        ['light', 1280],
-        ['dark', 1280],
+        ['light', 1440],
+        ['dark', 1440],
         ['light', 320],
         ['dark', 320],
       ] as const)(

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { removeWebhook } from '../../src/commands/webhooks.ts';
@@ -57,12 +58,25 @@ await describeConsole('webhooks in the console', () => {
     expect(body).toMatchObject({ type: 'ping', id: expect.stringMatching(/^evt_/) });
     await expectAccessible(page);
 
+    const request = page.getByRole('region', { name: 'Request' });
+    expect(await request.innerText()).toContain(`webhook-id: ${body.id}`);
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await request.getByRole('button', { name: 'Copy as curl' }).click();
+    await request.getByText('Copied').waitFor();
+    const command = (await page.evaluate('navigator.clipboard.readText()')) as string;
+    // A shell splits the command, for a `curl` that prints its arguments.
+    const script = `curl() { printf '%s\\n' "$@"; }\n${command}`;
+    const given = execFileSync('sh', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
+    expect(given[0]).toBe(receiver.url);
+    expect(given).toContain(`webhook-id: ${body.id}`);
+    expect(JSON.parse(given.at(-1) ?? '')).toEqual(body);
+
     receiver.behave(200);
     await page.goto('/console/webhooks/failed-deliveries');
     await page.getByRole('row').filter({ hasText: body.id }).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: `Retry ping ${body.id}` }).click();
-    await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
+    await page.getByRole('heading', { name: 'No failed deliveries of acc_default' }).waitFor();
     await expectAccessible(page);
     await eventually(idsReceived).toEqual(Array(4).fill(body.id));
     await page.goBack();
@@ -101,6 +115,63 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
   });
 
+  test('failed deliveries are those of the account, unless all accounts are chosen', async () => {
+    receiver.behave(500);
+    const { installation } = console;
+    for (const accountId of ['acc_default', 'acc_elsewhere']) {
+      await addWebhook(installation, receiver.url, ['transfer.cancelled'], { accountId });
+      await appendTransfer(installation.store, ['cancelled'], { account_id: accountId });
+    }
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+    const rows = page.locator('tbody tr');
+    const theirs = rows.filter({ hasText: 'acc_elsewhere' });
+    const dialog = page.getByRole('dialog');
+    await eventually(() => rows.count()).toBe(1);
+    await page.getByText('Deliveries of acc_default that failed').waitFor();
+    await page.getByLabel('Accounts').selectOption('All accounts');
+    await theirs.waitFor();
+    await page.getByText('Deliveries of all accounts that failed').waitFor();
+    expect(page.url()).toContain('account=all');
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    await dialog
+      .getByRole('heading', { name: /^Retry \d+ failed .+ of all accounts\?$/ })
+      .waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+
+    await page.getByLabel('Accounts').selectOption('acc_default');
+    await eventually(() => rows.count()).toBe(1);
+    receiver.behave(200);
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    await dialog
+      .getByRole('heading', { name: 'Retry 1 failed delivery of acc_default?' })
+      .waitFor();
+    await dialog.getByRole('button', { name: 'Retry all' }).click();
+    await page.getByRole('heading', { name: 'No failed deliveries of acc_default' }).waitFor();
+    await page.getByRole('link', { name: 'Show all accounts' }).click();
+    await theirs.waitFor();
+  });
+
+  test('a webhook shows its success rate and its last failure', async () => {
+    receiver.behave(500);
+    const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+    const page = await console.visitSignedIn(`/console/webhooks/${id}`);
+    const success = page.getByRole('region', { name: 'Success' });
+    await success.getByText('None in 30 days').waitFor();
+    const complete = () =>
+      appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
+    await complete();
+    await eventually(() => success.innerText()).toContain('0 % (0 of the last 1)');
+    expect(await success.innerText()).toContain('answered 500');
+    receiver.behave(200);
+    await complete();
+    await eventually(() => success.innerText()).toContain('50 % (1 of the last 2)');
+    await expectAccessible(page);
+    await success.getByRole('link', { name: 'transfer.completed' }).click();
+    await eventually(() => heading(page)).toBe('Delivery of transfer.completed');
+    await eventually(() => state(page)).toContain('Failed');
+  });
+
   test('a rejected retry is shown for each selected delivery, which stays selected', async () => {
     receiver.behave(500);
     const { installation } = console;
@@ -114,8 +185,8 @@ await describeConsole('webhooks in the console', () => {
         account_id: accountId,
       });
     }
-    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
-    const rows = page.locator('tbody tr');
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries?account=all');
+    const rows = page.locator('tbody tr').filter({ hasText: accountId });
     await eventually(() => rows.count()).toBe(3);
     await removeWebhook(installation.commands, gone, CAUSE);
     receiver.behave(200);

@@ -72,11 +72,12 @@ export async function appendEvents(
   events: Event[],
   account_id: string | null = 'acc_default',
   at: Date = new Date(),
+  { actor = 'test' }: { actor?: string } = {},
 ): Promise<string[]> {
   const last = (await store.read(stream)).at(-1);
   const occurred_at = at.toISOString();
   const metadata = {
-    actor: 'test',
+    actor,
     account_id,
     correlation_id: 'test',
     causation_id: null,

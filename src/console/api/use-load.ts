@@ -14,12 +14,12 @@ export interface Loaded<T> {
 
 /**
  * Loads data, and loads it again when one of `dependencies` changes. While the page is visible, it
- * also loads `everyMs` milliseconds after the end of the last load. Drops outdated responses.
+ * also loads `every` milliseconds after the end of the last load. Drops outdated responses.
  */
 export function useLoad<T>(
   load: (signal: AbortSignal) => Promise<T>,
   dependencies: unknown[],
-  everyMs?: number,
+  every?: number | ((data: T | null) => number),
 ): Loaded<T> {
   const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({
     data: null,
@@ -46,6 +46,7 @@ export function useLoad<T>(
 
   const reload = useCallback(() => setRound((before) => before + 1), []);
   const { loading } = state;
+  const everyMs = typeof every === 'function' ? every(state.data) : every;
   useEffect(() => {
     if (everyMs === undefined || loading) return;
     const timer = setInterval(() => document.visibilityState === 'visible' && reload(), everyMs);

@@ -3,6 +3,8 @@ import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 
 
 interface DialogProps {
   title: string;
+  /** Room for a list. */
+  wide?: boolean;
   onClose: () => void;
   children: ComponentChildren;
 }
@@ -23,7 +25,7 @@ const Context = createContext<DialogState>({
  * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
  * the element that had it.
  */
-export function Dialog({ title, onClose, children }: DialogProps) {
+export function Dialog({ title, wide = false, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [closable, setClosable] = useState(true);
   const id = useId();
@@ -36,6 +38,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     <Context.Provider value={{ closable, setClosable, onClose }}>
       <dialog
         ref={dialog}
+        class={wide ? 'wide' : undefined}
         aria-labelledby={id}
         // Chromium closes at a second Escape even if the page prevents the event, so it needs this
         // attribute. Browsers without the attribute obey the page.

@@ -1,7 +1,14 @@
 import type { RequestFailed } from '../api/client.ts';
+import { Page } from './page.tsx';
 
-/** Shows an error beside its cause. `retry` adds a button. */
-export function ProblemNotice({ error, retry }: { error: RequestFailed; retry?: () => void }) {
+interface ProblemNoticeProps {
+  error: RequestFailed;
+  /** Adds a button. */
+  retry?: () => void;
+}
+
+/** Shows an error beside its cause. */
+export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
   const { title, detail, request_id, transfer_ids } = error.problem;
   return (
     <div class="notice danger" role="alert">
@@ -26,5 +33,37 @@ export function ProblemNotice({ error, retry }: { error: RequestFailed; retry?: 
         </button>
       )}
     </div>
+  );
+}
+
+interface UnloadedPageProps {
+  /** What the page shows, such as `Transfer`. */
+  title: string;
+  /** Null while it loads. */
+  error: RequestFailed | null;
+  retry: () => void;
+  /** The list to go back to. */
+  list: { href: string; label: string };
+}
+
+/** A page without its data: it loads, failed to load, or there is nothing at its address. */
+export function UnloadedPage({ title, error, retry, list: { href, label } }: UnloadedPageProps) {
+  if (error?.problem.status !== 404)
+    return <Page title={title}>{error && <ProblemNotice error={error} retry={retry} />}</Page>;
+  return (
+    // The key makes a new page of it, so that the heading gets the focus.
+    <Page key="missing" title={`${title} not found`}>
+      <section class="empty">
+        <p>
+          {error.problem.detail}. It may belong to another account, or it was removed. Check the
+          address, or switch the account.
+        </p>
+        <div class="actions">
+          <a class="button" href={href}>
+            {label}
+          </a>
+        </div>
+      </section>
+    </Page>
   );
 }

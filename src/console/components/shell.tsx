@@ -5,6 +5,7 @@ import { useSession } from '../session.tsx';
 import { ActionButton } from './action-button.tsx';
 import { Icon, type IconName } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
+import { ZoneSwitch } from './time-zone.tsx';
 import { useToast } from './toast.tsx';
 
 interface Place {
@@ -108,6 +109,7 @@ function SessionBox() {
           ))}
         </select>
       </label>
+      <ZoneSwitch />
       <ThemeSwitch />
       <p class="muted">
         Signed in with <strong>{key_name}</strong>

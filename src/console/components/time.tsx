@@ -1,4 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
+import { absolute } from './instants.ts';
+import { useZone } from './time-zone.tsx';
 
 const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
   ['day', 86_400],
@@ -9,8 +11,9 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 const EVERY_MS = 10_000;
 
-/** Shows a time relative to now, with the exact time on hover. null is a dash. */
+/** Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. */
 export function Time({ at }: { at: string | null }) {
+  const zone = useZone();
   const [, redraw] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => redraw((count) => count + 1), EVERY_MS);
@@ -18,8 +21,8 @@ export function Time({ at }: { at: string | null }) {
   }, []);
   if (at === null) return <>–</>;
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
-      {distance(at)}
+    <time dateTime={at} title={absolute(at, 'utc')}>
+      {absolute(at, zone)} <span class="relative">{distance(at)}</span>
     </time>
   );
 }

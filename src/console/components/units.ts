@@ -19,6 +19,12 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
 }
 
+/** Formats milliseconds, to the millisecond below a minute, such as `1.234 s`. */
+export function elapsed(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : duration(ms / 1_000);
+}
+
 function scaled(count: number, step: number, units: string[]): string {
   const power =
     count < step ? 0 : Math.min(units.length - 1, Math.floor(Math.log(count) / Math.log(step)));

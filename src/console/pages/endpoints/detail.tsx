@@ -9,15 +9,18 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { COMMON, hostKeyOf, PROTOCOLS, serverOf } from './fields.ts';
-import { Activity, Health } from './health.tsx';
+import { COMMON, hostKeyOf, LIST, PROTOCOLS, serverOf } from './fields.ts';
+import { EndpointStates } from './health.tsx';
 import { TestPanel } from './test-panel.tsx';
+import { EndpointTransfers } from './transfers.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
 
 const LOOK_MS = 10_000;
+/** A new endpoint is probed within a second or two. */
+const FIRST_LOOK_MS = 1_000;
 
 /** Shows an endpoint: its health, its settings and a test. */
 export function EndpointPage() {
@@ -25,7 +28,7 @@ export function EndpointPage() {
   const loaded = useLoad(
     (signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }),
     [id],
-    LOOK_MS,
+    (shown) => (shown && shown.health === null ? FIRST_LOOK_MS : LOOK_MS),
   );
   const { data: endpoint, error, reload, set } = loaded;
   const test = useEndpointTest();
@@ -46,15 +49,13 @@ export function EndpointPage() {
     await test.run(id, undefined);
   }
 
-  if (!endpoint)
-    return <Page title="Endpoint">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  if (!endpoint) return <UnloadedPage title="Endpoint" error={error} retry={reload} list={LIST} />;
   return (
     <Page
       title={endpoint.name}
       subtitle={
         <>
-          <Health endpoint={endpoint} />
-          <Activity paused={endpoint.paused} />
+          <EndpointStates endpoint={endpoint} />
           <span class="mono">{serverOf(endpoint)}</span>
         </>
       }
@@ -73,6 +74,7 @@ export function EndpointPage() {
           </ActionButton>
         </div>
       </TestPanel>
+      <EndpointTransfers endpoint={endpoint} />
       <Configuration endpoint={endpoint} />
     </Page>
   );
@@ -125,13 +127,16 @@ function Actions({
   );
 }
 
-function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpoint: Endpoint }) {
+function HealthCard({ endpoint }: { endpoint: Endpoint }) {
+  const { health, unreachable_since, paused } = endpoint;
+  const fingerprintLabel =
+    hostKeyOf(endpoint) === undefined ? 'Certificate last shown' : 'Host key last shown';
   return (
-    <section class="card">
+    <section class="card" aria-label="Health">
       <h2>Health</h2>
       {paused && (
         <p class="notice warning">
-          It is paused: nothing new is started on it. What moves goes on.
+          It is paused: no new transfer starts on it. Running transfers continue.
         </p>
       )}
       {health?.error && (
@@ -150,13 +155,11 @@ function HealthCard({ endpoint: { health, unreachable_since, paused } }: { endpo
             'Last probe': <Time at={health.last_probe_at} />,
             'Answered in': health.latency_ms === null ? null : `${health.latency_ms} ms`,
             'Failures in a row': health.failures_in_row,
-            'It last showed': health.fingerprint && <code>{health.fingerprint}</code>,
+            [fingerprintLabel]: health.fingerprint && <code>{health.fingerprint}</code>,
           }}
         />
       ) : (
-        <p class="muted">
-          It was not tried yet: a probe does so every minute, and the test at once.
-        </p>
+        <p class="muted">Not tried yet. Waybill probes it every minute. Test it to know at once.</p>
       )}
     </section>
   );

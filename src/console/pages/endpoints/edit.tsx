@@ -2,7 +2,8 @@ import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { UnloadedPage } from '../../components/problem.tsx';
+import { LIST } from './fields.ts';
 import { EndpointForm } from './form.tsx';
 
 export function NewEndpointPage() {
@@ -19,10 +20,10 @@ export function EditEndpointPage() {
     (signal) => call('GET /v1/endpoints/{endpoint_id}', { path: { endpoint_id: id }, signal }),
     [id],
   );
+  if (!data) return <UnloadedPage title="Endpoint" error={error} retry={reload} list={LIST} />;
   return (
-    <Page title={data ? `Change ${data.name}` : 'Endpoint'}>
-      {error && <ProblemNotice error={error} retry={reload} />}
-      {data && <EndpointForm key={data.id} endpoint={data} />}
+    <Page title={`Change ${data.name}`}>
+      <EndpointForm key={data.id} endpoint={data} />
     </Page>
   );
 }

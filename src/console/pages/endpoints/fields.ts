@@ -7,6 +7,9 @@ export type SignIn = Endpoint['has_credentials'];
 /** The form fields of each protocol. */
 export const PROTOCOLS: Record<Protocol, ProtocolForm> = FORMS;
 
+/** The list of endpoints, as a link. */
+export const LIST = { href: '/console/settings/endpoints', label: 'Show endpoints' };
+
 export const LABELS = Object.values(PROTOCOLS).map(({ label }) => label);
 
 export const nameField = (protocol: Protocol): EndpointField => ({

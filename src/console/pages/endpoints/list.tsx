@@ -8,7 +8,7 @@ import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { LABELS, PROTOCOLS, serverOf } from './fields.ts';
-import { Activity, Health } from './health.tsx';
+import { EndpointStates } from './health.tsx';
 
 const LOOK_MS = 10_000;
 
@@ -24,8 +24,7 @@ const COLUMNS: Column<Endpoint>[] = [
   },
   { heading: 'Protocol', cell: ({ protocol }) => PROTOCOLS[protocol].label },
   { heading: 'Server', cell: (endpoint) => <code>{serverOf(endpoint)}</code> },
-  { heading: 'Health', cell: (endpoint) => <Health endpoint={endpoint} /> },
-  { heading: 'State', cell: ({ paused }) => <Activity paused={paused} /> },
+  { heading: 'State', cell: (endpoint) => <EndpointStates endpoint={endpoint} /> },
   { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
 ];
 
@@ -45,7 +44,7 @@ export function EndpointListPage() {
     <Page title="Endpoints" subtitle="The servers that files come from and go to" actions={add}>
       {error && <ProblemNotice error={error} retry={reload} />}
       {data?.data.length === 0 && (
-        <Empty title="No server is known yet">
+        <Empty title="No endpoints yet">
           <p>
             An endpoint is a server with the account that Waybill signs in with:{' '}
             {LABELS.slice(0, -1).join(', ')} or {LABELS.at(-1)}. A transfer needs one to read from

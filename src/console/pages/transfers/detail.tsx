@@ -6,9 +6,10 @@ import { useLoad } from '../../api/use-load.ts';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { Attempts } from './attempts.tsx';
 import { Moving } from './moving.tsx';
 import { hasEnded, TransferState } from './states.tsx';
 import { Timeline } from './timeline.tsx';
@@ -35,12 +36,10 @@ export function TransferPage() {
     open: transfer !== null && !hasEnded(transfer.status),
   });
 
-  if (!transfer)
-    return (
-      <Page title="Transfer">
-        {now.error && <ProblemNotice error={now.error} retry={now.reload} />}
-      </Page>
-    );
+  if (!transfer) {
+    const list = { href: '/console/transfers', label: 'Show transfers' };
+    return <UnloadedPage title="Transfer" error={now.error} retry={now.reload} list={list} />;
+  }
   return (
     <Page
       title={transfer.file_name}
@@ -70,6 +69,7 @@ export function TransferPage() {
       ) : (
         <PastState id={id} revision={query.as_of} />
       )}
+      {history.data && <Attempts events={history.data.data} />}
       <Timeline history={history} transferId={id} chosen={query.as_of} />
     </Page>
   );

@@ -1,11 +1,15 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
-import type { Endpoint, FileList } from '../../api/operations.ts';
+import type { Endpoint } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Dialog } from '../../components/dialog.tsx';
-import { Icon } from '../../components/icon.tsx';
+import { Field } from '../../components/field.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
-import { bytes } from '../../components/units.ts';
+import { found, ORDERS, type Order } from './file-order.ts';
+import { Files } from './files.tsx';
+
+/** Rows of a large folder that are rendered. The search finds the others. */
+const SHOWN = 500;
 
 interface FileDialogProps {
   endpoint: Endpoint;
@@ -18,9 +22,14 @@ interface FileDialogProps {
 
 /** Browses the folders of a server. */
 export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialogProps) {
-  const [folder, setFolder] = useState(() =>
-    `/${start}`.replace(/\/[^/]*$/, '/').replace(/^\/+/, '/'),
-  );
+  const [folder, setFolder] = useState(() => folderOf(start.replace(/[^/]*$/, '')));
+  const [typed, setTyped] = useState(folder);
+  const [search, setSearch] = useState('');
+  const [order, setOrder] = useState<Order>('name');
+  useEffect(() => {
+    setTyped(folder);
+    setSearch('');
+  }, [folder]);
   const { data, error, loading, reload } = useLoad(
     (signal) =>
       call('GET /v1/endpoints/{endpoint_id}/files', {
@@ -31,7 +40,19 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
     [folder],
   );
   // While a folder loads, `data` is still the list of the previous one.
-  const list = data?.path === folder ? data : null;
+  const list = data?.path === folder && !error ? data : null;
+  const entries = list ? found(list.data, search, order) : [];
+  const open = () => setFolder(folderOf(typed));
+
+  /** The dialog is inside the form of the transfer, which Enter would send. */
+  function onEnter(act?: () => void) {
+    return (event: KeyboardEvent) => {
+      if (event.key !== 'Enter') return;
+      event.preventDefault();
+      act?.();
+    };
+  }
+
   return (
     <Dialog
       title={
@@ -39,36 +60,63 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
           ? `Choose a file on ${endpoint.name}`
           : `Choose a folder on ${endpoint.name}`
       }
+      wide
       onClose={onClose}
     >
-      <p class="mono" aria-live="polite">
-        {folder}
-      </p>
+      <div class="path-field">
+        <Field label="Folder">
+          <input
+            class="mono"
+            spellcheck={false}
+            autoCapitalize="none"
+            autoComplete="off"
+            value={typed}
+            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+            onKeyDown={onEnter(open)}
+          />
+        </Field>
+        <button type="button" onClick={open}>
+          Open
+        </button>
+      </div>
+      <search class="files-tools">
+        <Field label="Search this folder">
+          <input
+            type="search"
+            spellcheck={false}
+            placeholder="Part of a name"
+            value={search}
+            onInput={({ currentTarget }) => setSearch(currentTarget.value)}
+            onKeyDown={onEnter()}
+          />
+        </Field>
+        <Field label="Sort by">
+          <select
+            value={order}
+            onChange={({ currentTarget }) => setOrder(currentTarget.value as Order)}
+          >
+            {Object.entries(ORDERS).map(([name, { label }]) => (
+              <option key={name} value={name}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </Field>
+      </search>
       {error && <ProblemNotice error={error} retry={reload} />}
-      <ul class="files" aria-busy={loading} aria-label={`Contents of ${folder}`}>
-        {folder !== '/' && (
-          <li>
-            <button type="button" onClick={once(() => setFolder(folder.replace(/[^/]+\/$/, '')))}>
-              <Icon name="up" /> Parent folder
-            </button>
-          </li>
-        )}
-        {!error &&
-          list?.data.map((entry) => (
-            <Entry
-              key={entry.name}
-              entry={entry}
-              choosable={pick === 'file'}
-              onChoose={() =>
-                entry.type === 'directory'
-                  ? setFolder(`${folder}${entry.name}/`)
-                  : onPick(folder + entry.name)
-              }
-            />
-          ))}
-      </ul>
-      {list?.data.length === 0 && <p class="muted">This folder is empty.</p>}
-      {list?.truncated && <p class="muted">This folder has more entries than shown.</p>}
+      <Files
+        folder={folder}
+        entries={entries.slice(0, SHOWN)}
+        pick={pick}
+        loading={loading}
+        onOpen={setFolder}
+        onPick={onPick}
+      />
+      {list && (
+        <p class="muted number" role="status">
+          {summary(Math.min(entries.length, SHOWN), list.data.length, list.truncated)}
+        </p>
+      )}
       <div class="actions">
         {pick === 'folder' && (
           <button type="button" class="primary" onClick={() => onPick(folder)}>
@@ -83,31 +131,13 @@ export function FileDialog({ endpoint, pick, start, onPick, onClose }: FileDialo
   );
 }
 
-interface EntryProps {
-  entry: FileList['data'][number];
-  /** True if files can be chosen, not only folders. */
-  choosable: boolean;
-  onChoose: () => void;
+/** Returns the path of a folder: it begins and ends with one slash. */
+function folderOf(path: string): string {
+  return `/${path.trim()}/`.replace(/\/{2,}/g, '/');
 }
 
-function Entry({ entry: { name, type, size }, choosable, onChoose }: EntryProps) {
-  return (
-    <li>
-      <button type="button" disabled={type !== 'directory' && !choosable} onClick={once(onChoose)}>
-        <Icon name={type === 'directory' ? 'folder' : 'file'} />
-        <span>
-          {name}
-          {type === 'directory' && '/'}
-        </span>
-        {type === 'file' && <span class="muted number">{bytes(size)}</span>}
-      </button>
-    </li>
-  );
-}
-
-/**
- * Ignores the second click of a double click. By then another entry may be at the same place.
- */
-function once(act: () => void) {
-  return ({ detail }: MouseEvent) => detail < 2 && act();
+function summary(shown: number, all: number, truncated: boolean): string {
+  if (all === 0) return 'This folder is empty.';
+  const more = truncated ? ' The folder has more entries than the service lists.' : '';
+  return `${shown.toLocaleString()} of ${all.toLocaleString()} entries shown.${more}`;
 }

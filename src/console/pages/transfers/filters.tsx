@@ -1,7 +1,9 @@
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
 import type { TransferListItem } from '../../api/operations.ts';
+import { dayOf, type Edge, edgeOf } from '../../components/instants.ts';
 import { SearchField } from '../../components/search-field.tsx';
+import { useZone } from '../../components/time-zone.tsx';
 import { labelOf, STATUSES, type TransferStatus } from './states.tsx';
 
 const ADDRESS = '/console/transfers';
@@ -49,14 +51,24 @@ export function matches(
 /** Filters of the list; each change goes into the address. A transfer id opens that transfer. */
 export function Filters({ filter }: { filter: Filter }) {
   const { route } = useLocation();
+  const zone = useZone();
 
   function apply(changes: Record<string, string>): void {
     const id = changes.destination?.trim();
     if (id?.startsWith('txr_')) route(`${ADDRESS}/${id}`);
     else route(urlOf(ADDRESS, { query: { ...filter, ...changes } }));
   }
-  const onChange = ({ currentTarget }: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
-    apply({ [currentTarget.name]: currentTarget.value });
+  /** The address has instants, so it shows the same transfers in every zone. */
+  const day = (label: string, name: 'from_date' | 'to_date', edge: Edge) => (
+    <label>
+      <span>{label}</span>
+      <input
+        type="date"
+        value={dayOf(filter[name] ?? '', edge, zone)}
+        onChange={({ currentTarget }) => apply({ [name]: edgeOf(currentTarget.value, edge, zone) })}
+      />
+    </label>
+  );
 
   return (
     <search>
@@ -69,7 +81,10 @@ export function Filters({ filter }: { filter: Filter }) {
         />
         <label>
           <span>State</span>
-          <select name="status" value={filter.status ?? ''} onChange={onChange}>
+          <select
+            value={filter.status ?? ''}
+            onChange={({ currentTarget }) => apply({ status: currentTarget.value })}
+          >
             <option value="">All</option>
             {STATUSES.map((status) => (
               <option key={status} value={status}>
@@ -78,14 +93,8 @@ export function Filters({ filter }: { filter: Filter }) {
             ))}
           </select>
         </label>
-        <label>
-          <span>Created from</span>
-          <input type="date" name="from_date" value={filter.from_date ?? ''} onChange={onChange} />
-        </label>
-        <label>
-          <span>Created to</span>
-          <input type="date" name="to_date" value={filter.to_date ?? ''} onChange={onChange} />
-        </label>
+        {day('Created from', 'from_date', 'start')}
+        {day('Created to', 'to_date', 'end')}
       </form>
     </search>
   );

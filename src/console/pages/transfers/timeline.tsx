@@ -1,9 +1,13 @@
 import type { TransferEvent, TransferQueued } from '../../../domain/transfer.ts';
 import type { HistoryItem, TransferHistory } from '../../api/operations.ts';
+import { useKeyNames } from '../../api/use-key-names.ts';
 import type { Loaded } from '../../api/use-load.ts';
+import { Actor } from '../../components/actor.tsx';
+import { absolute, type Zone } from '../../components/instants.ts';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
-import { bytes } from '../../components/units.ts';
+import { useZone } from '../../components/time-zone.tsx';
+import { bytes, elapsed } from '../../components/units.ts';
 
 interface TimelineProps {
   history: Loaded<TransferHistory>;
@@ -12,14 +16,19 @@ interface TimelineProps {
   chosen: string | undefined;
 }
 
-/** Lists the events of a transfer: when, who, why. Each links to the state after it. */
+/**
+ * Lists the events of a transfer: when, how long after the one before, who, why. Each links to the
+ * state after it.
+ */
 export function Timeline({ history: { data, error, reload }, transferId, chosen }: TimelineProps) {
+  const keyNames = useKeyNames();
+  const zone = useZone();
   return (
     <section class="card">
       <h2>History</h2>
       {error && <ProblemNotice error={error} retry={reload} />}
       <ol class="timeline">
-        {data?.data.map((event) => (
+        {data?.data.map((event, index, events) => (
           <li
             key={event.id}
             class={event.type.replace('transfer.', '')}
@@ -27,11 +36,12 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
           >
             <p class="event">
               <strong>{TITLES[event.type as TransferEvent['type']] ?? event.type}</strong>{' '}
+              <Gap from={events[index - 1]?.occurred_at} to={event.occurred_at} />
               <Time at={event.occurred_at} />
             </p>
-            <p>{reasonOf(event)}</p>
+            <p>{reasonOf(event, zone)}</p>
             <p class="muted">
-              <code>{event.type}</code> by <code>{event.actor}</code>
+              <code>{event.type}</code> by <Actor actor={event.actor} keyNames={keyNames} />
             </p>
             <a
               href={`/console/transfers/${transferId}?as_of=${event.revision}`}
@@ -46,6 +56,16 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
   );
 }
 
+function Gap({ from, to }: { from: string | undefined; to: string }) {
+  if (from === undefined) return null;
+  return (
+    <span class="gap number">
+      +{elapsed(Date.parse(to) - Date.parse(from))}
+      <span class="visually-hidden"> after the event before</span>
+    </span>
+  );
+}
+
 const TITLES: Record<TransferEvent['type'], string> = {
   'transfer.created': 'Created',
   'transfer.queued': 'Queued',
@@ -56,15 +76,15 @@ const TITLES: Record<TransferEvent['type'], string> = {
 };
 
 /** Returns the reason or the outcome of an event; empty for an event type unknown to this page. */
-function reasonOf(item: HistoryItem): string {
+function reasonOf(item: HistoryItem, zone: Zone): string {
   const event = item as unknown as TransferEvent;
   switch (event.type) {
     case 'transfer.created':
       return `Priority: ${event.data.priority}.`;
     case 'transfer.queued':
-      return reasonToQueue(event.data);
+      return reasonToQueue(event.data, zone);
     case 'transfer.completed':
-      return `${bytes(event.data.size_bytes)} in ${(event.data.duration_ms / 1_000).toFixed(1)} s.`;
+      return `${bytes(event.data.size_bytes)} in ${elapsed(event.data.duration_ms)}.`;
     case 'transfer.failed':
       return event.data.error.message;
     case 'transfer.in_progress':
@@ -76,17 +96,13 @@ function reasonOf(item: HistoryItem): string {
   }
 }
 
-function reasonToQueue(data: TransferQueued): string {
+function reasonToQueue(data: TransferQueued, zone: Zone): string {
   switch (data.reason) {
     case 'admitted':
       return 'Ready for a mover.';
     case 'mover_lost':
       return `The mover stopped or was lost after ${bytes(data.transferred_bytes)}.`;
     case 'retry':
-      return `${data.error.message}; retry after ${timeOf(data.not_before)}.`;
+      return `${data.error.message}; retry at ${absolute(data.not_before, zone)} or later.`;
   }
-}
-
-function timeOf(at: string): string {
-  return new Date(at).toLocaleTimeString();
 }

@@ -24,7 +24,8 @@ export const LATEST: Column<Delivery>[] = [
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
-function lastResponse({ attempts, last_status_code, last_error }: Delivery): string {
+/** Returns how the last attempt ended. */
+export function lastResponse({ attempts, last_status_code, last_error }: Delivery): string {
   if (attempts === 0) return 'No attempts yet';
   return last_error ?? `HTTP ${last_status_code}`;
 }

@@ -6,11 +6,12 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../session.tsx';
 import { DeliveryState } from './delivery-state.tsx';
+import { Request } from './request.tsx';
 
 const LOOK_MS = 2_000;
 
@@ -28,8 +29,10 @@ export function DeliveryPage() {
     [delivery_id],
     LOOK_MS,
   );
-  if (!delivery)
-    return <Page title="Delivery">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  if (!delivery) {
+    const list = { href: '/console/webhooks', label: 'Show webhooks' };
+    return <UnloadedPage title="Delivery" error={error} retry={reload} list={list} />;
+  }
 
   const {
     status,
@@ -89,12 +92,7 @@ export function DeliveryPage() {
           ))}
         </ol>
       </section>
-      <section class="card">
-        <h2>Request body</h2>
-        <pre>
-          <code>{readable(delivery.body)}</code>
-        </pre>
-      </section>
+      <Request delivery={delivery} />
     </Page>
   );
 }
@@ -128,9 +126,4 @@ function Attempt({
       )}
     </li>
   );
-}
-
-/** Indents the JSON; the sent bytes have no line breaks. */
-function readable(body: string): string {
-  return JSON.stringify(JSON.parse(body), null, 2);
 }

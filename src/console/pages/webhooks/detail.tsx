@@ -8,11 +8,12 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
+import { Success } from './success.tsx';
 import { WebhookDeliveries } from './webhook-deliveries.tsx';
 
 /** One webhook: its settings, deliveries and actions. */
@@ -28,8 +29,10 @@ export function WebhookPage() {
     (signal) => call('GET /v1/webhooks/{webhook_id}', { path: { webhook_id: id }, signal }),
     [id],
   );
-  if (!webhook)
-    return <Page title="Webhook">{error && <ProblemNotice error={error} retry={reload} />}</Page>;
+  if (!webhook) {
+    const list = { href: '/console/webhooks', label: 'Show webhooks' };
+    return <UnloadedPage title="Webhook" error={error} retry={reload} list={list} />;
+  }
   return (
     <Page
       title={webhook.url}
@@ -76,6 +79,7 @@ export function WebhookPage() {
           }}
         />
       </section>
+      <Success webhookId={id} />
       <WebhookDeliveries webhook={webhook} />
     </Page>
   );

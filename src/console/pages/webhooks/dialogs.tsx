@@ -5,7 +5,9 @@ import { Choices } from '../../components/choices.tsx';
 import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
+import { inputTime, instantOf } from '../../components/instants.ts';
 import { ShownOnce } from '../../components/shown-once.tsx';
+import { useZone } from '../../components/time-zone.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { EVENT_TYPES } from './event-types.ts';
 
@@ -136,11 +138,13 @@ const HOUR_MS = 3_600_000;
 
 export function ReplayWebhook({ webhook, onClose }: DialogProps) {
   const notify = useToast();
-  const [from, setFrom] = useState(() => localTime(new Date(Date.now() - HOUR_MS)));
+  const zone = useZone();
+  const [from, setFrom] = useState(() =>
+    inputTime(new Date(Date.now() - HOUR_MS).toISOString(), zone),
+  );
 
   async function replay(): Promise<void> {
-    const time = new Date(from);
-    const body = { from: Number.isNaN(time.getTime()) ? from : time.toISOString() };
+    const body = { from: instantOf(from, zone) ?? from };
     await call('POST /v1/webhooks/{webhook_id}/replay', { path: { webhook_id: webhook.id }, body });
     notify('Replay started. Its deliveries appear below');
     onClose();
@@ -159,7 +163,11 @@ export function ReplayWebhook({ webhook, onClose }: DialogProps) {
             Delivers all subscribed events again in the background, including delivered ones. Event
             ids stay the same.
           </p>
-          <Field label="From" hint="In the time zone of this browser" error={errors.from}>
+          <Field
+            label="From"
+            hint={zone === 'utc' ? 'In UTC' : 'In the time zone of this browser'}
+            error={errors.from}
+          >
             <input
               type="datetime-local"
               value={from}
@@ -170,9 +178,4 @@ export function ReplayWebhook({ webhook, onClose }: DialogProps) {
       )}
     </Form>
   );
-}
-
-/** Formats a time for an input of type `datetime-local`. */
-function localTime(time: Date): string {
-  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

@@ -12,33 +12,49 @@ import { ProblemNotice } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useSession } from '../../session.tsx';
 import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
+/** Value of `account` in the address. */
+const EVERY_ACCOUNT = 'all';
 const PAGE = 50;
 const LOOK_MS = 3_000;
 
-/** Deliveries of all accounts that failed every attempt. The address holds filter and page. */
+/**
+ * Deliveries that failed every attempt: of the account, or of all accounts. The address holds
+ * filter and page.
+ */
 export function FailedDeliveriesPage() {
   const { query, route } = useLocation();
+  const { account } = useSession().session;
   const notify = useToast();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   // Shown if the service rejected some of the retries.
   const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
+  const everyAccount = query.account === EVERY_ACCOUNT;
+  const scope = everyAccount ? {} : { account };
+  const whose = everyAccount ? 'all accounts' : account;
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const { data, error, reload } = useLoad(
     (signal) =>
       call('GET /v1/deliveries', {
-        query: { status: 'failed', ...(webhook_id && { webhook_id }), limit: PAGE, offset },
+        query: {
+          status: 'failed',
+          ...scope,
+          ...(webhook_id && { webhook_id }),
+          limit: PAGE,
+          offset,
+        },
         signal,
       }),
-    [webhook_id, offset],
+    [webhook_id, everyAccount, offset],
     LOOK_MS,
   );
   const rows = data?.data ?? [];
   const total = data?.pagination.total ?? 0;
-  const count = `${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''}`;
+  const count = `${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
   const marked = rows.filter(({ id }) => chosen.has(id));
 
   async function retry(ids: string[]): Promise<void> {
@@ -64,7 +80,7 @@ export function FailedDeliveriesPage() {
 
   async function retryAll(): Promise<void> {
     setOutcome(null);
-    const { retried } = await call('POST /v1/deliveries/retry-failed');
+    const { retried } = await call('POST /v1/deliveries/retry-failed', { body: scope });
     notify(retrying(retried));
     reload();
   }
@@ -87,7 +103,19 @@ export function FailedDeliveriesPage() {
         />
       ),
     },
-    ...COLUMNS,
+    EVENT,
+    {
+      heading: 'Webhook',
+      cell: ({ webhook_id, account_id }) => (
+        <span>
+          <a class="mono" href={addressOf(everyAccount, webhook_id)}>
+            {webhook_id}
+          </a>
+          {everyAccount && <span class="route">{account_id}</span>}
+        </span>
+      ),
+    },
+    ...LATEST,
     {
       heading: 'Actions',
       cell: ({ id, event_type, event_id }) => (
@@ -105,7 +133,7 @@ export function FailedDeliveriesPage() {
   return (
     <Page
       title="Failed Deliveries"
-      subtitle="Deliveries of all accounts that failed every attempt. Kept for 30 days"
+      subtitle={`Deliveries of ${whose} that failed every attempt. Kept for 30 days`}
       actions={
         total > 0 && (
           <>
@@ -119,7 +147,7 @@ export function FailedDeliveriesPage() {
               <ConfirmButton
                 label="Retry all"
                 kind="plain"
-                title={`Retry all failed deliveries (${count})?`}
+                title={`Retry ${count} of ${whose}?`}
                 onConfirm={retryAll}
               >
                 <p>
@@ -138,8 +166,20 @@ export function FailedDeliveriesPage() {
             label="Webhook id"
             value={webhook_id}
             placeholder="whk_…"
-            onSearch={(text) => route(urlOf(ADDRESS, { query: { webhook_id: text.trim() } }))}
+            onSearch={(text) => route(addressOf(everyAccount, text.trim()))}
           />
+          <label>
+            <span>Accounts</span>
+            <select
+              value={everyAccount ? EVERY_ACCOUNT : ''}
+              onChange={({ currentTarget }) =>
+                route(addressOf(currentTarget.value === EVERY_ACCOUNT, webhook_id))
+              }
+            >
+              <option value="">{account}</option>
+              <option value={EVERY_ACCOUNT}>All accounts</option>
+            </select>
+          </label>
         </form>
       </search>
       {outcome && (
@@ -149,16 +189,24 @@ export function FailedDeliveriesPage() {
       )}
       {error && <ProblemNotice error={error} retry={reload} />}
       {data && total === 0 && (
-        <Empty title={webhook_id ? 'No failed deliveries of this webhook' : 'No failed deliveries'}>
-          {webhook_id ? (
+        <Empty
+          title={
+            webhook_id ? 'No failed deliveries of this webhook' : `No failed deliveries of ${whose}`
+          }
+        >
+          {webhook_id && (
             <p>
-              <a href={ADDRESS}>Show all webhooks</a>
-            </p>
-          ) : (
-            <p>
-              To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
+              <a href={addressOf(everyAccount)}>Show all webhooks</a>
             </p>
           )}
+          {!everyAccount && (
+            <p>
+              <a href={addressOf(true, webhook_id)}>Show all accounts</a>
+            </p>
+          )}
+          <p>
+            To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
+          </p>
         </Empty>
       )}
       {rows.length > 0 && (
@@ -191,21 +239,9 @@ export function FailedDeliveriesPage() {
   );
 }
 
-const COLUMNS: Column<Delivery>[] = [
-  EVENT,
-  {
-    heading: 'Webhook',
-    cell: ({ webhook_id, account_id }) => (
-      <span>
-        <a class="mono" href={urlOf(ADDRESS, { query: { webhook_id } })}>
-          {webhook_id}
-        </a>
-        <span class="route">{account_id}</span>
-      </span>
-    ),
-  },
-  ...LATEST,
-];
+function addressOf(everyAccount: boolean, webhook_id = ''): string {
+  return urlOf(ADDRESS, { query: { account: everyAccount ? EVERY_ACCOUNT : '', webhook_id } });
+}
 
 /** Tells how many were rejected, and each reason once. */
 function rejected(rejections: RequestFailed[]): string {

@@ -1,0 +1,66 @@
+import { call, urlOf } from '../../api/client.ts';
+import type { Endpoint, TransferListItem } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { bytes } from '../../components/units.ts';
+import { useSession } from '../../session.tsx';
+import { TransferState } from '../transfers/states.tsx';
+
+const SHOWN = 5;
+const LOOK_MS = 10_000;
+
+const COLUMNS: Column<TransferListItem>[] = [
+  {
+    heading: 'File',
+    kind: 'row',
+    cell: ({ id, file_name, destination }) => (
+      <>
+        <a class="file" href={`/console/transfers/${id}`}>
+          {file_name}
+        </a>
+        <span class="route mono">{destination}</span>
+      </>
+    ),
+  },
+  { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
+  { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
+  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+];
+
+/** Lists the newest transfers of the account to an endpoint, and links to all of them. */
+export function EndpointTransfers({ endpoint: { protocol, name } }: { endpoint: Endpoint }) {
+  const { account } = useSession().session;
+  const destination = `${protocol}://${name}/`;
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/transfers', { query: { destination, limit: SHOWN }, signal }),
+    [destination],
+    LOOK_MS,
+  );
+  const rows = data?.data ?? [];
+  return (
+    <section class="card" aria-label="Transfers to this endpoint">
+      <header class="page-header">
+        <h2>Transfers to this endpoint</h2>
+        {rows.length > 0 && (
+          <a href={urlOf('/console/transfers', { query: { destination } })}>Show all transfers</a>
+        )}
+      </header>
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data && rows.length === 0 && (
+        <p class="muted">
+          {account} has no transfers to <code>{destination}</code>.
+        </p>
+      )}
+      {rows.length > 0 && (
+        <Table
+          caption={`Newest transfers of ${account} to this endpoint`}
+          columns={COLUMNS}
+          rows={rows}
+          id={({ id }) => id}
+        />
+      )}
+    </section>
+  );
+}

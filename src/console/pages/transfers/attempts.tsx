@@ -1,0 +1,132 @@
+import type { AttemptFigures, TransferEvent, Verification } from '../../../domain/transfer.ts';
+import type { HistoryItem } from '../../api/operations.ts';
+import { Status, type Tone } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { bytes, elapsed, speed } from '../../components/units.ts';
+
+interface Attempt {
+  number: number;
+  started_at: string;
+  /** Null while it runs. */
+  end: AttemptEnd | null;
+}
+
+type AttemptEnd = Pick<AttemptFigures, 'transferred_bytes' | 'size_bytes' | 'speed_bps'> & {
+  at: string;
+  tone: Tone;
+  outcome: string;
+  /** Why it ended, unless it completed. */
+  reason?: string;
+  verification?: Verification;
+};
+
+const COLUMNS: Column<Attempt>[] = [
+  { heading: 'Attempt', kind: 'row', cell: ({ number }) => number },
+  {
+    heading: 'Outcome',
+    cell: ({ end }) =>
+      end ? (
+        <span>
+          <Status tone={end.tone}>{end.outcome}</Status>
+          {end.reason && <span class="reason">{end.reason}</span>}
+          {end.verification && <Verified by={end.verification} />}
+        </span>
+      ) : (
+        <Status tone="active">Running</Status>
+      ),
+  },
+  { heading: 'Started', cell: ({ started_at }) => <Time at={started_at} /> },
+  {
+    heading: 'Duration',
+    kind: 'number',
+    cell: ({ started_at, end }) => end && elapsed(Date.parse(end.at) - Date.parse(started_at)),
+  },
+  {
+    heading: 'Transferred',
+    kind: 'number',
+    cell: ({ end }) => end && `${bytes(end.transferred_bytes)} of ${bytes(end.size_bytes)}`,
+  },
+  { heading: 'Speed', kind: 'number', cell: ({ end }) => end && speed(end.speed_bps) },
+];
+
+/** Lists the attempts of a transfer, from its events. */
+export function Attempts({ events }: { events: HistoryItem[] }) {
+  const attempts = attemptsOf(events);
+  if (attempts.length === 0) return null;
+  return (
+    <section class="card">
+      <h2>Attempts</h2>
+      <Table
+        caption="Attempts, oldest first"
+        columns={COLUMNS}
+        rows={attempts}
+        id={({ number }) => number}
+      />
+    </section>
+  );
+}
+
+function Verified({ by }: { by: Verification }) {
+  const { size, source_unchanged, destination_checksum, read_back, atomic_replace } = by;
+  const checks = [
+    size && 'size',
+    source_unchanged && 'source unchanged',
+    destination_checksum !== 'none' && `checksum of the destination (${destination_checksum})`,
+    read_back && 'read back and hashed',
+  ].filter(Boolean);
+  return (
+    <span class="reason">
+      Verified: {checks.join(', ')}.{atomic_replace && ' Replaced in one step.'}
+    </span>
+  );
+}
+
+function attemptsOf(items: HistoryItem[]): Attempt[] {
+  const attempts: Attempt[] = [];
+  for (const item of items) {
+    const event = item as unknown as TransferEvent;
+    const last = attempts.at(-1);
+    if (event.type === 'transfer.in_progress') {
+      attempts.push({ number: attempts.length + 1, started_at: item.occurred_at, end: null });
+    } else if (last?.end === null) {
+      last.end = endOf(event, item.occurred_at);
+    }
+  }
+  return attempts;
+}
+
+/** Returns the end of the attempt if this event is one. */
+function endOf(event: TransferEvent, at: string): AttemptEnd | null {
+  switch (event.type) {
+    case 'transfer.queued': {
+      const { data } = event;
+      if (data.reason === 'admitted') return null;
+      if (data.reason === 'mover_lost')
+        return { ...data, at, tone: 'warning', outcome: 'Interrupted', reason: LOST };
+      return { ...data, at, tone: 'bad', outcome: 'Failed', reason: data.error.message };
+    }
+    case 'transfer.completed': {
+      const { data } = event;
+      return {
+        ...data,
+        transferred_bytes: data.size_bytes,
+        at,
+        tone: 'good',
+        outcome: 'Completed',
+      };
+    }
+    case 'transfer.failed':
+      return {
+        ...event.data,
+        at,
+        tone: 'bad',
+        outcome: 'Failed',
+        reason: event.data.error.message,
+      };
+    default:
+      return null;
+  }
+}
+
+const LOST = 'The mover stopped or was lost. The next attempt continues its work.';

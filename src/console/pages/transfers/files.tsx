@@ -1,0 +1,78 @@
+import { Icon } from '../../components/icon.tsx';
+import { inputTime } from '../../components/instants.ts';
+import { useZone } from '../../components/time-zone.tsx';
+import { bytes } from '../../components/units.ts';
+import type { FileEntry } from './file-order.ts';
+
+interface FilesProps {
+  /** Begins and ends with a slash. */
+  folder: string;
+  entries: FileEntry[];
+  pick: 'file' | 'folder';
+  loading: boolean;
+  onOpen: (folder: string) => void;
+  onPick: (path: string) => void;
+}
+
+/** The contents of a folder, as buttons. */
+export function Files({ folder, entries, pick, loading, onOpen, onPick }: FilesProps) {
+  return (
+    <ul class="files" aria-busy={loading} aria-label={`Contents of ${folder}`}>
+      {folder !== '/' && (
+        <li>
+          <button type="button" onClick={once(() => onOpen(folder.replace(/[^/]+\/$/, '')))}>
+            <Icon name="up" /> <span>Parent folder</span>
+          </button>
+        </li>
+      )}
+      {entries.map((entry) => (
+        <Entry
+          key={entry.name}
+          entry={entry}
+          choosable={pick === 'file'}
+          onChoose={() =>
+            entry.type === 'directory'
+              ? onOpen(`${folder}${entry.name}/`)
+              : onPick(folder + entry.name)
+          }
+        />
+      ))}
+    </ul>
+  );
+}
+
+interface EntryProps {
+  entry: FileEntry;
+  /** True if files can be chosen, not only folders. */
+  choosable: boolean;
+  onChoose: () => void;
+}
+
+function Entry({ entry: { name, type, size, modified_at }, choosable, onChoose }: EntryProps) {
+  const zone = useZone();
+  const isFolder = type === 'directory';
+  return (
+    <li>
+      <button type="button" disabled={!isFolder && !choosable} onClick={once(onChoose)}>
+        <Icon name={isFolder ? 'folder' : 'file'} />
+        <span>
+          {name}
+          {isFolder && '/'}
+        </span>
+        <span class="muted number">{!isFolder && bytes(size)}</span>
+        <span class="muted number">
+          {modified_at && (
+            <time dateTime={modified_at}>{inputTime(modified_at, zone).replace('T', ' ')}</time>
+          )}
+        </span>
+      </button>
+    </li>
+  );
+}
+
+/**
+ * Ignores the second click of a double click. By then another entry may be at the same place.
+ */
+function once(act: () => void) {
+  return ({ detail }: MouseEvent) => detail < 2 && act();
+}

@@ -1,0 +1,129 @@
+import type { Page } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { newId } from '../../src/domain/ids.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { useConsole } from '../support/use-console.ts';
+import { appendEvents, appendTransfer } from '../support/webhooks.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const FIRST_LOAD_KIB = 130;
+/** Half an hour off the full hours, and another day for a third of the time. */
+const IN_INDIA = { timezoneId: 'Asia/Kolkata' };
+
+await describeConsole('what the console shows of a transfer', () => {
+  const console = useConsole();
+  const chooseZone = (page: Page, zone: string) =>
+    page.getByLabel('Time zone').selectOption({ label: zone });
+
+  test('times have milliseconds, in the chosen zone, which the browser keeps', async () => {
+    const { transferId } = await appendTransfer(console.installation.store, ['cancelled'], {
+      created_at: '2026-03-01T20:00:00.123Z',
+    });
+    const page = await console.visitSignedIn(`/console/transfers/${transferId}`, IN_INDIA);
+    const created = page.locator('.facts div').filter({ hasText: 'Created' }).locator('time');
+    await eventually(() => created.innerText()).toMatch(/^2026-03-02 01:30:00\.123\s.+ago$/);
+    await chooseZone(page, 'UTC');
+    await eventually(() => created.innerText()).toMatch(/^2026-03-01 20:00:00\.123 UTC\s.+ago$/);
+    await expectAccessible(page);
+    await page.reload();
+    await eventually(() => created.innerText()).toContain('2026-03-01 20:00:00.123 UTC');
+    await chooseZone(page, 'Local (Asia/Calcutta)');
+    await eventually(() => created.innerText()).toContain('2026-03-02 01:30:00.123');
+  });
+
+  test('a date filter is a day in the chosen zone', async () => {
+    const file_name = 'at-night.csv';
+    await appendTransfer(console.installation.store, ['cancelled'], {
+      file_name,
+      created_at: '2026-04-01T20:00:00.000Z',
+    });
+    const page = await console.visitSignedIn('/console/transfers', IN_INDIA);
+    const row = page.getByRole('link', { name: file_name });
+    const none = page.getByRole('heading', { name: 'No transfers match' });
+    const from = page.getByLabel('Created from');
+    await from.fill('2026-04-02');
+    await page.getByLabel('Created to').fill('2026-04-02');
+    await eventually(() => new URL(page.url()).searchParams.get('to_date')).toBe(
+      '2026-04-02T18:29:59.999Z',
+    );
+    await row.waitFor();
+    // The address has instants: the same transfers, shown as days of the other zone.
+    await chooseZone(page, 'UTC');
+    await eventually(() => from.inputValue()).toBe('2026-04-01');
+    await row.waitFor();
+    await from.fill('2026-04-02');
+    await none.waitFor();
+  });
+
+  test('each event has its time after the one before, and keys have their names', async () => {
+    const transfer_id = newId('txr');
+    const stream = `transfer-${transfer_id}`;
+    const { store } = console.installation;
+    const at = (second: number) => new Date(Date.UTC(2026, 2, 1, 12, 0, second, 7));
+    const { admitted, started, retry, completed } = TRANSFER_EVENTS;
+    const created = { type: 'transfer.created', data: transferCreated({ transfer_id }) } as const;
+    await appendEvents(store, stream, [created], 'acc_default', at(0), {
+      actor: `console:${console.keyId}`,
+    });
+    await appendEvents(store, stream, [admitted, started], 'acc_default', at(2));
+    await appendEvents(store, stream, [retry], 'acc_default', at(5));
+    await appendEvents(store, stream, [started], 'acc_default', at(50));
+    await appendEvents(store, stream, [completed], 'acc_default', at(131));
+
+    const page = await console.visitSignedIn(`/console/transfers/${transfer_id}`);
+    const events = page.locator('.timeline li');
+    await eventually(() => events.count()).toBe(6);
+    expect(await events.first().innerText()).toContain('by Test administrator (console)');
+    expect(await page.locator('.gap').allInnerTexts()).toEqual(
+      ['+2.000 s', '+0 ms', '+3.000 s', '+45.000 s', '+1 min 21 s'].map((gap) =>
+        expect.stringContaining(gap),
+      ),
+    );
+
+    const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
+    expect(await attempts.count()).toBe(3);
+    const [first, second] = [attempts.nth(1), attempts.nth(2)];
+    expect(await first.innerText()).toMatch(/Failed[\s\S]*3\.000 s/);
+    expect(await first.innerText()).toContain(retry.data.error.message);
+    expect(await second.innerText()).toMatch(
+      /Completed[\s\S]*1 min 21 s[\s\S]*1000 bytes of 1000 bytes/,
+    );
+    expect(await second.innerText()).toMatch(/Verified: size/);
+    await expectAccessible(page);
+  });
+
+  test.each([
+    [`transfers/${newId('txr')}`, 'Transfer not found', 'Show transfers', 'Transfers'],
+    [`webhooks/${newId('whk')}`, 'Webhook not found', 'Show webhooks', 'Webhooks'],
+    [`settings/endpoints/${newId('end')}`, 'Endpoint not found', 'Show endpoints', 'Endpoints'],
+    [
+      `settings/endpoints/${newId('end')}/edit`,
+      'Endpoint not found',
+      'Show endpoints',
+      'Endpoints',
+    ],
+    ['nowhere', 'Page not found', 'Show endpoints', 'Endpoints'],
+  ])('nothing at %s is a page that leads back', async (path, title, link, list) => {
+    const page = await console.visitSignedIn(`/console/${path}`);
+    await page.getByRole('heading', { level: 1, name: title }).waitFor();
+    expect(await page.title()).toBe(`${title} · Waybill`);
+    expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0);
+    await expectAccessible(page);
+    await page.getByRole('link', { name: link }).click();
+    await page.getByRole('heading', { level: 1, name: list, exact: true }).waitFor();
+    if (path !== 'nowhere') console.pardon(404);
+  });
+
+  test(`the first load is less than ${FIRST_LOAD_KIB} KiB`, async () => {
+    const page = await console.visit('/console/sign-in');
+    await page.getByLabel('API key').waitFor();
+    const bytes = await page.evaluate(`performance.getEntries()
+      .filter(({ name }) => name.includes('/console/'))
+      .reduce((sum, { transferSize = 0 }) => sum + transferSize, 0)`);
+    expect(bytes).toBeGreaterThan(10 << 10);
+    expect(bytes).toBeLessThan(FIRST_LOAD_KIB << 10);
+  });
+});
