@@ -63,6 +63,7 @@ async function photograph(url: string, key: string): Promise<void> {
     delivery: `/console/webhooks/${ids.webhook}/deliveries/${ids.delivery}`,
     'failed-deliveries': '/console/webhooks/failed-deliveries',
     operations: '/console/operations',
+    'not-found': '/console/transfers/txr_none',
   };
   mkdirSync(FOLDER, { recursive: true });
   for (const [look, [width, colorScheme]] of Object.entries(LOOKS)) {
@@ -84,10 +85,11 @@ async function photograph(url: string, key: string): Promise<void> {
     for (const [name, path, button] of [
       ['new-api-key', '/console/settings/api-keys', 'Create key'],
       ['new-webhook', '/console/webhooks', 'New webhook'],
+      ['file-picker', '/console/transfers/new', 'Browse'],
       ['endpoint-tested', `/console/settings/endpoints/${ids.endpoint}`, 'Test'],
     ] as const) {
       await page.goto(path);
-      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('button', { name: button }).first().click();
       await page.waitForTimeout(3_000);
       await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
     }

@@ -15,8 +15,8 @@ const IN_INDIA = { timezoneId: 'Asia/Kolkata' };
 
 await describeConsole('what the console shows of a transfer', () => {
   const console = useConsole();
-  const chooseZone = (page: Page, zone: string) =>
-    page.getByLabel('Time zone').selectOption({ label: zone });
+  const chooseZone = (page: Page, value: 'local' | 'utc') =>
+    page.getByLabel('Time zone').selectOption({ value });
 
   test('times have milliseconds, in the chosen zone, which the browser keeps', async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled'], {
@@ -25,12 +25,12 @@ await describeConsole('what the console shows of a transfer', () => {
     const page = await console.visitSignedIn(`/console/transfers/${transferId}`, IN_INDIA);
     const created = page.locator('.facts div').filter({ hasText: 'Created' }).locator('time');
     await eventually(() => created.innerText()).toMatch(/^2026-03-02 01:30:00\.123\s.+ago$/);
-    await chooseZone(page, 'UTC');
+    await chooseZone(page, 'utc');
     await eventually(() => created.innerText()).toMatch(/^2026-03-01 20:00:00\.123 UTC\s.+ago$/);
     await expectAccessible(page);
     await page.reload();
     await eventually(() => created.innerText()).toContain('2026-03-01 20:00:00.123 UTC');
-    await chooseZone(page, 'Local (Asia/Calcutta)');
+    await chooseZone(page, 'local');
     await eventually(() => created.innerText()).toContain('2026-03-02 01:30:00.123');
   });
 
@@ -51,7 +51,7 @@ await describeConsole('what the console shows of a transfer', () => {
     );
     await row.waitFor();
     // The address has instants: the same transfers, shown as days of the other zone.
-    await chooseZone(page, 'UTC');
+    await chooseZone(page, 'utc');
     await eventually(() => from.inputValue()).toBe('2026-04-01');
     await row.waitFor();
     await from.fill('2026-04-02');

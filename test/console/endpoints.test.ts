@@ -17,7 +17,11 @@ const noServer = await whyNoSftpServer();
 await describeConsole('endpoints in the console', () => {
   const console = useConsole();
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
-  const states = (page: Page) => page.locator('.subtitle .status').allInnerTexts();
+  /** The states beside the name, each with its mark. */
+  const states = async (page: Page) =>
+    (await page.locator('.subtitle .status').allInnerTexts()).map((text) =>
+      text.replace(/\s+/, ' '),
+    );
   const saved = async (name: string) =>
     (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
 

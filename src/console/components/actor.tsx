@@ -12,7 +12,7 @@ export function Actor({ actor, keyNames }: ActorProps) {
   if (name === undefined) return <code>{actor}</code>;
   return (
     <span title={actor}>
-      <strong>{name}</strong> ({kind === 'console' ? 'console' : 'API key'})
+      {name} ({kind === 'console' ? 'console' : 'API key'})
     </span>
   );
 }

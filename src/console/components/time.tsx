@@ -20,9 +20,11 @@ export function Time({ at }: { at: string | null }) {
     return () => clearInterval(timer);
   }, []);
   if (at === null) return <>–</>;
+  const [date, ...clock] = absolute(at, zone).split(' ');
   return (
     <time dateTime={at} title={absolute(at, 'utc')}>
-      {absolute(at, zone)} <span class="relative">{distance(at)}</span>
+      <span class="whole">{date}</span> <span class="whole">{clock.join(' ')}</span>{' '}
+      <span class="relative">{distance(at)}</span>
     </time>
   );
 }

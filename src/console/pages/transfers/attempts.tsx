@@ -45,7 +45,10 @@ const COLUMNS: Column<Attempt>[] = [
   {
     heading: 'Transferred',
     kind: 'number',
-    cell: ({ end }) => end && `${bytes(end.transferred_bytes)} of ${bytes(end.size_bytes)}`,
+    cell: ({ end }) =>
+      end &&
+      bytes(end.transferred_bytes) +
+        (end.size_bytes === null ? '' : ` of ${bytes(end.size_bytes)}`),
   },
   { heading: 'Speed', kind: 'number', cell: ({ end }) => end && speed(end.speed_bps) },
 ];
