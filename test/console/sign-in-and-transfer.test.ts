@@ -448,7 +448,7 @@ await describeConsole('the Admin Console', () => {
         await search.fill('NOTE');
         await search.press('Enter');
         await eventually(names).toEqual(['Parent folder', 'note-2.txt', 'note-10.txt']);
-        await dialog.getByText('2 of 4 entries shown.').waitFor();
+        await dialog.getByText('2 of 4 entries.').waitFor();
 
         await path.fill('/nowhere/');
         await dialog.getByRole('button', { name: 'Open' }).click();

@@ -139,5 +139,6 @@ function folderOf(path: string): string {
 function summary(shown: number, all: number, truncated: boolean): string {
   if (all === 0) return 'This folder is empty.';
   const more = truncated ? ' The folder has more entries than the service lists.' : '';
-  return `${shown.toLocaleString()} of ${all.toLocaleString()} entries shown.${more}`;
+  const count = shown === all ? '' : `${shown.toLocaleString()} of `;
+  return `${count}${all.toLocaleString()} ${all === 1 ? 'entry' : 'entries'}.${more}`;
 }

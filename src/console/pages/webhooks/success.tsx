@@ -7,7 +7,7 @@ import { lastResponse } from './delivery-columns.tsx';
 
 /** The largest page of the API. */
 const LATEST = 100;
-const LOOK_MS = 10_000;
+const LOOK_MS = 3_000;
 
 /** Shows how many of a webhook's latest deliveries succeeded, and the last one that failed. */
 export function Success({ webhookId }: { webhookId: string }) {
