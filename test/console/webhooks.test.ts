@@ -162,17 +162,18 @@ await describeConsole('webhooks in the console', () => {
     const page = await console.visitSignedIn(`/console/webhooks/${id}`);
     const success = page.getByRole('region', { name: 'Success' });
     await success.getByText('None in 30 days').waitFor();
-    const complete = () =>
-      appendTransfer(console.installation.store, ['admitted', 'started', 'completed']);
-    await complete();
+    // No other webhook gets a ping.
+    const deliver = () =>
+      ping(console.installation.sql, { webhookId: id, accountId: 'acc_default' });
+    await deliver();
     await eventually(() => success.innerText()).toContain('0 % (0 of the last 1)');
     expect(await success.innerText()).toContain('answered 500');
     receiver.behave(200);
-    await complete();
+    await deliver();
     await eventually(() => success.innerText()).toContain('50 % (1 of the last 2)');
     await expectAccessible(page);
-    await success.getByRole('link', { name: 'transfer.completed' }).click();
-    await eventually(() => heading(page)).toBe('Delivery of transfer.completed');
+    await success.getByRole('link', { name: 'ping' }).click();
+    await eventually(() => heading(page)).toBe('Delivery of ping');
     await eventually(() => state(page)).toContain('Failed');
     await page.getByRole('button', { name: 'Retry' }).click();
     await eventually(() => state(page)).toContain('Delivered');
