@@ -76,7 +76,7 @@ await describeConsole('what the console shows of a transfer', () => {
     const page = await console.visitSignedIn(`/console/transfers/${transfer_id}`);
     const events = page.locator('.timeline li');
     await eventually(() => events.count()).toBe(6);
-    expect(await events.first().innerText()).toContain('by Test administrator (console)');
+    await eventually(() => events.first().innerText()).toContain('by Test administrator (console)');
     expect(await page.locator('.gap').allInnerTexts()).toEqual(
       ['+2.000 s', '+0 ms', '+3.000 s', '+45.000 s', '+1 min 21 s'].map((gap) =>
         expect.stringContaining(gap),
@@ -84,7 +84,7 @@ await describeConsole('what the console shows of a transfer', () => {
     );
 
     const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
-    expect(await attempts.count()).toBe(3);
+    await eventually(() => attempts.count()).toBe(3);
     const [first, second] = [attempts.nth(1), attempts.nth(2)];
     expect(await first.innerText()).toMatch(/Failed[\s\S]*3\.000 s/);
     expect(await first.innerText()).toContain(retry.data.error.message);

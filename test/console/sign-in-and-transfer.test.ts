@@ -283,7 +283,7 @@ await describeConsole('the Admin Console', () => {
           'Started',
           'Completed',
         ]);
-        expect(await page.locator('.timeline').innerText()).toContain(
+        await eventually(() => page.locator('.timeline').innerText()).toContain(
           'Test administrator (console)',
         );
         expect(await page.getByText('4711').count()).toBe(1);
