@@ -12,7 +12,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   contract: ['domain'],
   adapters: ['domain', 'concurrency'],
   projections: ['domain', 'concurrency', 'adapters'],
-  commands: ['domain', 'contract', 'adapters'],
+  commands: ['domain', 'concurrency', 'contract', 'adapters'],
   processes: ROOMS,
   http: [...ROOMS, 'processes', 'config.ts'],
   console: ['domain'],

@@ -31,6 +31,7 @@ const HISTORY: TransferEvent[] = [
       metadata: { batch: 'nightly', department: 'radiology' },
       source_endpoint_id: endpoint('1').id,
       destination_endpoint_id: endpoint('2').id,
+      retry_of: null,
       created_at: TIME,
       estimated_start: TIME,
     },

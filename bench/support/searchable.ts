@@ -71,6 +71,7 @@ function transfer(n: number): TransferCreated {
     destination_uri: destination,
     priority: 'normal',
     notify_on_complete: false,
+    retry_of: null,
     metadata: { order: digits(random(), 8), customer: `c${digits(random() % 5_000, 5)}` },
     source_endpoint_id: null,
     destination_endpoint_id: 'end_01J00000000000000000000000',

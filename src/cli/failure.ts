@@ -28,6 +28,8 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   credentials_in_uri: EXIT.invalid,
   not_found: EXIT.notFound,
   transfer_not_cancellable: EXIT.refused,
+  transfer_not_retryable: EXIT.refused,
+  priority_not_changeable: EXIT.refused,
   endpoint_in_use: EXIT.refused,
   limit_reached: EXIT.refused,
   webhook_disabled: EXIT.refused,

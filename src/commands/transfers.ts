@@ -1,11 +1,12 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
-import { newId } from '../domain/ids.ts';
+import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
+  Priority,
   Transfer,
   TransferCreated,
   TransferState,
@@ -16,7 +17,7 @@ import { type TransferCommand, transferDecider } from '../domain/transfer-decide
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, type HandleOptions, handle, untouched } from './handle.ts';
+import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
 
 /**
  * Ids and time that a creation fixes before it appends. A retry after a crash uses the same ones.
@@ -37,7 +38,7 @@ export function reserveTransfer(): ReservedTransfer {
 }
 
 /**
- * Creates a transfer. Throws:
+ * Creates a transfer. `retryOf` is the transfer that it repeats. Throws:
  *
  * - `endpoint_not_configured` if no endpoint that the account may use matches the destination
  * - `validation_failed` if a URI is invalid, or source and destination are the same file
@@ -49,6 +50,7 @@ export async function createTransfer(
   request: TransferRequest,
   cause: Cause,
   reserved: ReservedTransfer = reserveTransfer(),
+  retryOf: string | null = null,
 ): Promise<Handled<Transfer>> {
   const queueEstimate = await deps.queueEstimate(accountId, request.priority);
   if (queueEstimate.openTransfers >= deps.maxOpenTransfers) {
@@ -68,6 +70,7 @@ export async function createTransfer(
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
+    retry_of: retryOf,
     created_at: reserved.now,
     estimated_start: estimatedStart,
   };
@@ -132,16 +135,53 @@ function route(request: TransferRequest, endpoints: readonly Endpoint[], account
   };
 }
 
+/** A transfer as it was loaded, for the first try of a command. */
+export type KnownTransfer = NonNullable<HandleOptions<TransferState>['known']> & {
+  state: Transfer;
+};
+
+/** Loads a transfer of an account. Throws `not_found`. */
+export async function loadTransfer(
+  { store }: Pick<CommandDeps, 'store'>,
+  accountId: string,
+  transferId: string,
+): Promise<KnownTransfer> {
+  if (!isId('txr', transferId)) throw notFound();
+  const { state, ...known } = await load(
+    store,
+    transferDecider,
+    streamName('transfer', transferId),
+  );
+  if (state.status === 'none' || state.facts.account_id !== accountId) throw notFound();
+  return { state, ...known };
+}
+
 /**
  * Cancels a transfer. Throws `not_found`, or `transfer_not_cancellable` if it is in progress or has
  * ended.
  */
 export function cancelTransfer(
-  deps: CommandDeps,
+  deps: Pick<CommandDeps, 'store'>,
   transferId: string,
   cause: Cause,
+  known?: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'cancel', now: now() }, cause);
+  return command(deps, transferId, { type: 'cancel', now: now() }, cause, known && { known });
+}
+
+/**
+ * Changes the priority of a transfer. Throws `not_found`, or `priority_not_changeable` unless it is
+ * pending or queued.
+ */
+export function setPriority(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  priority: Priority,
+  cause: Cause,
+  known?: KnownTransfer,
+): Promise<Handled<Transfer>> {
+  const request = { type: 'set_priority', priority, now: now() } as const;
+  return command(deps, transferId, request, cause, known && { known });
 }
 
 /**

@@ -34,6 +34,14 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
     status: 409,
     title: 'The transfer cannot be cancelled in its current status',
   },
+  transfer_not_retryable: {
+    status: 409,
+    title: 'The transfer cannot be retried in its current status',
+  },
+  priority_not_changeable: {
+    status: 409,
+    title: 'The priority of the transfer cannot be changed in its current status',
+  },
   idempotency_in_progress: {
     status: 409,
     title: 'A request with this Idempotency-Key is in progress',
@@ -64,6 +72,10 @@ export interface Problem extends DomainErrorDetails {
   request_id: string;
 }
 
+export const problemCode = z
+  .enum(Object.keys(PROBLEMS) as [ProblemCode])
+  .describe('The error code, for programs.');
+
 const fieldError = z
   .strictObject({ field: z.string(), code: z.string(), message: z.string() })
   .meta({ id: 'FieldError' });
@@ -74,7 +86,7 @@ export const problemSchema = z
     title: z.string().describe('The same for every problem with this code.'),
     status: z.int().meta({ examples: [400] }),
     detail: z.string().describe('What went wrong, and what to do.'),
-    code: z.enum(Object.keys(PROBLEMS) as [ProblemCode]).describe('The error code, for programs.'),
+    code: problemCode,
     request_id: z
       .string()
       .describe('The value of `X-Request-Id`. Quote it when you ask for help.')

@@ -20,6 +20,8 @@ export type DomainErrorCode =
   | 'not_found'
   | 'method_not_allowed'
   | 'transfer_not_cancellable'
+  | 'transfer_not_retryable'
+  | 'priority_not_changeable'
   | 'idempotency_in_progress'
   | 'idempotency_key_reused'
   | 'limit_reached'

@@ -1,9 +1,11 @@
 import type { Decider } from './decider.ts';
-import { DomainError } from './errors.ts';
+import { DomainError, type DomainErrorCode } from './errors.ts';
 import {
   type AttemptFigures,
   evolveTransfer,
   notFound,
+  type Priority,
+  type Transfer,
   type TransferCompleted,
   type TransferCreated,
   type TransferEvent,
@@ -36,11 +38,24 @@ export type TransferCommand =
   /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
   | { type: 'release'; claim_id: string; figures: AttemptFigures }
   | { type: 'cancel'; now: string }
+  | { type: 'set_priority'; priority: Priority; now: string }
   /**
    * Ends a transfer in progress on behalf of an operator. `figures` say how far it is; null if
    * that is unknown.
    */
   | { type: 'abort'; now: string; figures: AttemptFigures | null };
+
+/** What clients change in a transfer after its creation, and the statuses that allow it. */
+export const CHANGES = {
+  retry: ['failed', 'cancelled'],
+  cancel: ['pending', 'queued'],
+  set_priority: ['pending', 'queued'],
+} as const satisfies Record<string, TransferStatus[]>;
+export type Change = keyof typeof CHANGES;
+
+function allows(change: Change, { status }: Transfer): boolean {
+  return (CHANGES[change] as readonly TransferStatus[]).includes(status);
+}
 
 function initialState(): TransferState {
   return { status: 'none' };
@@ -69,6 +84,8 @@ function decide(command: TransferCommand, state: TransferState): TransferEvent[]
         : [];
     case 'cancel':
       return cancel(command.now, state);
+    case 'set_priority':
+      return setPriority(command, state);
     case 'abort':
       return abort(command, state);
   }
@@ -149,16 +166,36 @@ function queuedAgain(
 
 function cancel(now: string, state: TransferState): TransferEvent[] {
   if (state.status === 'none') throw notFound();
-  if (state.status === 'pending' || state.status === 'queued') {
-    return [{ type: 'transfer.cancelled', data: { cancelled_at: now } }];
-  }
-  throw new DomainError(
+  if (allows('cancel', state)) return [{ type: 'transfer.cancelled', data: { cancelled_at: now } }];
+  throw inWrongState(
     'transfer_not_cancellable',
-    `The transfer is ${inWords(state.status)}; only a pending or queued one can be cancelled`,
-    {
-      transfer_id: state.facts.transfer_id,
-      current_status: state.status,
-    },
+    state,
+    'only a pending or queued one can be cancelled',
+  );
+}
+
+function setPriority(
+  { priority, now }: Extract<TransferCommand, { type: 'set_priority' }>,
+  state: TransferState,
+): TransferEvent[] {
+  if (state.status === 'none') throw notFound();
+  if (!allows('set_priority', state))
+    throw inWrongState(
+      'priority_not_changeable',
+      state,
+      'only a pending or queued one can get another priority',
+    );
+  if (state.facts.priority === priority) return [];
+  return [{ type: 'transfer.priority_changed', data: { priority, changed_at: now } }];
+}
+
+/** Throws `transfer_not_retryable` unless the transfer has failed or was cancelled. */
+export function assertRetryable(transfer: Transfer): void {
+  if (allows('retry', transfer)) return;
+  throw inWrongState(
+    'transfer_not_retryable',
+    transfer,
+    'only a failed or cancelled one can be retried',
   );
 }
 
@@ -185,18 +222,16 @@ function abort(
     ];
   }
   if (state.status === 'failed' && state.facts.error?.code === 'aborted_by_operator') return [];
-  throw new DomainError(
-    'transfer_not_cancellable',
-    `The transfer is ${inWords(state.status)}; only one in progress can be aborted`,
-    {
-      transfer_id: state.facts.transfer_id,
-      current_status: state.status,
-    },
-  );
+  throw inWrongState('transfer_not_cancellable', state, 'only one in progress can be aborted');
 }
 
-function inWords(status: TransferStatus): string {
-  return status === 'in_progress' ? 'in progress' : status;
+/** Creates the error for a command that the state of a transfer forbids. `rule` says what may be. */
+function inWrongState(code: DomainErrorCode, { status, facts }: Transfer, rule: string) {
+  const inWords = status === 'in_progress' ? 'in progress' : status;
+  return new DomainError(code, `The transfer is ${inWords}; ${rule}`, {
+    transfer_id: facts.transfer_id,
+    current_status: status,
+  });
 }
 
 function accountOf(state: TransferState): string | null {

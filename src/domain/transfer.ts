@@ -65,6 +65,8 @@ export interface TransferCreated {
   /** The endpoint that matched when the transfer was created; null if none did. */
   source_endpoint_id: string | null;
   destination_endpoint_id: string;
+  /** The failed or cancelled transfer that it repeats; null if it repeats none. */
+  retry_of: string | null;
   created_at: string;
   estimated_start: string;
 }
@@ -104,7 +106,8 @@ export type TransferEvent =
   | Event<'transfer.in_progress', TransferStarted>
   | Event<'transfer.completed', TransferCompleted>
   | Event<'transfer.failed', TransferFailed>
-  | Event<'transfer.cancelled', { cancelled_at: string }>;
+  | Event<'transfer.cancelled', { cancelled_at: string }>
+  | Event<'transfer.priority_changed', { priority: Priority; changed_at: string }>;
 
 /** The facts that a transfer has in every state. */
 export interface TransferFacts extends TransferCreated, AttemptFigures {
@@ -138,10 +141,13 @@ export function notFound(): DomainError {
   return new DomainError('not_found', 'There is no such transfer');
 }
 
-/** The state machine: for each event, the states in which it may follow and the state after it. */
+/**
+ * The state machine: for each event, the states in which it may follow and the state after it. Null
+ * if the state stays.
+ */
 const TRANSITIONS: Record<
   TransferEvent['type'],
-  { from: readonly TransferState['status'][]; to: TransferStatus }
+  { from: readonly TransferState['status'][]; to: TransferStatus | null }
 > = {
   'transfer.created': { from: ['none'], to: 'pending' },
   'transfer.queued': { from: ['pending', 'in_progress'], to: 'queued' },
@@ -149,6 +155,7 @@ const TRANSITIONS: Record<
   'transfer.completed': { from: ['in_progress'], to: 'completed' },
   'transfer.failed': { from: ['in_progress'], to: 'failed' },
   'transfer.cancelled': { from: ['pending', 'queued'], to: 'cancelled' },
+  'transfer.priority_changed': { from: ['pending', 'queued'], to: null },
 };
 
 export const isTransferEvent = eventGuard<TransferEvent>(TRANSITIONS);
@@ -161,7 +168,7 @@ export function isEnded({ status }: { status: TransferState['status'] }): boolea
 /** Returns true if an event of this type is the last one of its transfer. */
 export function endsTransfer(type: string): boolean {
   return Object.entries(TRANSITIONS).some(
-    ([name, { to }]) => name === type && isEnded({ status: to }),
+    ([name, { to }]) => name === type && to !== null && isEnded({ status: to }),
   );
 }
 
@@ -200,6 +207,8 @@ export function evolveTransfer(state: TransferState, event: Event): TransferStat
     }
     case 'transfer.cancelled':
       return { status: 'cancelled', cancelled_at: event.data.cancelled_at, facts };
+    case 'transfer.priority_changed':
+      return { ...state, facts: { ...facts, priority: event.data.priority } };
     default:
       return unknownEvent(event);
   }

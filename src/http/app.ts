@@ -32,6 +32,7 @@ import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
 import { sessionRoutes } from './session/routes.ts';
+import { transferChangeRoutes } from './transfers/change-routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
 import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
@@ -133,6 +134,7 @@ function routes(deps: HttpServerDeps): FastifyPluginAsync {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
     await app.register(transferRoutes(deps));
+    await app.register(transferChangeRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
     await app.register(auditRoutes(deps));

@@ -45,7 +45,7 @@ export interface Operation<Reserved, Body> {
   /** The body contains a secret, such as a password. */
   secretBody?: boolean;
   /** Chooses the ids and times of the operation, so that it can be repeated. Returns JSON. */
-  reserve(): Reserved;
+  reserve(): Reserved | Promise<Reserved>;
   /**
    * Runs the operation. `repeated` means that an earlier process started it with the same
    * `reserved` and may have appended. The events in the log then decide. `run` must wait for read
@@ -76,7 +76,7 @@ export async function idempotent<Reserved, Body>(
   const key = readKey(request);
   const { sql, commands } = deps;
   if (key === null)
-    return sendAnswer(reply, await operation.run(operation.reserve(), false, commands));
+    return sendAnswer(reply, await operation.run(await operation.reserve(), false, commands));
 
   const id = { account_id: clientOf(request).accountId, route: routeOf(request), key };
   const fingerprint = await fingerprintOf(
@@ -95,7 +95,7 @@ export async function idempotent<Reserved, Body>(
     );
   let answer: Stored | Answer<Body>;
   try {
-    const row = await reserve(sql, id, fingerprint, operation.reserve());
+    const row = await reserve(sql, id, fingerprint, await operation.reserve());
     answer = toStored(row, fingerprint) ?? (await runOnce(deps, id, row, request.id, operation));
   } finally {
     // Before the client gets its answer: its next request must not find the lock taken.

@@ -1,5 +1,6 @@
 import type { Queryable } from '../adapters/postgres/connect.ts';
 import type { SortOrder, TransferStatus } from '../domain/transfer.ts';
+import { retryOf } from './transfers.ts';
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;
@@ -9,6 +10,8 @@ export interface TransferFilter {
   to?: string | undefined;
   /** Literal prefix of the destination. */
   destination?: string | undefined;
+  /** The transfer that they repeat. */
+  retryOf?: string | undefined;
   /** Words, all of which the transfer's search text has. */
   q?: string | undefined;
 }
@@ -40,7 +43,7 @@ export function isAfter(sql: Queryable, place: Place | null, order: SortOrder) {
 export function passes(sql: Queryable, accountId: string, filter: TransferFilter) {
   const { from, beyond } = timesOf(filter);
   return sql`
-    account_id = ${accountId} ${statusMatches(sql, filter)} ${destinationMatches(sql, filter)}
+    account_id = ${accountId} ${statusMatches(sql, filter)} ${rowMatches(sql, filter)}
     and created_at >= ${from}::text::timestamptz and created_at < ${beyond}::text::timestamptz`;
 }
 
@@ -48,8 +51,12 @@ export function statusMatches(sql: Queryable, { status }: TransferFilter) {
   return status === undefined ? sql`` : sql`and status = ${status}`;
 }
 
-export function destinationMatches(sql: Queryable, { destination }: TransferFilter) {
-  return destination === undefined ? sql`` : sql`and destination ^@ ${destination}`;
+/** Returns what a filter asks of a row besides account, status, time and `q`. */
+export function rowMatches(sql: Queryable, { destination, retryOf: repeated }: TransferFilter) {
+  const destinationMatches =
+    destination === undefined ? sql`` : sql`and destination ^@ ${destination}`;
+  const retryMatches = repeated === undefined ? sql`` : sql`and ${retryOf(sql)} = ${repeated}`;
+  return sql`${destinationMatches} ${retryMatches}`;
 }
 
 /** Returns the times of a filter: from `from`, inclusive, to `beyond`, exclusive. */

@@ -2,12 +2,12 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { MOST_COUNTED, searchTransfers } from './search-queries.ts';
 import {
-  destinationMatches,
   inOrder,
   instantOf,
   isAfter,
   type Place,
   passes,
+  rowMatches,
   statusMatches,
   type TransferFilter,
   timesOf,
@@ -123,10 +123,11 @@ async function listAll(
   filter: TransferFilter,
   page: Required<Page>,
 ): Promise<TransferPage> {
-  const spans = filter.destination === undefined ? hourly(filter) : [whole(filter)];
+  const countedByHour = filter.destination === undefined && filter.retryOf === undefined;
+  const spans = countedByHour ? hourly(filter) : [whole(filter)];
   const counted = spans.filter(({ exact }) => !exact);
   const exact = spans.filter((span) => span.exact);
-  const matches = sql`${statusMatches(sql, filter)} ${destinationMatches(sql, filter)}`;
+  const matches = sql`${statusMatches(sql, filter)} ${rowMatches(sql, filter)}`;
   const newestFirst = page.sort === '-created_at';
   const rows = await sql<{ total: bigint | null; state: Transfer | null }[]>`
     with spans as (

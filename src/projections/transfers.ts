@@ -1,4 +1,4 @@
-import type { Transaction } from '../adapters/postgres/connect.ts';
+import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { parseStream, streamName, streamPrefix } from '../domain/streams.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
@@ -12,7 +12,7 @@ import type { Projection } from './projection.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 3,
+  version: 4,
   streams: [streamPrefix('transfer')],
   tables: ['transfers', 'transfer_counts', 'transfer_totals'],
 
@@ -53,6 +53,8 @@ export const transfersProjection: Projection = {
       create index on ${tx(schema)}.transfers
         (account_id, status, created_at desc, transfer_id desc)`;
     await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
+    await tx`
+      create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${retryOf(tx)} is not null`;
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     await tx`
       create index on ${tx(schema)}.transfer_counts (account_id)
@@ -108,6 +110,11 @@ export const transfersProjection: Projection = {
     return rows.map(({ key }) => key);
   },
 };
+
+/** The transfer that a row repeats, as an indexed expression. Older tables can answer it too. */
+export function retryOf(sql: Queryable) {
+  return sql`((state -> 'facts' ->> 'retry_of') collate "C")`;
+}
 
 interface Row {
   transfer_id: string;

@@ -8,7 +8,7 @@ import type {
   TransferState,
 } from '../../src/domain/transfer.ts';
 import type { TransferCommand } from '../../src/domain/transfer-decider.ts';
-import { transferDecider } from '../../src/domain/transfer-decider.ts';
+import { assertRetryable, transferDecider } from '../../src/domain/transfer-decider.ts';
 import {
   type AttemptFailure,
   TRANSFER_ERRORS,
@@ -82,6 +82,7 @@ const release = (claim_id: string): TransferCommand => ({
 
 describe('every command in every state', () => {
   const no = 'transfer_not_cancellable';
+  const fixed = 'priority_not_changeable';
   const nothing = {};
   type Outcomes = Partial<
     Record<
@@ -122,6 +123,30 @@ describe('every command in every state', () => {
         completed: no,
         failed: no,
         cancelled: no,
+      },
+    ],
+    [
+      'set_priority',
+      { type: 'set_priority', priority: 'high', now: T1 },
+      {
+        none: 'not_found',
+        pending: 'transfer.priority_changed',
+        queued: 'transfer.priority_changed',
+        in_progress: fixed,
+        completed: fixed,
+        failed: fixed,
+        cancelled: fixed,
+      },
+    ],
+    [
+      'set_priority to the same',
+      { type: 'set_priority', priority: 'normal', now: T1 },
+      {
+        none: 'not_found',
+        in_progress: fixed,
+        completed: fixed,
+        failed: fixed,
+        cancelled: fixed,
       },
     ],
     [
@@ -237,6 +262,30 @@ describe('a transfer', () => {
         },
       ]);
   });
+
+  it('waits as long as before after a change of its priority', () => {
+    const retried = [...HISTORIES.in_progress, TRANSFER_EVENTS.retry];
+    expect(stateAfter(transferDecider, [...retried, TRANSFER_EVENTS.priority])).toEqual({
+      ...stateAfter(transferDecider, retried),
+      facts: expect.objectContaining({ priority: 'high', retry_count: 1 }),
+    });
+  });
+
+  it.each(STATUSES.filter((status) => status !== 'none'))(
+    'that is %s may be retried only if it failed or was cancelled',
+    (status) => {
+      const transfer = stateAfter(transferDecider, HISTORIES[status]) as Transfer;
+      const retry = () => assertRetryable(transfer);
+      if (status === 'failed' || status === 'cancelled') expect(retry).not.toThrow();
+      else
+        expect(retry).toThrow(
+          expect.objectContaining({
+            code: 'transfer_not_retryable',
+            details: { transfer_id: transferCreated().transfer_id, current_status: status },
+          }),
+        );
+    },
+  );
 
   it('drops the error of the previous attempt when the next one starts', () => {
     const retried = stateAfter(transferDecider, [
@@ -384,8 +433,8 @@ describe('evolve', () => {
       .map(({ type }) => type);
     const expected: Record<TransferState['status'], string[]> = {
       none: ['transfer.created'],
-      pending: ['transfer.queued', 'transfer.cancelled'],
-      queued: ['transfer.in_progress', 'transfer.cancelled'],
+      pending: ['transfer.queued', 'transfer.cancelled', 'transfer.priority_changed'],
+      queued: ['transfer.in_progress', 'transfer.cancelled', 'transfer.priority_changed'],
       in_progress: ['transfer.queued', 'transfer.completed', 'transfer.failed'],
       completed: [],
       failed: [],

@@ -86,6 +86,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       destination: 's3://archive/in_1/%25/report.csv',
       created_at: CREATED[5],
       completed_at: null,
+      retry_of: null,
       waiting_for: {
         reason: 'no_mover',
         message: 'No mover is running.',

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
+  PRIORITIES,
   TRANSFER_STATUSES,
   type TransferCreated,
   type TransferEvent,
   type TransferStatus,
 } from '../../src/domain/transfer.ts';
+import { CHANGES, type Change } from '../../src/domain/transfer-decider.ts';
 import { createQueueEstimate } from '../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
+import { findChangeable } from '../../src/projections/changeable-transfers.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
 import { listTransfers } from '../../src/projections/transfer-queries.ts';
@@ -69,6 +72,8 @@ describeWithPostgres('queries of transfers', () => {
           START + (hour % 5 === 3 ? hour - 1 : hour) * HOUR_MS + at,
         ).toISOString(),
         destination: `${choose(DESTINATIONS, i)}${i % 7}.csv`,
+        priority: choose(PRIORITIES, i % 11),
+        retry_of: i % 13 === 12 ? (known[(i * 37) % i]?.created.transfer_id ?? null) : null,
       });
       known.push({ created, status });
       const stream = `transfer-${created.transfer_id}`;
@@ -84,7 +89,10 @@ describeWithPostgres('queries of transfers', () => {
   afterAll(() => database?.drop());
 
   /** Ids of the matches, newest first. */
-  function naive(account: string, { status, from, to, destination }: TransferFilter): string[] {
+  function naive(
+    account: string,
+    { status, from, to, destination, retryOf }: TransferFilter,
+  ): string[] {
     return known
       .filter(({ created }) => created.account_id === account)
       .filter((each) => status === undefined || each.status === status)
@@ -96,6 +104,7 @@ describeWithPostgres('queries of transfers', () => {
       .filter(
         ({ created }) => destination === undefined || created.destination.startsWith(destination),
       )
+      .filter(({ created }) => retryOf === undefined || created.retry_of === retryOf)
       .map(({ created }) => ({ id: created.transfer_id, at: created.created_at }))
       .toSorted((a, b) => (a.at === b.at ? compare(b.id, a.id) : compare(b.at, a.at)))
       .map(({ id }) => id);
@@ -138,6 +147,7 @@ describeWithPostgres('queries of transfers', () => {
             '\\',
           )
           .map((destination) => ({ destination })),
+        fc.nat(COUNT - 1).map((i) => ({ retryOf: known[i]?.created.retry_of ?? 'txr_000001' })),
       ),
     )
     .map((parts) => Object.assign({}, ...parts) as TransferFilter);
@@ -163,6 +173,39 @@ describeWithPostgres('queries of transfers', () => {
         },
       ),
       { numRuns: 300 },
+    );
+  });
+
+  it('find what a change applies to, oldest first', async () => {
+    const byId = new Map(known.map((each) => [each.created.transfer_id, each]));
+    const retried = new Set(known.map(({ created }) => created.retry_of));
+    const applies = (id: string, action: Change, priority: string | undefined) => {
+      const { created, status } = byId.get(id) as Known;
+      if (!(CHANGES[action] as readonly string[]).includes(status)) return false;
+      if (action === 'set_priority') return created.priority !== priority;
+      return action !== 'retry' || !retried.has(id);
+    };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom<{ action: Change; priority?: 'low' | 'high' }>(
+          { action: 'retry' },
+          { action: 'cancel' },
+          { action: 'set_priority', priority: 'high' },
+          { action: 'set_priority', priority: 'low' },
+        ),
+        filter,
+        fc.constantFrom(1, 10, COUNT),
+        async (change, wanted, limit) => {
+          const expected = naive('acc_a', wanted)
+            .filter((id) => applies(id, change.action, change.priority))
+            .reverse();
+          expect(await findChangeable(database.sql, 'acc_a', wanted, change, limit)).toEqual({
+            transferIds: expected.slice(0, limit),
+            hasMore: expected.length > limit,
+          });
+        },
+      ),
+      { numRuns: 200 },
     );
   });
 

@@ -33,6 +33,7 @@ const TYPES = {
   'transfer.completed': true,
   'transfer.failed': true,
   'transfer.cancelled': true,
+  'transfer.priority_changed': true,
   'endpoint.configured': true,
   'endpoint.updated': true,
   'endpoint.credentials_replaced': true,
@@ -133,19 +134,20 @@ function history(): StoredEvent[] {
   const append = (stream: string, ...events: DomainEvent[]) => {
     for (const event of events) log.append(stream, event);
   };
-  const { admitted, retry, lost, completed, failed, cancelled } = TRANSFER_EVENTS;
+  const { admitted, retry, lost, completed, failed, cancelled, priority } = TRANSFER_EVENTS;
   const start = { type: 'transfer.in_progress', data: started() } as const;
-  const transfer = (id: string) => {
+  const transfer = (id: string, retry_of: string | null = null) => {
     append(id, {
       type: 'transfer.created',
-      data: transferCreated({ transfer_id: id.slice('transfer-'.length) }),
+      data: transferCreated({ transfer_id: id.slice('transfer-'.length), retry_of }),
     });
     return id;
   };
   append(transfer('transfer-txr_1'), admitted, start, retry, start, lost, start, completed);
   append(transfer('transfer-txr_2'), admitted, start, failed);
   append(transfer('transfer-txr_3'), cancelled);
-  transfer('transfer-txr_4');
+  append(transfer('transfer-txr_4'), priority);
+  transfer('transfer-txr_5', 'txr_2');
 
   const endpoint = endpointConfigured();
   const { max_connections, accounts, overwrite, settings } = endpoint;

@@ -7,6 +7,7 @@ import type { KeyCommand } from '../../src/domain/key.ts';
 import { keyDecider } from '../../src/domain/key.ts';
 import type { TransferCommand } from '../../src/domain/transfer-decider.ts';
 import { transferDecider } from '../../src/domain/transfer-decider.ts';
+import { schemaVersion } from '../../src/domain/upcast.ts';
 import type { WebhookCommand } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { outcomeOf } from './decider.ts';
@@ -35,7 +36,7 @@ export function createLog() {
       const stored: StoredEvent = {
         ...event,
         id: `evt_${String(position).padStart(26, '0')}`,
-        schema_version: 1,
+        schema_version: schemaVersion(event.type),
         metadata: {
           actor: 'test',
           account_id: null,
@@ -85,6 +86,7 @@ function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
     },
     { type: 'lose_mover', claim_id: 'clm_1', figures: FIGURES, now: T1 },
     { type: 'cancel', now: T1 },
+    { type: 'set_priority', priority: 'high', now: T1 },
   );
 }
 

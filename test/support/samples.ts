@@ -38,6 +38,7 @@ export function transferCreated(changes: Partial<TransferCreated> = {}): Transfe
     metadata: {},
     source_endpoint_id: 'end_1',
     destination_endpoint_id: 'end_2',
+    retry_of: null,
     created_at: T0,
     estimated_start: T0,
     ...changes,
@@ -83,6 +84,7 @@ export const TRANSFER_EVENTS = {
     data: { error: { ...TIMED_OUT, retryable: false }, failed_at: T1, ...FIGURES },
   },
   cancelled: { type: 'transfer.cancelled', data: { cancelled_at: T1 } },
+  priority: { type: 'transfer.priority_changed', data: { priority: 'high', changed_at: T1 } },
 } as const satisfies Record<string, TransferEvent>;
 
 export function sftpSettings(changes: Partial<SftpSettings> = {}): SftpSettings {

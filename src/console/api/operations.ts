@@ -19,7 +19,7 @@ export interface Operations {
   'GET /v1/projections/live': { answer: unknown };
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -28,6 +28,7 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: Webhook };
   'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: DeliveryStatus; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
+  'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
   'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
@@ -43,7 +44,9 @@ export interface Operations {
   'POST /v1/projections/{name}/verify': { path: { name: string }; answer: Projection };
   'POST /v1/session': { body: SignIn; answer: Session };
   'POST /v1/transfers': { body: TransferRequest; answer: CreatedTransfer };
+  'POST /v1/transfers/bulk': { body: BulkRequest; answer: BulkAnswer };
   'POST /v1/transfers/{transfer_id}/abort': { path: { transfer_id: string }; answer: TransferDetail };
+  'POST /v1/transfers/{transfer_id}/retry': { path: { transfer_id: string }; answer: RetriedTransfer };
   'POST /v1/webhooks': { body: WebhookRequest; answer: WebhookWithSecret };
   'POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver': { path: { webhook_id: string; delivery_id: string }; answer: Delivery };
   'POST /v1/webhooks/{webhook_id}/ping': { path: { webhook_id: string }; answer: Delivery };
@@ -121,6 +124,36 @@ export type AzureEndpointUpdate = {
   account_key?: string;
   sas_token?: string;
   ca_pem?: string | null;
+};
+
+export type BulkAction = "retry" | "cancel" | "set_priority";
+
+export type BulkAnswer = {
+  action: BulkAction;
+  matched: number;
+  done: number;
+  refused: number;
+  has_more: boolean;
+  retries: BulkRetry[];
+  refusals: BulkRefusal[];
+};
+
+export type BulkRefusal = {
+  id: string;
+  code: ProblemCode;
+  detail: string;
+};
+
+export type BulkRequest = {
+  action: BulkAction;
+  ids?: string[];
+  filter?: TransferFilters;
+  priority?: Priority;
+};
+
+export type BulkRetry = {
+  id: string;
+  retry_of: string;
 };
 
 export type CancelledTransfer = {
@@ -430,6 +463,7 @@ export type LiveTransfer = {
   error: TransferError | null;
   priority: Priority;
   metadata: Record<string, string>;
+  retry_of: string | null;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -501,7 +535,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -557,6 +591,17 @@ export type ReplayRequest = {
 
 export type RetriedDeliveries = {
   retried: number;
+};
+
+export type RetriedTransfer = {
+  id: string;
+  status: "pending";
+  source_uri: string;
+  destination_uri: string;
+  priority: Priority;
+  created_at: string;
+  estimated_start: string;
+  retry_of: string;
 };
 
 export type RetryFailedRequest = {
@@ -723,6 +768,10 @@ export type TransferCancelledPayload = {
   data: TransferCancelledData;
 };
 
+export type TransferChange = {
+  priority: Priority;
+};
+
 export type TransferCompletedData = {
   transfer_id: string;
   file_name: string;
@@ -776,6 +825,7 @@ export type TransferDetail = {
   error: TransferError | null;
   priority: Priority;
   metadata: Record<string, string>;
+  retry_of: string | null;
   waiting_for: WaitingFor | null;
 };
 
@@ -808,6 +858,15 @@ export type TransferFailedPayload = {
   type: "transfer.failed";
   created_at: string;
   data: TransferFailedData;
+};
+
+export type TransferFilters = {
+  q?: string;
+  status?: TransferStatus;
+  from_date?: string;
+  to_date?: string;
+  destination?: string;
+  retry_of?: string;
 };
 
 export type TransferHistory = {
@@ -846,6 +905,7 @@ export type TransferListItem = {
   destination: string;
   created_at: string;
   completed_at: string | null;
+  retry_of: string | null;
   waiting_for: WaitingFor | null;
 };
 

@@ -20,6 +20,10 @@ const size = z
   .describe('File size in bytes. Null until the source is opened.')
   .meta({ examples: [1048576] });
 
+const retryOf = transferId
+  .nullable()
+  .describe('The failed or cancelled transfer that this one repeats. Null if it repeats none.');
+
 const waitingFor = z
   .strictObject({
     reason: z.enum(WAITING_REASONS),
@@ -57,6 +61,7 @@ export const transferListItem = z
     destination,
     created_at: timestamp,
     completed_at: timestamp.nullable().describe('Null until completed.'),
+    retry_of: retryOf,
     waiting_for: waitingFor,
   })
   .meta({ id: 'TransferListItem' });
@@ -104,6 +109,14 @@ export const createdTransfer = z
   .meta({ id: 'CreatedTransfer' });
 export type CreatedTransfer = z.output<typeof createdTransfer>;
 
+export const retriedTransfer = z
+  .strictObject({
+    ...createdTransfer.shape,
+    retry_of: transferId.describe('The transfer that this one repeats.'),
+  })
+  .meta({ id: 'RetriedTransfer' });
+export type RetriedTransfer = z.output<typeof retriedTransfer>;
+
 /**
  * The answer for one transfer. The live stream has the same fields (`liveTransfer`). The chaos
  * checker compares every field: `detail` in `test/chaos/checker/shown/answers.ts`.
@@ -134,6 +147,7 @@ export const transferDetail = z
       .describe('Why the transfer or its last attempt failed. Null if there is no error.'),
     priority: z.enum(PRIORITIES),
     metadata: z.record(z.string(), z.string()),
+    retry_of: retryOf,
     waiting_for: waitingFor,
   })
   .meta({ id: 'TransferDetail' });

@@ -151,12 +151,19 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
+  retry_of: transferId.optional().describe('Only retries of this transfer.'),
 };
-type TransferFilters = z.output<z.ZodObject<typeof filters>>;
 
 const isOrdered = ({ from_date, to_date }: { from_date?: string; to_date?: string }): boolean =>
   from_date === undefined || to_date === undefined || from_date <= to_date;
 const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
+
+/** The filters of GET /v1/transfers, in a body. */
+export const transferFilters = z
+  .strictObject(filters)
+  .refine(isOrdered, notOrdered)
+  .meta({ id: 'TransferFilters', examples: [{ status: 'failed', from_date: '2026-01-31' }] });
+type TransferFilters = z.output<z.ZodObject<typeof filters>>;
 
 /** Query of GET /v1/transfers. */
 export const listQuery = z
@@ -175,12 +182,18 @@ export const listQuery = z
   });
 
 /** Returns the filters as the read model takes them. */
-export function toFilter({ q, status, from_date, to_date, destination }: TransferFilters) {
-  return { q, status, from: from_date, to: to_date, destination };
+export function toFilter(filters: TransferFilters) {
+  const { q, status, from_date, to_date, destination, retry_of } = filters;
+  return { q, status, from: from_date, to: to_date, destination, retryOf: retry_of };
 }
 
 /** Query of GET /v1/transfers/summary. */
 export const summaryQuery = z.strictObject(createdBetween).refine(isOrdered, notOrdered);
+
+/** Body of PATCH /v1/transfers/{id}. */
+export const transferChange = z
+  .strictObject({ priority: z.enum(PRIORITIES) })
+  .meta({ id: 'TransferChange', examples: [{ priority: 'high' }] });
 
 /** Query of GET /v1/transfers/{id}. */
 export const detailQuery = z.strictObject({

@@ -3,7 +3,8 @@ import type { WaitingFor } from '../../domain/waiting-for.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 
 export function toListItem(transfer: Transfer, waiting: WaitingFor | null): TransferListItem {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at } = transfer.facts;
+  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of } =
+    transfer.facts;
   return {
     id: transfer_id,
     file_name,
@@ -13,6 +14,7 @@ export function toListItem(transfer: Transfer, waiting: WaitingFor | null): Tran
     destination,
     created_at,
     completed_at: completedAt(transfer),
+    retry_of,
     waiting_for: waiting,
   };
 }
@@ -63,6 +65,7 @@ export function toDetail(
     error: facts.error,
     priority: facts.priority,
     metadata: facts.metadata,
+    retry_of: facts.retry_of,
     waiting_for: waiting,
   };
 }

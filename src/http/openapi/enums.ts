@@ -3,6 +3,7 @@ import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
+import { CHANGES } from '../../domain/transfer-decider.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
 import { WAITING_REASONS } from '../../domain/waiting-for.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
@@ -13,6 +14,7 @@ import type { Schema } from './json-schema.ts';
  * copies, and the numbers change with the API.
  */
 const LISTS: Record<string, readonly string[]> = {
+  BulkAction: Object.keys(CHANGES),
   DeliveryStatus: DELIVERY_STATUSES,
   Priority: PRIORITIES,
   ProblemCode: Object.keys(PROBLEMS),

@@ -5,25 +5,22 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import type { Cause } from '../../commands/handle.ts';
+import { createOnce } from '../../commands/retry.ts';
 import {
   cancelTransfer,
   createTransfer,
-  type ReservedTransfer,
+  loadTransfer,
   reserveTransfer,
 } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
 import { toSearchPagination } from '../../contract/pages.ts';
 import * as answers from '../../contract/transfers/answers.ts';
 import { CSV_FILE, CSV_TYPE, toCsv } from '../../contract/transfers/csv.ts';
-import type { TransferRequest } from '../../contract/transfers/requests.ts';
 import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
-import { streamName } from '../../domain/streams.ts';
-import { notFound, type SortOrder, type Transfer } from '../../domain/transfer.ts';
+import { notFound, type SortOrder } from '../../domain/transfer.ts';
 import { stateAsOf } from '../../domain/transfer-history.ts';
-import { upcast } from '../../domain/upcast.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import type { TransferFilter } from '../../projections/transfer-filter.ts';
@@ -50,28 +47,6 @@ export interface TransferRoutesDeps {
 
 export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
   const { sql, store } = deps;
-
-  /** Creates a transfer. If an earlier process has created it already, returns what the log has. */
-  async function create(
-    commands: CommandDeps,
-    accountId: string,
-    body: TransferRequest,
-    cause: Cause,
-    reserved: ReservedTransfer,
-    repeated: boolean,
-  ): Promise<Transfer> {
-    if (!repeated) {
-      const { state, position } = await createTransfer(commands, accountId, body, cause, reserved);
-      await commands.waitFor('transfers', position);
-      return state;
-    }
-    const stream = streamName('transfer', reserved.transferId);
-    if ((await store.read(stream)).length === 0)
-      await createTransfer(commands, accountId, body, cause, reserved);
-    const events = await store.read(stream);
-    await commands.waitFor('transfers', events[0]?.position ?? null);
-    return stateAsOf(events.map(upcast), { revision: 0 });
-  }
 
   /** Sends all matches. The connection breaks if the rest cannot be read. */
   async function sendCsv(
@@ -154,16 +129,11 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         return idempotent(deps, request, reply, {
           reserve: reserveTransfer,
           async run(reserved, repeated, commands) {
-            const cause = causeOf(request);
-            const transfer = await create(
-              commands,
-              accountId,
-              request.body,
-              cause,
-              reserved,
-              repeated,
+            const { state, position } = await createOnce(commands, reserved, repeated, () =>
+              createTransfer(commands, accountId, request.body, causeOf(request), reserved),
             );
-            const body = toCreated(transfer);
+            await commands.waitFor('transfers', position);
+            const body = toCreated(state);
             return { status: 201, body, location: `/v1/transfers/${body.id}` };
           },
         });
@@ -247,11 +217,12 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<answers.CancelledTransfer> {
         const { transfer_id } = request.params;
-        await readHistory(store, clientOf(request).accountId, transfer_id);
+        const { accountId } = clientOf(request);
         const { state, position } = await cancelTransfer(
           deps.commands,
           transfer_id,
           causeOf(request),
+          await loadTransfer(deps.commands, accountId, transfer_id),
         );
         await deps.commands.waitFor('transfers', position);
         if (state.status !== 'cancelled')

@@ -96,6 +96,8 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
       return queuedJob(job, event.data, revision);
     case 'transfer.in_progress':
       return { ...job, status: 'in_progress', revision, claim_id: event.data.claim_id };
+    case 'transfer.priority_changed':
+      return { ...job, priority: event.data.priority, revision };
     case 'transfer.completed':
     case 'transfer.failed':
     case 'transfer.cancelled':
@@ -138,7 +140,10 @@ function queuedJob(job: Job, data: TransferQueued, revision: number): Job {
   };
 }
 
-/** Revision of the end after a single attempt: created, queued and in progress come before it. */
+/**
+ * Revision of the end after a single attempt: created, queued and in progress come before it. Each
+ * change of the priority comes before it too, so such a transfer may get a needless clean-up.
+ */
 const END_OF_FIRST_ATTEMPT = 3;
 
 /** Returns the transfer that an event ends, or nothing if the transfer stays open. */
@@ -169,6 +174,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
     case 'transfer.created':
     case 'transfer.queued':
     case 'transfer.in_progress':
+    case 'transfer.priority_changed':
       return [];
     default:
       return unknownEvent(event);

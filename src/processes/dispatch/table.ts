@@ -42,12 +42,14 @@ const lease = (sql: Queryable) => sql`now() + ${LEASE_SECONDS} * interval '1 sec
 
 /** Locks the jobs of these transfers and returns them by transfer id. */
 export async function lockJobs(tx: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
-  const rows = await tx<Omit<Job, 'delay' | 'figures'>[]>`
+  const rows = await tx<Omit<Job, 'figures'>[]>`
     select transfer_id, account_id, status, revision, priority, source, destination,
-           source_endpoint_id, destination_endpoint_id, claim_id, due_at
+           source_endpoint_id, destination_endpoint_id, claim_id, due_at,
+           -- a job that waits for its next attempt goes on waiting when another event changes it
+           greatest(0, ceil(extract(epoch from due_at - now()) * 1000))::float8 as delay
       from work.transfer_jobs
      where transfer_id = any(${transferIds}::text[]) order by transfer_id for update`;
-  return new Map(rows.map((row) => [row.transfer_id, { ...row, delay: 0, figures: null }]));
+  return new Map(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
 }
 
 /** Writes jobs. Skips a job that has seen a later event. */
@@ -87,8 +89,8 @@ export async function saveJobs(sql: Queryable, jobs: Job[]): Promise<void> {
        cross join lateral (
          select least(n.not_before, now() + n.delay * interval '1 millisecond') as due_at) d
       on conflict (transfer_id) do update set
-        status = excluded.status, revision = excluded.revision, due_at = excluded.due_at,
-        rank = excluded.rank, claim_id = excluded.claim_id,
+        status = excluded.status, revision = excluded.revision, priority = excluded.priority,
+        due_at = excluded.due_at, rank = excluded.rank, claim_id = excluded.claim_id,
         claimed_by = case when j.claim_id = excluded.claim_id then j.claimed_by end,
         -- the claim in the log is valid, even if the row has another
         lease_until = case when excluded.claim_id is null then null

@@ -164,6 +164,7 @@ function transferData(
     case 'transfer.cancelled':
       return { ...all, cancelled_at: event.data.cancelled_at } as PayloadData<'transfer.cancelled'>;
     case 'transfer.queued':
+    case 'transfer.priority_changed':
       return all;
     default:
       return unknownEvent(event);

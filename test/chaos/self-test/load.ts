@@ -97,6 +97,17 @@ export function createLoad(url: string, key: string, sources: string) {
       });
       return body.id as string;
     },
+    /** Retries a transfer that the load created. */
+    async retry(transferId: string): Promise<string> {
+      const sentAt = new Date().toISOString();
+      const { status, body } = await ask('POST', `/v1/transfers/${transferId}/retry`);
+      const original = requests.find(
+        (request) => request.kind === 'create' && request.transferId === transferId,
+      ) as Extract<RequestRecord, { kind: 'create' }>;
+      const answeredAt = new Date().toISOString();
+      requests.push({ ...original, sentAt, answeredAt, status, transferId: body.id });
+      return body.id;
+    },
     async cancel(transferId: string): Promise<void> {
       const sentAt = new Date().toISOString();
       const { status } = await ask('DELETE', `/v1/transfers/${transferId}`);
@@ -108,11 +119,11 @@ export function createLoad(url: string, key: string, sources: string) {
         transferId,
       });
     },
-    async ended(transferIds: string[]): Promise<void> {
+    async ended(transferIds: string[], status = 'completed'): Promise<void> {
       for (const id of transferIds) {
         await until(
           `the end of ${id}`,
-          async () => (await ask('GET', `/v1/transfers/${id}`)).body.status === 'completed',
+          async () => (await ask('GET', `/v1/transfers/${id}`)).body.status === status,
         );
       }
     },

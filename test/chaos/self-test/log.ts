@@ -79,6 +79,24 @@ export const LOG_DAMAGES: Damage[] = [
       ),
   },
   {
+    what: 'a retry has other metadata than its original',
+    finds: 'transfers.retry',
+    names: (run) => run.ids.retried,
+    tables: (run) =>
+      forge(sql(run), run.ids.retried, 'transfer.created', (data) =>
+        Object.assign(data, { metadata: { order: 'another' } }),
+      ),
+  },
+  {
+    what: 'a retry repeats a transfer that did not fail',
+    finds: 'transfers.retry',
+    names: (run) => run.ids.retried,
+    tables: (run) =>
+      forge(sql(run), run.ids.retried, 'transfer.created', (data) =>
+        Object.assign(data, { retry_of: run.ids.plain }),
+      ),
+  },
+  {
     what: 'two events of a stream have their ids exchanged',
     finds: 'log.ids',
     names: (run) => run.ids.plain,

@@ -41,6 +41,7 @@ export interface SmallRun {
     | 'first'
     | 'second'
     | 'missing'
+    | 'retried'
     | 'cancelled'
     | 'refused'
     | 'object',
@@ -129,7 +130,10 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
   writeFileSync(join(destination.root, 'kept'), 'kept');
   const refused = await load.create('careful/kept');
   const cancelled = await load.create('paused/in/cancelled');
+  await load.ask('PATCH', `/v1/transfers/${cancelled}`, { priority: 'high' });
   await load.cancel(cancelled);
+  await load.ended([missing], 'failed');
+  const retried = await load.retry(missing);
   const ids = {
     plain,
     keyed,
@@ -138,6 +142,7 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
     first,
     second,
     missing,
+    retried,
     cancelled,
     refused,
     object,

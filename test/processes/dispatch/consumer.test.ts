@@ -3,6 +3,7 @@ import type { StoredEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import type { TransferEvent } from '../../../src/domain/transfer.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
+import { PRIORITY_OFFSET_MS } from '../../../src/processes/dispatch/decide.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -25,7 +26,7 @@ describeWithPostgres('the jobs of transfers', () => {
     type: 'transfer.created',
     data: transferCreated({ transfer_id: id }),
   });
-  const { admitted, started, retry, cancelled } = TRANSFER_EVENTS;
+  const { admitted, started, retry, cancelled, priority } = TRANSFER_EVENTS;
 
   function placed(id: string, events: TransferEvent[], first = 0): StoredEvent[] {
     const metadata = {
@@ -73,6 +74,34 @@ describeWithPostgres('the jobs of transfers', () => {
       select due_at > now() as waits, due_at <= now() + interval '1 hour' as not_longer, rank = due_at as in_turn
         from work.transfer_jobs where transfer_id = ${id}`;
     expect(row).toEqual({ waits: true, not_longer: true, in_turn: true });
+  });
+
+  test('get a new place in the queue with their priority, and keep their time and claim', async () => {
+    const [due, later] = [newId('txr'), newId('txr')];
+    const error = { ...retry.data.error, occurred_at: new Date().toISOString() };
+    const not_before = new Date(Date.now() + HOUR_MS).toISOString();
+    const waiting = { ...retry, data: { ...retry.data, error, not_before } };
+    await apply(placed(due, [created(due)]));
+    await apply(placed(later, [created(later), admitted, started, waiting]));
+    // A mover took the claim, and the log does not show it yet.
+    await database.sql`
+      update work.transfer_jobs set claim_id = 'clm_2', claimed_by = 'here', lease_until = ${T2}
+       where transfer_id = ${due}`;
+    const rows = () => database.sql`
+      select transfer_id, status, priority, due_at, rank, claim_id, claimed_by, lease_until
+        from work.transfer_jobs where transfer_id in (${due}, ${later})`;
+    const before = new Map((await rows()).map((row) => [row.transfer_id, row]));
+    await apply([...placed(due, [priority], 1), ...placed(later, [priority], 4)]);
+    const after = await rows();
+    expect(after).toHaveLength(2);
+    for (const row of after) {
+      const { due_at } = row;
+      expect(row).toEqual({
+        ...before.get(row.transfer_id),
+        priority: 'high',
+        rank: new Date(Date.parse(due_at) + PRIORITY_OFFSET_MS.high).toISOString(),
+      });
+    }
   });
 
   test('are locked in one order, those that go with those that stay', async () => {

@@ -13,7 +13,7 @@ const created: TransferEvent = {
   type: 'transfer.created',
   data: transferCreated({ transfer_id: ID, created_at: T1 }),
 };
-const { admitted, started, retry, completed, failed, cancelled } = TRANSFER_EVENTS;
+const { admitted, started, retry, completed, failed, cancelled, priority } = TRANSFER_EVENTS;
 
 function placed(events: TransferEvent[], first = 0): PlacedEvent[] {
   return events.map((event, i) => ({
@@ -41,6 +41,15 @@ describe('an event changes a job', () => {
       status: 'queued',
       claim_id: null,
       due_at: T2,
+    });
+  });
+
+  test('a change of the priority changes nothing else', () => {
+    const before = jobAfter(created, admitted, started, retry);
+    expect(jobAfter(created, admitted, started, retry, priority)).toEqual({
+      ...before,
+      priority: 'high',
+      revision: 4,
     });
   });
 

@@ -73,6 +73,7 @@ const TITLES: Record<TransferEvent['type'], string> = {
   'transfer.completed': 'Completed',
   'transfer.failed': 'Failed',
   'transfer.cancelled': 'Cancelled',
+  'transfer.priority_changed': 'Priority changed',
 };
 
 /** Returns the reason or the outcome of an event; empty for an event type unknown to this page. */
@@ -80,6 +81,7 @@ function reasonOf(item: HistoryItem, zone: Zone): string {
   const event = item as unknown as TransferEvent;
   switch (event.type) {
     case 'transfer.created':
+    case 'transfer.priority_changed':
       return `Priority: ${event.data.priority}.`;
     case 'transfer.queued':
       return reasonToQueue(event.data, zone);

@@ -3,6 +3,7 @@ import { createChainCheck } from './chain.ts';
 import { type Kind, type LoggedEvent, NAMES, streamOf } from './event.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
+import { retryProblem } from './retries.ts';
 import { isTold, payloadDigest, subscribes } from './told.ts';
 
 /** The state of a stream, folded from all its events. */
@@ -99,6 +100,7 @@ export async function readContents(
       );
     if (stream.kind === 'transfer') {
       foldIntoTransfers(contents.transfers, stream.id, event, wrong);
+      checkRetry(event);
       note(event, hash, stream.id, contents.transfers.get(stream.id)?.state ?? null);
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
@@ -109,6 +111,15 @@ export async function readContents(
   reportUnended(contents.transfers, report);
   reportSharedNames(contents.endpoints, report);
   return contents;
+
+  /** Checks a new transfer that repeats another one against that one. */
+  function checkRetry({ type, data }: LoggedEvent): void {
+    if (type !== 'transfer.created' || data.retry_of === null) return;
+    report.count('retries');
+    const original = contents.transfers.get(String(data.retry_of))?.state;
+    const problem = retryProblem(data, original ?? null);
+    if (problem !== null) report.finding('transfers.retry', String(data.transfer_id), problem);
+  }
 
   function note(
     event: LoggedEvent,

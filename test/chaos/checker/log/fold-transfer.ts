@@ -21,6 +21,7 @@ export interface Facts extends Fields {
   source_endpoint_id: string | null;
   destination_endpoint_id: string;
   notify_on_complete: boolean;
+  retry_of: string | null;
   created_at: string;
   transferred_bytes: number;
   size_bytes: number | null;
@@ -43,6 +44,7 @@ const MAY_COME: Record<string, readonly (Status | 'none')[]> = {
   'transfer.completed': ['in_progress'],
   'transfer.failed': ['in_progress'],
   'transfer.cancelled': ['pending', 'queued'],
+  'transfer.priority_changed': ['pending', 'queued'],
 };
 
 export type Step = { state: TransferState } | { problem: string };
@@ -93,6 +95,10 @@ export function foldTransfer(
         };
       return { state: { status: 'failed', failed_at, facts: { ...facts, ...known } } };
     }
+    case 'transfer.priority_changed':
+      if (data.priority === facts.priority)
+        return { problem: `the priority is ${data.priority} already` };
+      return { state: { ...before, facts: { ...facts, priority: data.priority } } };
     default:
       return { state: { status: 'cancelled', cancelled_at: data.cancelled_at, facts } };
   }

@@ -177,7 +177,7 @@ async function reservedIds(sql: Context['sql']): Promise<Map<string, Reserved>> 
   const rows = await sql<(Reserved & { key: string })[]>`
     select key, reserved ->> 'transferId' as id, status is not null as answered
       from work.idempotency_keys
-     where route = 'POST /v1/transfers' and reserved ? 'transferId'`;
+     where route like 'POST /v1/transfers%' and reserved ? 'transferId'`;
   return new Map(rows.map(({ key, ...reserved }) => [key, reserved]));
 }
 

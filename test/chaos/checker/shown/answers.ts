@@ -111,7 +111,7 @@ async function checkDetails(
 
 /** Returns every field of a list item. A new field of the API is also a change here. */
 function listItem({ status, facts, completed_at = null }: TransferState): Fields {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at } = facts;
+  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of } = facts;
   return {
     id: transfer_id,
     file_name,
@@ -121,6 +121,7 @@ function listItem({ status, facts, completed_at = null }: TransferState): Fields
     destination,
     created_at,
     completed_at,
+    retry_of,
     // The run is over: every transfer has ended.
     waiting_for: null,
   };

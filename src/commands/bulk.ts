@@ -1,0 +1,119 @@
+import { createSemaphore } from '../concurrency/semaphore.ts';
+import { PROBLEMS } from '../contract/problems.ts';
+import type { BulkAnswer, BulkRequest } from '../contract/transfers/bulk.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Priority, Transfer } from '../domain/transfer.ts';
+import type { CommandDeps } from './deps.ts';
+import type { Cause } from './handle.ts';
+import { createOnce, retryTransfer } from './retry.ts';
+import {
+  cancelTransfer,
+  loadTransfer,
+  type ReservedTransfer,
+  reserveTransfer,
+  setPriority,
+} from './transfers.ts';
+
+/** Transfers that are changed at once. Their appends share the writes of the log. */
+const AT_ONCE = 16;
+
+/** What a bulk call fixes before it appends. A repeat after a crash changes the same transfers. */
+export interface ReservedBulk {
+  transferIds: string[];
+  hasMore: boolean;
+  /** For each transfer, the one that repeats it. Empty unless the action is `retry`. */
+  retries: ReservedTransfer[];
+}
+
+/** Chooses the ids of a bulk call. `find` returns the transfers that match a filter. */
+export async function reserveBulk(
+  { action, ids, filter = {} }: BulkRequest,
+  find: (
+    filter: NonNullable<BulkRequest['filter']>,
+  ) => Promise<Pick<ReservedBulk, 'transferIds' | 'hasMore'>>,
+): Promise<ReservedBulk> {
+  const { transferIds, hasMore } = ids
+    ? { transferIds: [...new Set(ids)], hasMore: false }
+    : await find(filter);
+  const retries = action === 'retry' ? transferIds.map(reserveTransfer) : [];
+  return { transferIds, hasMore, retries };
+}
+
+/**
+ * Changes many transfers of an account. Each is decided by itself: a refusal of one does not hold
+ * up the others. Throws if a store is unavailable. A repeat with the same `reserved` then completes
+ * the call and does nothing twice. `position` is the last one that it wrote.
+ */
+export async function changeTransfers(
+  deps: CommandDeps,
+  accountId: string,
+  request: BulkRequest,
+  reserved: ReservedBulk,
+  repeated: boolean,
+  cause: Cause,
+): Promise<{ answer: BulkAnswer; position: bigint | null }> {
+  const { transferIds, hasMore, retries } = reserved;
+  const { action } = request;
+  const outcomes: Outcome[] = [];
+  await createSemaphore(AT_ONCE).forEach(transferIds.entries(), async ([i, transferId]) => {
+    const created = retries[i];
+    outcomes[i] = await refusedOr(transferId, () =>
+      created ? retry(transferId, created) : change(transferId),
+    );
+  });
+  const done = outcomes.filter((outcome) => 'position' in outcome);
+  const refusals = outcomes.filter((outcome) => 'code' in outcome);
+  const answer = {
+    action,
+    matched: transferIds.length,
+    done: done.length,
+    refused: refusals.length,
+    has_more: hasMore,
+    retries: done.flatMap((one) => one.retry ?? []),
+    refusals,
+  };
+  const positions = done.map(({ position }) => position).filter((position) => position !== null);
+  return { answer, position: positions.length > 0 ? positions.reduce(later) : null };
+
+  async function retry(transferId: string, created: ReservedTransfer): Promise<Done> {
+    const { position } = await createOnce(deps, created, repeated, () =>
+      retryTransfer(deps, accountId, transferId, cause, created),
+    );
+    return { position, retry: { id: created.transferId, retry_of: transferId } };
+  }
+
+  async function change(transferId: string): Promise<Done> {
+    const known = await loadTransfer(deps, accountId, transferId);
+    if (isAlready(request, known.state)) return { position: known.position };
+    const { position } = await (action === 'cancel'
+      ? cancelTransfer(deps, transferId, cause, known)
+      : setPriority(deps, transferId, request.priority as Priority, cause, known));
+    return { position };
+  }
+}
+
+interface Done {
+  position: bigint | null;
+  retry?: BulkAnswer['retries'][number];
+}
+
+type Outcome = Done | BulkAnswer['refusals'][number];
+
+/** Returns what `work` returns, or why the transfer was refused. Throws if a store is away. */
+async function refusedOr(transferId: string, work: () => Promise<Done>): Promise<Outcome> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof DomainError) || PROBLEMS[error.code].status >= 500) throw error;
+    return { id: transferId, code: error.code, detail: error.message };
+  }
+}
+
+/** Returns true if a transfer is as the client wants it, whatever its status. */
+function isAlready({ action, priority }: BulkRequest, { status, facts }: Transfer): boolean {
+  return action === 'cancel' ? status === 'cancelled' : facts.priority === priority;
+}
+
+function later(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

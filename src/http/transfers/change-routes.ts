@@ -1,0 +1,142 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { changeTransfers, reserveBulk } from '../../commands/bulk.ts';
+import { createOnce, retryTransfer } from '../../commands/retry.ts';
+import { loadTransfer, reserveTransfer, setPriority } from '../../commands/transfers.ts';
+import * as answers from '../../contract/transfers/answers.ts';
+import { BULK_LIMIT, bulkAnswer, bulkRequest } from '../../contract/transfers/bulk.ts';
+import { toFilter, transferChange, transferParams } from '../../contract/transfers/requests.ts';
+import { toCreated, toDetail } from '../../contract/transfers/views.ts';
+import { findWait } from '../../processes/dispatch/waiting-for.ts';
+import { findChangeable } from '../../projections/changeable-transfers.ts';
+import { causeOf, clientOf } from '../auth.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
+import { idempotent } from '../idempotency.ts';
+import type { TransferRoutesDeps } from './routes.ts';
+
+/** Routes that retry transfers, change their priority, and change many at once. */
+export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+  const { sql } = deps;
+
+  return async (app) => {
+    app.route({
+      method: 'POST',
+      url: '/transfers/:transfer_id/retry',
+      config: { scope: 'transfers:write' },
+      schema: {
+        operationId: 'retryTransfer',
+        summary: 'Retry a failed or cancelled transfer',
+        description:
+          'Creates a transfer with the same URIs, priority, metadata and `notify_on_complete`. ' +
+          'Its `retry_of` is the old transfer, which stays as it is.',
+        tags: ['Transfers'],
+        params: transferParams,
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        response: responses({ 201: ['The new transfer is created', answers.retriedTransfer] }, [
+          'unknown_field',
+          ...WITH_IDEMPOTENCY_KEY,
+          'endpoint_not_configured',
+          'not_found',
+          'transfer_not_retryable',
+          'limit_reached',
+        ]),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        const { transfer_id } = request.params;
+        return idempotent(deps, request, reply, {
+          reserve: reserveTransfer,
+          async run(reserved, repeated, commands) {
+            const { state, position } = await createOnce(commands, reserved, repeated, () =>
+              retryTransfer(commands, accountId, transfer_id, causeOf(request), reserved),
+            );
+            await commands.waitFor('transfers', position);
+            const body: answers.RetriedTransfer = { ...toCreated(state), retry_of: transfer_id };
+            return { status: 201, body, location: `/v1/transfers/${body.id}` };
+          },
+        });
+      },
+    });
+
+    app.route({
+      method: 'PATCH',
+      url: '/transfers/:transfer_id',
+      config: { scope: 'transfers:write' },
+      schema: {
+        operationId: 'changeTransfer',
+        summary: 'Change the priority of a pending or queued transfer',
+        tags: ['Transfers'],
+        params: transferParams,
+        querystring: noQuery,
+        body: transferChange,
+        response: responses({ 200: ['The transfer has the priority', answers.transferDetail] }, [
+          ...WITH_BODY,
+          'not_found',
+          'priority_not_changeable',
+        ]),
+      },
+      async handler(request): Promise<answers.TransferDetail> {
+        const { transfer_id } = request.params;
+        const { state, position } = await setPriority(
+          deps.commands,
+          transfer_id,
+          request.body.priority,
+          causeOf(request),
+          await loadTransfer(deps.commands, clientOf(request).accountId, transfer_id),
+        );
+        await deps.commands.waitFor('transfers', position);
+        return toDetail(state, { moving: null, waiting: await findWait(sql, state) });
+      },
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/transfers/bulk',
+      config: { scope: 'transfers:write' },
+      schema: {
+        operationId: 'changeTransfers',
+        summary: 'Retry or cancel many transfers, or change their priority',
+        description:
+          'Each transfer is decided by itself, so some can be refused while others are done. ' +
+          'Send an `Idempotency-Key`: after a 5xx or a lost connection, the same request ' +
+          'completes the call and retries no transfer twice.',
+        tags: ['Transfers'],
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        body: bulkRequest,
+        response: responses({ 200: ['What was done, and what was refused', bulkAnswer] }, [
+          ...WITH_BODY,
+          ...WITH_IDEMPOTENCY_KEY,
+        ]),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        const { body } = request;
+        return idempotent(deps, request, reply, {
+          reserve: () =>
+            reserveBulk(body, (filter) =>
+              findChangeable(sql, accountId, toFilter(filter), body, BULK_LIMIT),
+            ),
+          async run(reserved, repeated, commands) {
+            const { answer, position } = await changeTransfers(
+              commands,
+              accountId,
+              body,
+              reserved,
+              repeated,
+              causeOf(request),
+            );
+            await commands.waitFor('transfers', position);
+            return { status: 200, body: answer };
+          },
+        });
+      },
+    });
+  };
+}

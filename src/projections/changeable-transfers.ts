@@ -1,0 +1,99 @@
+import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Priority, Transfer, TransferStatus } from '../domain/transfer.ts';
+import { CHANGES, type Change } from '../domain/transfer-decider.ts';
+import { passes, type TransferFilter } from './transfer-filter.ts';
+import { eachTransfer } from './transfer-queries.ts';
+import { retryOf } from './transfers.ts';
+
+interface Changing {
+  action: Change;
+  /** Of a change of the priority. */
+  priority?: Priority;
+}
+
+interface Changeable {
+  transferIds: string[];
+  /** True if more transfers match than the limit. */
+  hasMore: boolean;
+}
+
+/**
+ * Returns the ids of an account's transfers that match and that a change applies to, oldest first.
+ * Leaves out what a repeat of the same call would find again: transfers that were retried, or that
+ * have the priority.
+ */
+export async function findChangeable(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter,
+  change: Changing,
+  limit: number,
+): Promise<Changeable> {
+  const statuses = CHANGES[change.action].filter(
+    (status) => filter.status === undefined || filter.status === status,
+  );
+  const find = filter.q === undefined ? findAll : search;
+  const transferIds = await find(sql, accountId, filter, statuses, change, limit + 1);
+  return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
+}
+
+async function findAll(
+  sql: Sql,
+  accountId: string,
+  { status: _, ...filter }: TransferFilter,
+  statuses: TransferStatus[],
+  { action, priority }: Changing,
+  limit: number,
+): Promise<string[]> {
+  const notRetried =
+    action === 'retry'
+      ? sql`and not exists (
+          select from (select ${retryOf(sql)} as retry_of from read.transfers) r
+           where r.retry_of = t.transfer_id)`
+      : sql``;
+  const otherPriority =
+    priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
+  // One ordered index scan for each status: few of many transfers may have it.
+  const rows = await sql<{ transfer_id: string }[]>`
+    select transfer_id
+      from unnest(${statuses}::text[]) as s(status) cross join lateral (
+        select transfer_id, created_at from read.transfers t
+         where ${passes(sql, accountId, filter)} and t.status = s.status
+           ${notRetried} ${otherPriority}
+         order by created_at, transfer_id limit ${limit}) found
+     order by created_at, transfer_id limit ${limit}`;
+  return rows.map(({ transfer_id }) => transfer_id);
+}
+
+async function search(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter,
+  statuses: TransferStatus[],
+  { action, priority }: Changing,
+  limit: number,
+): Promise<string[]> {
+  const found: Transfer[] = [];
+  for (const status of statuses) {
+    let wanted = limit;
+    for await (const batch of eachTransfer(sql, accountId, { ...filter, status }, 'created_at')) {
+      const retried = action === 'retry' ? await retriedAmong(sql, batch) : new Set();
+      const changeable = batch.filter(
+        ({ facts }) => !retried.has(facts.transfer_id) && facts.priority !== priority,
+      );
+      found.push(...changeable.slice(0, wanted));
+      wanted -= changeable.length;
+      if (wanted <= 0) break;
+    }
+  }
+  const places = found.map(({ facts }) => ({ ...facts, at: Date.parse(facts.created_at) }));
+  places.sort((a, b) => a.at - b.at || (a.transfer_id < b.transfer_id ? -1 : 1));
+  return places.slice(0, limit).map(({ transfer_id }) => transfer_id);
+}
+
+async function retriedAmong(sql: Sql, transfers: Transfer[]): Promise<Set<string>> {
+  const ids = transfers.map(({ facts }) => facts.transfer_id);
+  const rows = await sql<{ id: string }[]>`
+    select ${retryOf(sql)} as id from read.transfers where ${retryOf(sql)} = any(${ids}::text[])`;
+  return new Set(rows.map(({ id }) => id));
+}
