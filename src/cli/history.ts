@@ -58,8 +58,12 @@ async function printHistory(events: StoredEvent[], state: Transfer): Promise<voi
   await printTransfer(state);
 }
 
-/** Returns the reason that an event gives, if any. */
+/** Returns the reason that an event gives, or the priority, if any. */
 function remark(data: unknown): string {
-  const { reason, error } = data as { reason?: string; error?: { code: string; message: string } };
-  return [reason, error && `${error.code}: ${error.message}`].filter(Boolean).join('  ');
+  const { reason, priority, error } = data as {
+    reason?: string;
+    priority?: string;
+    error?: { code: string; message: string };
+  };
+  return [reason, priority, error && `${error.code}: ${error.message}`].filter(Boolean).join('  ');
 }

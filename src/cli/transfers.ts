@@ -5,13 +5,7 @@ import { toSearchPagination } from '../contract/pages.ts';
 import { toCsv } from '../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
-import {
-  notFound,
-  PRIORITIES,
-  SORT_ORDERS,
-  TRANSFER_STATUSES,
-  type Transfer,
-} from '../domain/transfer.ts';
+import { notFound, PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
@@ -20,18 +14,15 @@ import { eachTransfer, listTransfers } from '../projections/transfer-queries.ts'
 import { bytes, note, print, printFacts, printJson, printTable, write } from './output.ts';
 import { keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
+import { addTransferChanges, printCreated } from './transfer-changes.ts';
+import {
+  ACCOUNT_OPTION,
+  type Common,
+  type FilterOptions,
+  filtersOf,
+  withFilters,
+} from './transfer-options.ts';
 import { waitInWords, watch } from './watch.ts';
-
-const ACCOUNT_OPTION = [
-  '--account <account>',
-  'the account of the transfers',
-  'acc_default',
-] as const;
-
-interface Common {
-  account: string;
-  json?: boolean;
-}
 
 interface CreateOptions extends Common {
   priority: string;
@@ -40,12 +31,7 @@ interface CreateOptions extends Common {
   watch?: boolean;
 }
 
-interface ListOptions extends Common {
-  status?: string;
-  from?: string;
-  to?: string;
-  destination?: string;
-  q?: string;
+interface ListOptions extends Common, FilterOptions {
   sort?: string;
   csv?: boolean;
   limit?: string;
@@ -75,17 +61,7 @@ export function addTransferCommands(program: Command): void {
       withInstallation((installation) => create(installation, source, destination, options)),
     );
 
-  transfers
-    .command('list')
-    .description('list transfers, newest first')
-    .option(
-      '--q <words>',
-      'words that are part of the file name, source, destination, metadata or id',
-    )
-    .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
-    .option('--from <time>', 'created at or after this date or time')
-    .option('--to <time>', 'created at or before this date or time')
-    .option('--destination <start>', 'destinations that start with this text')
+  withFilters(transfers.command('list').description('list transfers, newest first'))
     .addOption(new Option('--sort <order>').choices(SORT_ORDERS).default('-created_at'))
     .option('--limit <number>', 'up to 100', '25')
     .option('--offset <number>', 'how many to skip', '0')
@@ -151,6 +127,7 @@ export function addTransferCommands(program: Command): void {
   end('abort', 'end a transfer in progress as failed', ({ commands }, id) =>
     abortTransfer(commands, id, operator()),
   );
+  addTransferChanges(transfers);
 }
 
 async function create(
@@ -168,25 +145,19 @@ async function create(
     notify_on_complete: options.notifyOnComplete ?? false,
   };
   const request = parseRequest(transferRequest, body, 'The transfer');
-  const { state, position } = await createTransfer(
-    installation.commands,
-    account,
-    request,
-    operator(),
-  );
-  const id = state.facts.transfer_id;
-  await installation.commands.waitFor('transfers', position);
-  if (json) await printJson(toCreated(state));
-  else await print(id);
-  if (options.watch) return watch(installation, account, id, json);
-  if (!json) note(`Follow it with \`waybill transfers watch ${id}\``);
+  const created = await createTransfer(installation.commands, account, request, operator());
+  await printCreated(installation, created, toCreated, { account, json, watch: options.watch });
 }
 
 async function list(
   { sql, commands }: Installation,
-  { account, json, csv, from, to, ...options }: ListOptions,
+  { account, json, csv, limit: atMost, offset: after, sort: order, ...options }: ListOptions,
 ): Promise<void> {
-  const query = parseRequest(listQuery, { ...options, from_date: from, to_date: to }, 'The filter');
+  const query = parseRequest(
+    listQuery,
+    { ...filtersOf(options), limit: atMost, offset: after, sort: order },
+    'The filter',
+  );
   const { limit, offset, sort, ...filters } = query;
   const filter = toFilter(filters);
   if (filter.q !== undefined) await commands.catchUp('transfer_search');
@@ -237,6 +208,8 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     moved: `${bytes(detail.transferred_bytes)} (${detail.progress_pct} %)`,
     speed: detail.speed_bps === null ? null : `${bytes(Math.round(detail.speed_bps / 8))}/s`,
     sha256: detail.checksum_sha256,
+    ...(detail.retry_of && { 'retry of': detail.retry_of }),
+    priority: detail.priority,
     created: detail.created_at,
     completed: detail.completed_at,
     retries: detail.retry_count,

@@ -134,6 +134,52 @@ describeWithPostgres('waybill transfers', () => {
     );
   });
 
+  it('changes the priority of transfers, cancels many and retries them', async () => {
+    const [first, second] = [await create('--priority', 'low'), await create()];
+    expect(await cli.run(['transfers', 'set-priority', first, 'high'])).toMatchObject({
+      code: 0,
+      stdout: `${first} has the priority high\n`,
+    });
+    expect(await cli.run(['transfers', 'set-priority', first, 'urgent'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/priority: /),
+    });
+    const bulk = (...args: string[]) => cli.run(['transfers', 'bulk', ...args]);
+    const mine = ['--destination', 'sftp://shelf/copy.csv'];
+    expect(await bulk('set-priority', ...mine, '--priority', 'high')).toMatchObject({
+      code: 0,
+      stdout: '1 done, 0 refused\n',
+    });
+    expect((await cli.run(['history', first])).stdout).toMatch(
+      /\n1 .*transfer\.priority_changed .* high *\n[\s\S]*\npriority +high\n/,
+    );
+    const ids = `${first},${second},nonsense`;
+    const [answer] = (await bulk('cancel', '--ids', ids, '--json')).json();
+    expect(answer).toMatchObject({ done: 2, refusals: [{ id: 'nonsense', code: 'not_found' }] });
+    expect(await bulk('cancel', '--ids', 'nonsense')).toMatchObject({
+      code: 4,
+      stdout: expect.stringMatching(
+        /^0 done, 1 refused\nID .*\nnonsense +not_found +There is no such transfer\n$/,
+      ),
+    });
+    expect(await bulk('cancel')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/exactly one of the two/),
+    });
+    expect(await cli.run(['transfers', 'set-priority', first, 'low'])).toMatchObject({ code: 4 });
+
+    const retried = await cli.run(['transfers', 'retry', first]);
+    expect(retried).toMatchObject({ code: 0, stdout: expect.stringMatching(/^txr_\w+\n$/) });
+    const id = retried.stdout.trim();
+    expect((await cli.run(['transfers', 'get', id])).stdout).toMatch(
+      new RegExp(`\nretry of +${first}\n`),
+    );
+    const list = ['transfers', 'list', '--retry-of', first, '--json'];
+    expect((await cli.run(list)).json()).toMatchObject([{ data: [{ id, retry_of: first }] }]);
+    expect(await cli.run(['transfers', 'retry', id])).toMatchObject({ code: 4 });
+    expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0 });
+  });
+
   it('replays a history up to a revision or a time', async () => {
     const id = await create();
     await cli.run(['transfers', 'cancel', id]);

@@ -1,0 +1,42 @@
+import { type Command, Option } from 'commander';
+import { TRANSFER_STATUSES } from '../domain/transfer.ts';
+
+export const ACCOUNT_OPTION = [
+  '--account <account>',
+  'the account of the transfers',
+  'acc_default',
+] as const;
+
+export interface Common {
+  account: string;
+  json?: boolean | undefined;
+}
+
+/** The options that choose transfers, as the user gives them. */
+export interface FilterOptions {
+  q?: string;
+  status?: string;
+  from?: string;
+  to?: string;
+  destination?: string;
+  retryOf?: string;
+}
+
+/** Adds the options that choose transfers. */
+export function withFilters(command: Command): Command {
+  return command
+    .option(
+      '--q <words>',
+      'words that are part of the file name, source, destination, metadata or id',
+    )
+    .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
+    .option('--from <time>', 'created at or after this date or time')
+    .option('--to <time>', 'created at or before this date or time')
+    .option('--destination <start>', 'destinations that start with this text')
+    .option('--retry-of <transfer-id>', 'retries of this transfer');
+}
+
+/** Returns the filters of the API that the options give. */
+export function filtersOf({ q, status, from, to, destination, retryOf }: FilterOptions) {
+  return { q, status, from_date: from, to_date: to, destination, retry_of: retryOf };
+}
