@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ChaosClient, textOf } from './client.ts';
+import { type Call, type ChaosClient, textOf } from './client.ts';
 import type { SourceFile, SourceFiles } from './files.ts';
 import type { ChaosEndpoint, Partners } from './partners.ts';
 import { type Random, randomFrom } from './random.ts';
@@ -20,12 +20,20 @@ const LARGE_NAMES = 20;
 /** The first two of so many transfers use the largest file, so even a short run has some. */
 const LARGEST_EVERY = 300;
 const LARGEST_FIRST = 2;
+/** The newest transfers, whose priority a bulk request changes. */
+const BULK = 20;
 
 export interface Load {
   /** Ids from a 201. */
   created: Set<string>;
   /** Sends nothing new; returns when every client has its last answer. */
   stop(): Promise<void>;
+}
+
+interface PlannedTransfer {
+  create(): Promise<string | null>;
+  /** Retries the transfer at this path of the API. */
+  retry(path: string): Promise<string | null>;
 }
 
 interface LoadDeps {
@@ -40,7 +48,7 @@ interface LoadDeps {
   ended(): number;
 }
 
-/** Creates transfers at the given rate, and cancels, repeats, aborts and reads some of them. */
+/** Creates transfers at the given rate. Changes, retries, repeats, aborts and reads some of them. */
 export function startLoad({ seed, rate, client, admin, partners, files, ended }: LoadDeps): Load {
   const random = randomFrom(seed, 'transfers');
   const created = new Set<string>();
@@ -67,10 +75,10 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
   }
 
   async function oneClient(n: number, own: Random): Promise<void> {
-    const create = chooseTransfer(n, own);
-    const id = await create();
+    const transfer = chooseTransfer(n, own);
+    const id = await transfer.create();
     if (id === null) return;
-    for (const step of chooseSteps(own, id, create)) {
+    for (const step of chooseSteps(own, id, transfer)) {
       if (stopping.signal.aborted) return;
       await step();
     }
@@ -80,7 +88,7 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
   function chooseSteps(
     own: Random,
     id: string,
-    again: () => Promise<unknown>,
+    { create, retry }: PlannedTransfer,
   ): (() => Promise<unknown>)[] {
     const path = `/transfers/${id}`;
     const [early, abortAfter, againAfter] = [
@@ -88,7 +96,20 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       own.whole(200, 3_000),
       own.whole(500, 20_000),
     ];
+    const priority = own.pick(['low', 'normal', 'high']);
+    const other = (what: string, call: Call) => client.send({ kind: 'other', what }, call);
     const steps: [probability: number, step: () => Promise<unknown>][] = [
+      [0.05, () => other('set priority', { method: 'PATCH', path, body: { priority } })],
+      [
+        0.02,
+        () =>
+          other('bulk', {
+            method: 'POST',
+            path: '/transfers/bulk',
+            body: { action: 'set_priority', priority, ids: [...created].slice(-BULK) },
+            idempotencyKey: `bulk-${id}`,
+          }),
+      ],
       [
         0.06,
         () =>
@@ -96,18 +117,13 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
             client.send({ kind: 'cancel', transferId: id }, { method: 'DELETE', path }),
           ),
       ],
+      // Rejected unless the transfer was cancelled or has failed.
+      [0.1, () => retry(path)],
       [0.2, () => client.send({ kind: 'detail', transferId: id }, { method: 'GET', path })],
       [0.02, () => pause(abortAfter).then(() => abort(path))],
-      [
-        0.03,
-        () =>
-          client.send(
-            { kind: 'other', what: 'list' },
-            { method: 'GET', path: '/transfers?limit=20' },
-          ),
-      ],
+      [0.03, () => other('list', { method: 'GET', path: '/transfers?limit=20' })],
       // A client that crashed after the answer sends the same request again.
-      [0.1, () => pause(againAfter).then(again)],
+      [0.1, () => pause(againAfter).then(create)],
     ];
     return steps.filter(([probability]) => own.chance(probability)).map(([, step]) => step);
   }
@@ -118,8 +134,8 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       { method: 'POST', path: `${path}/abort`, once: true },
     );
 
-  /** Plans a transfer and its request: each call of the result sends the same request. */
-  function chooseTransfer(n: number, own: Random): () => Promise<string | null> {
+  /** Plans a transfer and its requests: each call sends the same request. */
+  function chooseTransfer(n: number, own: Random): PlannedTransfer {
     const source = own.pick(partners.servers).endpoint;
     const destination = own.pick(partners.endpoints);
     const onSmallDisk = destination === partners.smallDisk?.endpoint;
@@ -134,22 +150,26 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       metadata: { order: String(n) },
       ...(own.chance(0.1) ? { notify_on_complete: true } : {}),
     };
-    return async () => {
+    const send = async (call: Pick<Call, 'path' | 'body'> & { idempotencyKey: string | null }) => {
       const answer = await client.send(
         {
           kind: 'create',
-          idempotencyKey,
+          idempotencyKey: call.idempotencyKey,
           source: { endpoint: source.name, path: sourcePath },
           destination: { endpoint: destination.name, path },
           file: file && { size: file.size, sha256: file.sha256 },
           transferId: null,
           replayed: false,
         },
-        { method: 'POST', path: '/transfers', body, idempotencyKey },
+        { ...call, method: 'POST' },
       );
       const id = answer?.status === 201 ? textOf(answer, 'id') : null;
       if (id !== null) created.add(id);
       return id;
+    };
+    return {
+      create: () => send({ path: '/transfers', body, idempotencyKey }),
+      retry: (of) => send({ path: `${of}/retry`, idempotencyKey: `retry-${seed}-${n}` }),
     };
   }
 
