@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseDuration } from './domain/durations.ts';
+import { parseRoleRule, type RoleRule } from './domain/role.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -43,6 +44,11 @@ const addresses = list(
   (item) => isIP(item) !== 0 || isCidr(item),
   'must be addresses or ranges separated by commas, such as 10.0.0.0/8',
 );
+const roleRules = list(
+  (item) => parseRoleRule(item) !== null,
+  'must be rules separated by commas, such as groups:ops=operator@acc_default or ' +
+    'email:ann@example.com=admin@*, with the roles viewer, operator, auditor and admin',
+).transform((items) => items.map((item) => parseRoleRule(item) as RoleRule));
 const cidrs = list(isCidr, 'must be ranges separated by commas, such as 10.0.0.0/8,fd00::/8');
 
 const settings = z.object({
@@ -51,6 +57,24 @@ const settings = z.object({
   WAYBILL_TLS_CERT: z.string().optional(),
   WAYBILL_TLS_KEY: z.string().optional(),
   WAYBILL_TRUSTED_PROXIES: addresses.default([]),
+  WAYBILL_PUBLIC_URL: z
+    .string()
+    .refine(
+      (text) => /^https?:$/.test(URL.parse(text)?.protocol ?? '') && isOrigin(text),
+      'must be a scheme and a host, such as https://waybill.example.com',
+    )
+    .transform((text) => new URL(text).origin)
+    .optional(),
+  WAYBILL_OIDC_ISSUER: z
+    .string()
+    .refine(
+      isIssuer,
+      'must be an https URL, as the provider names itself (http only on 127.0.0.1 and localhost)',
+    )
+    .optional(),
+  WAYBILL_OIDC_CLIENT_ID: z.string().optional(),
+  WAYBILL_OIDC_CLIENT_SECRET: z.string().optional(),
+  WAYBILL_OIDC_ROLES: roleRules.optional(),
   WAYBILL_DATA_DIR: z.string().default('.waybill'),
   DATABASE_URL: z
     .string()
@@ -98,7 +122,11 @@ const SECRET = [
   'EVENTSTORE_URL',
   'WAYBILL_EVENTSTORE_PASSWORD',
   'WAYBILL_MASTER_KEY',
+  'WAYBILL_OIDC_CLIENT_SECRET',
 ];
+const OIDC = ['ISSUER', 'CLIENT_ID', 'CLIENT_SECRET', 'ROLES'].map(
+  (name) => `WAYBILL_OIDC_${name}`,
+);
 
 export interface EventStoreSettings {
   readonly url: string;
@@ -107,6 +135,14 @@ export interface EventStoreSettings {
   readonly password: string | null;
   /** Absolute path of a PEM file. Null for the authorities that the system trusts. */
   readonly caFile: string | null;
+}
+
+/** Sign-in by OpenID Connect. */
+export interface OidcSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly roles: readonly RoleRule[];
 }
 
 /** The settings of one process. Durations in milliseconds, paths absolute. */
@@ -118,6 +154,10 @@ export interface Config {
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
   /** Addresses and ranges whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
+  /** Scheme and host that browsers use. Null to take both from each request. */
+  readonly publicUrl: string | null;
+  /** Null if people sign in with keys only. */
+  readonly oidc: OidcSettings | null;
   readonly dataDir: string;
   /** Null for the embedded Postgres. */
   readonly databaseUrl: string | null;
@@ -171,6 +211,15 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
         ? Object.freeze({ certFile: resolve(certFile), keyFile: resolve(keyFile) })
         : null,
     trustedProxies: Object.freeze(value.WAYBILL_TRUSTED_PROXIES),
+    publicUrl: value.WAYBILL_PUBLIC_URL ?? null,
+    oidc: value.WAYBILL_OIDC_ISSUER
+      ? Object.freeze({
+          issuer: value.WAYBILL_OIDC_ISSUER,
+          clientId: value.WAYBILL_OIDC_CLIENT_ID as string,
+          clientSecret: value.WAYBILL_OIDC_CLIENT_SECRET as string,
+          roles: Object.freeze(value.WAYBILL_OIDC_ROLES as RoleRule[]),
+        })
+      : null,
     dataDir: resolve(value.WAYBILL_DATA_DIR),
     databaseUrl: value.DATABASE_URL ?? null,
     eventStore: value.EVENTSTORE_URL
@@ -220,6 +269,11 @@ function missing(given: Record<string, string | undefined>): string[] {
     if (given[one] && !given[other])
       problems.push(`${other} is missing: ${one} alone has no effect, set both or neither`);
   }
+  const absent = OIDC.filter((name) => !given[name]);
+  if (absent.length > 0 && absent.length < OIDC.length)
+    problems.push(
+      `${absent.join(', ')} missing: sign-in by OpenID Connect needs all of ${OIDC.join(', ')}`,
+    );
   return [...problems, ...eventStoreProblems(given)];
 }
 
@@ -281,6 +335,18 @@ function isDuration(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+function isOrigin(text: string): boolean {
+  const { pathname, search, hash, username, password } = new URL(text);
+  return pathname === '/' && `${search}${hash}${username}${password}` === '';
+}
+
+function isIssuer(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || `${url.search}${url.hash}${url.username}` !== '') return false;
+  const local = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
+  return url.protocol === 'https:' || (url.protocol === 'http:' && local);
 }
 
 function isMasterKey(text: string): boolean {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createWebhookSender } from './adapters/webhooks/send.ts';
 import { createHealth, type Health } from './health.ts';
 import { createHttpServer } from './http/app.ts';
-import { API_PURGES } from './http/purges.ts';
+import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { runAdmission } from './processes/dispatch/admission.ts';
@@ -132,7 +132,9 @@ export async function startService(
     );
   }
   if (roles.includes('monitor')) {
-    run(runHousekeeping({ ...installation, purges: API_PURGES }, signal));
+    run(
+      runHousekeeping({ ...installation, purges: API_PURGES, recordsOfApi: API_RECORDS }, signal),
+    );
     run(runProbes(following, signal));
   }
 

@@ -3,6 +3,12 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ConfigError, parseConfig, SETTING_NAMES } from '../src/config.ts';
 
+const OIDC = {
+  WAYBILL_OIDC_ISSUER: 'https://login.example.com/realms/a',
+  WAYBILL_OIDC_CLIENT_ID: 'waybill',
+  WAYBILL_OIDC_CLIENT_SECRET: 'canary',
+  WAYBILL_OIDC_ROLES: 'groups:ops=operator@acc_default, email:ann@example.com=admin@*',
+};
 const KEY = Buffer.alloc(32, 7).toString('base64');
 
 function problemsOf(environment: Record<string, string>): string[] {
@@ -22,6 +28,8 @@ describe('parseConfig', () => {
       port: 8080,
       tls: null,
       trustedProxies: [],
+      publicUrl: null,
+      oidc: null,
       dataDir: resolve('.waybill'),
       databaseUrl: null,
       eventStore: null,
@@ -45,6 +53,8 @@ describe('parseConfig', () => {
       WAYBILL_TLS_CERT: 'cert.pem',
       WAYBILL_TLS_KEY: '/etc/key.pem',
       WAYBILL_TRUSTED_PROXIES: '10.0.0.1, fd00::/8',
+      WAYBILL_PUBLIC_URL: 'https://waybill.example.com/',
+      ...OIDC,
       WAYBILL_DATA_DIR: 'data',
       DATABASE_URL: 'postgresql://waybill:secret@db/waybill',
       EVENTSTORE_URL: 'esdb+discover://cluster:2113',
@@ -67,6 +77,16 @@ describe('parseConfig', () => {
       port: 0,
       tls: { certFile: resolve('cert.pem'), keyFile: '/etc/key.pem' },
       trustedProxies: ['10.0.0.1', 'fd00::/8'],
+      publicUrl: 'https://waybill.example.com',
+      oidc: {
+        issuer: 'https://login.example.com/realms/a',
+        clientId: 'waybill',
+        clientSecret: 'canary',
+        roles: [
+          { claim: 'groups', value: 'ops', role: 'operator', account: 'acc_default' },
+          { claim: 'email', value: 'ann@example.com', role: 'admin', account: '*' },
+        ],
+      },
       dataDir: resolve('data'),
       databaseUrl: 'postgresql://waybill:secret@db/waybill',
       eventStore: {
@@ -144,6 +164,20 @@ describe('parseConfig', () => {
       WAYBILL_MASTER_KEY: 'canary',
     });
     expect(problems).toHaveLength(2);
+    expect(problems.join()).not.toContain('canary');
+  });
+
+  it.each([
+    ['WAYBILL_OIDC_CLIENT_SECRET', '', /^WAYBILL_OIDC_CLIENT_SECRET missing: .* needs all of/],
+    ['WAYBILL_OIDC_ISSUER', 'http://login.example.com', /must be an https URL/],
+    ['WAYBILL_OIDC_ISSUER', 'https://login.example.com/?a=b', /must be an https URL/],
+    ['WAYBILL_OIDC_ROLES', 'groups:ops=root@acc_default', /must be rules .* viewer, operator/],
+    ['WAYBILL_OIDC_ROLES', 'groups:ops=admin', /must be rules/],
+    ['WAYBILL_PUBLIC_URL', 'waybill.example.com', /must be a scheme and a host/],
+    ['WAYBILL_PUBLIC_URL', 'https://example.com/waybill', /must be a scheme and a host/],
+  ])('rejects %s=%s beside the other settings of OpenID Connect', (name, value, problem) => {
+    const problems = problemsOf({ ...OIDC, [name]: value });
+    expect(problems).toEqual([expect.stringMatching(problem)]);
     expect(problems.join()).not.toContain('canary');
   });
 

@@ -8,6 +8,8 @@ import type { Queryable, Sql } from './postgres/connect.ts';
 export const ENDPOINT_CREDENTIALS = 'endpoint-credentials';
 /** Purpose of the records that hold the secrets of webhooks, as `{secret}`. */
 export const WEBHOOK_SECRET = 'webhook-secret';
+/** Purpose of the records that hold the tokens of a person's console session. */
+export const SESSION_TOKENS = 'session-tokens';
 
 const CHECK_TEXT = Buffer.from('waybill');
 const SWEEP_PAGE = 1_000;

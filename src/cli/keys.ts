@@ -4,6 +4,7 @@ import { keyRequest } from '../contract/keys.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { SCOPES } from '../domain/key.ts';
+import { ROLES } from '../domain/role.ts';
 import { type Key, listKeys } from '../projections/catalog-queries.ts';
 import { print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
@@ -11,7 +12,8 @@ import { operator, withInstallation } from './session.ts';
 
 interface CreateOptions {
   name: string;
-  scopes: string[];
+  scopes?: string[];
+  role?: string;
   account: string;
   expiresIn: string;
   json?: boolean;
@@ -24,7 +26,8 @@ export function addKeyCommands(program: Command): void {
     .command('create')
     .description('create a key and show it once')
     .requiredOption('--name <name>', 'what it is for')
-    .requiredOption('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
+    .option('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
+    .option('--role <role>', `a named set of scopes instead: ${ROLES.join(', ')}`)
     .option('--account <account>', 'the account that it belongs to', 'acc_default')
     .option(
       '--expires-in <duration>',
@@ -32,24 +35,30 @@ export function addKeyCommands(program: Command): void {
       '90d',
     )
     .option('--json', 'one JSON document')
-    .action(async ({ name, scopes, account, expiresIn, json }: CreateOptions) => {
+    .action(async (options: CreateOptions, command: Command) => {
+      const { name, scopes, role, account, expiresIn, json } = options;
+      if (scopes === undefined && role === undefined)
+        command.error("error: one of the options '--scopes' and '--role' is required");
       const request = parseRequest(
         keyRequest,
-        { name, scopes, account, expires_in: expiresIn },
+        { name, scopes, role, account, expires_in: expiresIn },
         'The key',
       );
       const created = await withInstallation(({ commands, config }) =>
         createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
       );
       const { id, key, state } = created;
-      const { expires_at } = state;
-      if (json) return printJson({ id, key, name, account, scopes, expires_at });
+      const { scopes: given, expires_at } = state;
+      if (json) {
+        const held = { scopes: given, role: state.role ?? null };
+        return printJson({ id, key, name, account, ...held, expires_at });
+      }
       await printFacts({
         id,
         key,
         name,
         account,
-        scopes: scopes.join(', '),
+        scopes: allowed(state),
         expires: expires_at ?? 'never',
       });
       await print('Store the key now: it is not shown again.');
@@ -87,6 +96,7 @@ function shown({
   name,
   account_id,
   scopes,
+  role,
   last_four,
   created_at,
   expires_at,
@@ -97,6 +107,7 @@ function shown({
     name,
     account: account_id,
     scopes,
+    role: role ?? null,
     last_four,
     created_at,
     expires_at,
@@ -109,7 +120,7 @@ function printKeys(keys: Key[]): Promise<void> {
     key.key_id,
     key.name,
     key.account_id,
-    key.scopes.join(','),
+    allowed(key),
     `...${key.last_four}`,
     stateOf(key),
   ]);
@@ -118,6 +129,10 @@ function printKeys(keys: Key[]): Promise<void> {
     rows,
     'There are no keys: create one with `waybill keys create`',
   );
+}
+
+function allowed({ scopes, role }: Pick<Key, 'scopes' | 'role'>): string {
+  return role ?? scopes.join(',');
 }
 
 function stateOf({ revoked_at, expires_at }: Key): string {

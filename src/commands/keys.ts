@@ -4,6 +4,7 @@ import { DomainError, fieldError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type * as key from '../domain/key.ts';
 import { keyDecider } from '../domain/key.ts';
+import { ROLE_SCOPES } from '../domain/role.ts';
 import { streamName } from '../domain/streams.ts';
 import { upcast } from '../domain/upcast.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
@@ -33,11 +34,12 @@ export async function createKey(
   const expires_at = expiry(request.expires_in, now, options.allowNever);
   const secret = newApiKey();
   const { id = newId('key', now) } = options;
+  const { role, scopes = [] } = request;
   const data: key.KeyCreated = {
     key_id: id,
     account_id: request.account,
     name: request.name,
-    scopes: request.scopes,
+    ...(role ? { scopes: [...ROLE_SCOPES[role]], role } : { scopes }),
     sha256: hashApiKey(secret),
     last_four: secret.slice(-4),
     expires_at,

@@ -16,7 +16,11 @@ interface SessionState {
   session: Session | null | undefined;
   setSession: (session: Session | null) => void;
   error: RequestFailed | null;
+  /** Why the last session ended. Null if the user signed out, or if there was none. */
+  ended: string | null;
 }
+
+export type Scope = Session['scopes'][number];
 
 export const SIGN_IN = '/console/sign-in';
 /**
@@ -28,16 +32,18 @@ const Context = createContext<SessionState>({
   session: undefined,
   setSession: () => {},
   error: null,
+  ended: null,
 });
 
 export function SessionProvider({ children }: { children: ComponentChildren }) {
   const [session, keepSession] = useState<Session | null>();
   const [error, setError] = useState<RequestFailed | null>(null);
+  const [ended, setEnded] = useState<string | null>(null);
   // Drops a response whose request is older than the latest request or change.
   const latest = useRef(0);
   const setSession = useCallback((now: Session | null) => {
     latest.current++;
-    if (now) localStorage.setItem(SIGNED_IN, `${now.key_id} ${now.account}`);
+    if (now) localStorage.setItem(SIGNED_IN, `${now.key_id ?? now.person?.subject} ${now.account}`);
     else localStorage.removeItem(SIGNED_IN);
     keepSession(now);
   }, []);
@@ -60,7 +66,10 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && refresh();
     // A page that was frozen, or is in the back-forward cache, gets no storage events.
     const onVisibility = () => document.visibilityState === 'visible' && refresh();
-    whenSessionEnds(() => setSession(null));
+    whenSessionEnds(({ code, detail }) => {
+      setEnded(code === 'session_ended' ? detail : null);
+      setSession(null);
+    });
     refresh();
     window.addEventListener('storage', onStorage);
     document.addEventListener('visibilitychange', onVisibility);
@@ -69,7 +78,10 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
       document.removeEventListener('visibilitychange', onVisibility);
     };
   }, [setSession]);
-  const state = useMemo(() => ({ session, setSession, error }), [session, setSession, error]);
+  const state = useMemo(
+    () => ({ session, setSession, error, ended }),
+    [session, setSession, error, ended],
+  );
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
@@ -93,17 +105,37 @@ export function useSession(): SignedIn {
     async signOut() {
       await call('DELETE /v1/session');
       setSession(null);
+      if (session.sign_out_url !== null) location.assign(session.sign_out_url);
     },
     switchAccount: async (account) =>
       setSession(await call('PUT /v1/session/account', { body: { account } })),
   };
 }
 
-/** For the sign-in page: `signIn` exchanges a key for a session and throws RequestFailed. */
-export function useSignIn(): { signedIn: boolean; signIn: (apiKey: string) => Promise<void> } {
-  const { session, setSession } = useContext(Context);
+/** Renders its children if the session has the scope. The service checks each request again. */
+export function May({ scope, children }: { scope: Scope; children: ComponentChildren }) {
+  const { session } = useSession();
+  return session.scopes.includes(scope) ? children : null;
+}
+
+export interface SignIn {
+  signedIn: boolean;
+  /** Why the last session ended, or null. */
+  ended: string | null;
+  /** Exchanges a key for a session. Throws RequestFailed. */
+  signIn: (apiKey: string) => Promise<void>;
+  /** Takes over the session that the service began after a sign-in elsewhere. */
+  resume: () => Promise<void>;
+}
+
+/** For the sign-in page. */
+export function useSignIn(): SignIn {
+  const { session, setSession, ended } = useContext(Context);
+  const resume = useCallback(async () => setSession(await call('GET /v1/session')), [setSession]);
   return {
     signedIn: Boolean(session),
+    ended,
     signIn: async (api_key) => setSession(await call('POST /v1/session', { body: { api_key } })),
+    resume,
   };
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type * as domain from '../domain/key.ts';
-import { EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
+import { ACCOUNT, EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
+import { ROLES } from '../domain/role.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
@@ -20,13 +21,16 @@ export const keyRequest = z
       .min(1)
       .max(128)
       .meta({ examples: ['nightly reports'] }),
-    scopes: z.array(z.enum(SCOPES)).min(1),
+    scopes: z
+      .array(z.enum(SCOPES))
+      .min(1)
+      .optional()
+      .describe('Required without `role`.')
+      .meta({ examples: [['transfers:write']] }),
+    role: z.enum(ROLES).optional().describe('A named set of scopes, instead of `scopes`.'),
     account: z
       .string()
-      .regex(
-        /^[a-z0-9_][a-z0-9_-]{0,63}$/,
-        'must be 1 to 64 lowercase letters, digits, underscores and hyphens',
-      )
+      .regex(ACCOUNT, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens')
       .default('acc_default'),
     expires_in: z
       .string()
@@ -37,6 +41,10 @@ export const keyRequest = z
       .default('90d')
       .describe('A duration of at most 365d, or `never` if the installation allows it.'),
   })
+  .refine(({ scopes, role }) => (scopes === undefined) !== (role === undefined), {
+    path: ['scopes'],
+    message: 'or role is required, and not both',
+  })
   .meta({ id: 'KeyRequest' });
 export type KeyRequest = z.output<typeof keyRequest>;
 
@@ -45,6 +53,7 @@ const fields = {
   name: keyName,
   account,
   scopes: z.array(z.enum(SCOPES)),
+  role: z.enum(ROLES).nullable().describe('Null for a key that was created with scopes.'),
   last_four: z
     .string()
     .describe('The last four characters of the key.')
@@ -89,6 +98,7 @@ export function toKey({
   name,
   account_id,
   scopes,
+  role,
   last_four,
   created_at,
   expires_at,
@@ -102,6 +112,7 @@ export function toKey({
     name,
     account: account_id,
     scopes,
+    role: role ?? null,
     last_four,
     status,
     expiring_soon: status === 'active' && left <= EXPIRING_SOON_MS,

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { SCOPES } from '../domain/key.ts';
+import { ROLES } from '../domain/role.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 import { account, EXAMPLE_KEY, keyId, keyName } from './keys.ts';
@@ -8,10 +10,15 @@ export const signIn = z
     api_key: z
       .string()
       .min(1, 'is required')
-      .describe('A key with the scope `admin`.')
+      .describe('A key with a role, or with the scope `admin`.')
       .meta({ examples: [EXAMPLE_KEY] }),
   })
   .meta({ id: 'SignIn' });
+
+/** Query of GET /v1/session/oidc. */
+export const beginSignIn = z.strictObject({
+  return: text.max(1_000).default('').describe('The page of the console to open afterwards.'),
+});
 
 export const accountChoice = z
   .strictObject({
@@ -23,14 +30,47 @@ export const accountChoice = z
   })
   .meta({ id: 'AccountChoice' });
 
+const person = z.strictObject({
+  subject: z
+    .string()
+    .describe("The identity provider's id of the person.")
+    .meta({ examples: ['00u1ab2cd'] }),
+  name: z.string().nullable(),
+  email: z.string().nullable(),
+});
+
+export const signInOptions = z
+  .strictObject({
+    identity_provider: z
+      .string()
+      .nullable()
+      .describe('The host of the OpenID Connect provider. Null if none is configured.'),
+  })
+  .meta({ id: 'SignInOptions' });
+export type SignInOptions = z.output<typeof signInOptions>;
+
 export const sessionInfo = z
   .strictObject({
-    key_id: keyId.describe('The key that signed in. The session ends with the key.'),
-    key_name: keyName,
+    key_id: keyId
+      .nullable()
+      .describe('The key that signed in. The session ends with the key. Null for a person.'),
+    key_name: keyName.nullable(),
+    person: person.nullable().describe('Who signed in by OpenID Connect. Null for a key.'),
     account: account.describe('The session sees the transfers and webhooks of this account.'),
-    accounts: z.array(account).describe('All accounts that have a key.'),
+    accounts: z.array(account).describe('The accounts that the session may switch to.'),
+    roles: z
+      .array(z.enum(ROLES))
+      .describe('The roles in this account. Empty for a key that was created with scopes.'),
+    scopes: z
+      .array(z.enum(SCOPES))
+      .describe('All that the session may do in this account, with what each scope includes.'),
+    sign_out_url: z
+      .string()
+      .nullable()
+      .describe("The page that ends the session at the person's identity provider."),
     expires_at: timestamp.describe(
-      'The latest end of the session. It ends earlier after 30 minutes without use.',
+      'The latest end of the session. It ends earlier after 30 minutes without use, and when a ' +
+        'person has lost the role.',
     ),
   })
   .meta({ id: 'Session' });

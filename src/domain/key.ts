@@ -1,6 +1,7 @@
 import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
+import type { Role } from './role.ts';
 
 export const SCOPES = [
   'transfers:read',
@@ -9,9 +10,23 @@ export const SCOPES = [
   'webhooks:write',
   'audit:read',
   'metrics:read',
+  'observe',
+  'operate',
+  'audit:all',
   'admin',
 ] as const;
 export type Scope = (typeof SCOPES)[number];
+
+/** What a scope grants besides itself. `admin` grants every scope. */
+const INCLUDED: Partial<Record<Scope, Scope>> = {
+  'transfers:write': 'transfers:read',
+  'webhooks:write': 'webhooks:read',
+  operate: 'observe',
+  'audit:all': 'audit:read',
+};
+
+/** The form of an account's name. */
+export const ACCOUNT = /^[a-z0-9_][a-z0-9_-]{0,63}$/;
 
 /** How long before its expiry a key is announced as expiring soon, in milliseconds. */
 export const EXPIRING_SOON_MS = 7 * 24 * 3_600_000;
@@ -20,7 +35,10 @@ export interface KeyCreated {
   key_id: string;
   account_id: string;
   name: string;
+  /** With a role, the scopes that the role had when the key was created. */
   scopes: Scope[];
+  /** Missing for a key that was created with scopes. */
+  role?: Role;
   /** Lowercase hex SHA-256 of the key. The key itself is shown once and stored nowhere. */
   sha256: string;
   last_four: string;
@@ -103,17 +121,9 @@ function evolve(state: KeyState, event: Event): KeyState {
   }
 }
 
-/**
- * Returns true if one of the held scopes grants the needed one. `admin` grants every scope; a
- * write scope grants its read scope.
- */
+/** Returns true if one of the held scopes grants the needed one. */
 export function grants(held: readonly Scope[], needed: Scope): boolean {
-  return held.some(
-    (scope) =>
-      scope === needed ||
-      scope === 'admin' ||
-      (scope.endsWith(':write') && scope.replace(':write', ':read') === needed),
-  );
+  return held.some((scope) => scope === needed || scope === 'admin' || INCLUDED[scope] === needed);
 }
 
 function accountOf(state: KeyState): string | null {

@@ -75,10 +75,10 @@ export function createAdmissionControl(sql: Sql, perKey: number): AdmissionContr
 async function findAndCount(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
   const rows = await sql<Row[]>`
     with visitors as materialized (
-      select nr, key_id, account_id, scopes, standing, unnoted,
+      select nr, key_id, account_id, scopes, standing, unnoted, actor, unconfirmed,
              case when standing is distinct from 'valid' then by_address
                   when session is null then 'key:' || key_id
-                  else 'console:' || key_id end as subject
+                  else 'console:' || coalesce(key_id, actor) end as subject
         from unnest(
           ${visitors.map(({ key }) => key)}::text[],
           ${visitors.map(({ session }) => session)}::text[],
@@ -86,7 +86,8 @@ async function findAndCount(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
           with ordinality as v(key, session, by_address, nr)
         left join lateral (${lookUp(sql)}) found on true
     ), counts as (${countRequests(sql)})
-    select key_id, account_id, scopes, standing, unnoted, subject, started, requests,
+    select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
+           requests,
            extract(epoch from clock_timestamp())::float8 as now
       from visitors join counts using (subject) order by nr`;
   numberRequests(rows);

@@ -31,6 +31,8 @@ import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
+import { oidcRoutes } from './session/oidc-routes.ts';
+import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferChangeRoutes } from './transfers/change-routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
@@ -62,6 +64,8 @@ export interface HttpServerDeps extends AdministrationDeps {
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
   const admissions = createAdmissionControl(deps.derived, deps.rateLimit);
+  const people = createPeople(deps);
+  const authentication = { admissions, people };
   const metrics = createHttpMetrics(deps.metrics);
   const clientErrors = createClientErrorHandler(admissions);
   // `checkHost` answers a missing Host with a problem document.
@@ -93,7 +97,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     // Fastify runs no hooks for these errors.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
     const rejection = isApi(request)
-      ? await authenticate(admissions, request, reply).catch((reason: unknown) => reason)
+      ? await authenticate(authentication, request, reply).catch((reason: unknown) => reason)
       : undefined;
     answerError(rejection ?? error, request, reply);
   }
@@ -118,21 +122,22 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
     if (isApi(request) || request.routeOptions.config.scope !== undefined)
-      await authenticate(admissions, request, reply);
+      await authenticate(authentication, request, reply);
     checkHost(request, reply);
     closeAfterUpgrade(request, reply);
     // Rejected in a hook, so the body of an unrouted request is never read.
     if (request.is404) return guard.reject(request, reply);
   });
 
-  void app.register(routes(deps));
+  void app.register(routes(deps, people));
   return app;
 }
 
-function routes(deps: HttpServerDeps): FastifyPluginAsync {
+function routes(deps: HttpServerDeps, people: People): FastifyPluginAsync {
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
+    await app.register(oidcRoutes({ ...deps, people }));
     await app.register(transferRoutes(deps));
     await app.register(transferChangeRoutes(deps));
     await app.register(webhookRoutes(deps));

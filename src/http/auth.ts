@@ -10,6 +10,7 @@ import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { rateHeaders } from './rate-limit.ts';
 import { readSessionCookie } from './session/cookie.ts';
+import type { People } from './session/people.ts';
 import { originOf } from './session/same-origin.ts';
 import { hashToken } from './session/sessions.ts';
 
@@ -21,7 +22,7 @@ declare module 'fastify' {
     client: Client | null;
   }
   interface FastifyContextConfig {
-    /** The scope that the route needs. */
+    /** The scope that the route needs. Without one, any valid key or session will do. */
     scope?: Scope;
     /** The route needs no key. */
     open?: boolean;
@@ -46,7 +47,7 @@ const REJECTED: Record<
  * the key lacks the scope.
  */
 export async function authenticate(
-  admissions: AdmissionControl,
+  { admissions, people }: { admissions: AdmissionControl; people: Pick<People, 'confirm'> },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
@@ -68,7 +69,14 @@ export async function authenticate(
   const { open, scope } = request.routeOptions.config;
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;
-  if (credential.kind === 'session') admitSession(request, identity);
+  if (credential.kind === 'session') {
+    admitSession(request, identity);
+    const { client } = identity;
+    if (client?.unconfirmed && client.session !== null) {
+      request.client = await people.confirm({ ...client, session: client.session });
+      identity.client = request.client;
+    }
+  }
   admitKey(identity, scope);
 }
 
@@ -76,16 +84,18 @@ export async function authenticate(
 export function admitKey(identity: Identity, scope: Scope | undefined): Client {
   if (identity.standing !== 'valid') throw new DomainError(...REJECTED[identity.standing]);
   const { client } = identity;
-  if (scope !== undefined && !grants(client.scopes, scope)) {
-    throw new DomainError(
-      'insufficient_scope',
-      `This request needs an API key with the scope ${scope}`,
-      {
-        required_scope: scope,
-      },
-    );
-  }
+  if (scope !== undefined) needScope(client, scope);
   return client;
+}
+
+/** Throws `insufficient_scope` if the client lacks the scope. */
+export function needScope({ scopes }: Client, scope: Scope): void {
+  if (grants(scopes, scope)) return;
+  throw new DomainError(
+    'insufficient_scope',
+    `This request needs an API key or a role with the scope ${scope}`,
+    { required_scope: scope },
+  );
 }
 
 /** Throws if the session has ended, or if a page of another site may have sent the request. */
@@ -151,8 +161,24 @@ export function clientOf(request: FastifyRequest): Client {
   return request.client;
 }
 
+/** Returns the only account that the client may act on, or null if it may act on all of them. */
+export function accountLimit(request: FastifyRequest): string | null {
+  const { accountId, scopes } = clientOf(request);
+  return grants(scopes, 'admin') ? null : accountId;
+}
+
+/**
+ * Returns the account whose data a request asks for; null for all accounts. Throws
+ * `insufficient_scope` if the client may not read that account.
+ */
+export function accountAsked(request: FastifyRequest, account: string | undefined): string | null {
+  const limit = accountLimit(request);
+  if (limit !== null && account !== undefined && account !== limit)
+    needScope(clientOf(request), 'admin');
+  return limit ?? account ?? null;
+}
+
 /** Returns the actor and the correlation id for the events that a request causes. */
 export function causeOf(request: FastifyRequest): Cause {
-  const { keyId, session } = clientOf(request);
-  return { actor: `${session === null ? 'key' : 'console'}:${keyId}`, correlationId: request.id };
+  return { actor: clientOf(request).actor, correlationId: request.id };
 }

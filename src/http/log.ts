@@ -19,7 +19,7 @@ export function logAnswer(
       status: reply.statusCode,
       duration_ms: Math.round(reply.elapsedTime * 10) / 10,
       address: request.ip,
-      key_id: request.client?.keyId,
+      key_id: request.client?.keyId ?? undefined,
       account_id: request.client?.accountId,
     },
     'answered',

@@ -76,7 +76,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Session', description: 'Sign-in to the Admin Console.' },
         {
           name: 'Administration',
-          description: 'Operate the whole installation, with a key that has the scope `admin`.',
+          description: 'Operate the installation: all of it with the scope `admin`.',
         },
         { name: 'Service', description: 'Health, metrics and this document.' },
       ],
@@ -91,7 +91,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
             type: 'apiKey',
             in: 'cookie',
             name: 'waybill_session',
-            description: 'A session of the Admin Console. It acts as the admin key that signed in.',
+            description: 'A session of the Admin Console, of a key or a person.',
           },
         },
         headers: HEADERS as never,

@@ -1,7 +1,7 @@
 import type { Purges } from '../processes/housekeeping/housekeeping.ts';
 import { removeExpiredKeys } from './idempotency.ts';
 import { removeOldWindows } from './rate-limit.ts';
-import { removeOldSessions } from './session/sessions.ts';
+import { recordsOfSessions, removeOldSessions } from './session/sessions.ts';
 
 /** What housekeeping removes of the tables that the API owns. */
 export const API_PURGES: Purges = {
@@ -9,3 +9,6 @@ export const API_PURGES: Purges = {
   console_sessions: removeOldSessions,
   rate_windows: removeOldWindows,
 };
+
+/** Returns which vault records the tables of the API name. */
+export const API_RECORDS = recordsOfSessions;

@@ -69,6 +69,17 @@ describeWithPostgres('waybill keys', () => {
     expect(events[0]!.metadata.actor).toMatch(/^cli:./);
   });
 
+  it('creates a key with a role', async () => {
+    const args = ['keys', 'create', '--name', 'watcher', '--role', 'viewer'];
+    const created = await cli.run([...args, '--json']);
+    expect(created.json()[0]).toMatchObject({
+      role: 'viewer',
+      scopes: ['transfers:read', 'webhooks:read', 'observe'],
+    });
+    const both = await cli.run([...args, '--scopes', 'admin']);
+    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('and not both') });
+  });
+
   it('shows a person the key once', async () => {
     const { code, stdout } = await cli.run(['keys', 'create', '--name', 'x', '--scopes', 'admin']);
     expect(code).toBe(0);

@@ -96,6 +96,9 @@ describe('grants', () => {
     ['webhooks:write', ['webhooks:write', 'webhooks:read']],
     ['audit:read', ['audit:read']],
     ['metrics:read', ['metrics:read']],
+    ['observe', ['observe']],
+    ['operate', ['operate', 'observe']],
+    ['audit:all', ['audit:all', 'audit:read']],
     ['admin', [...SCOPES]],
   ])('%s grants exactly %j', (held, given) => {
     for (const scope of given) expect(grants([held], scope)).toBe(true);

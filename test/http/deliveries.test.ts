@@ -425,16 +425,16 @@ describeWithPostgres('deliveries over HTTP', () => {
       );
     });
 
-    test('are for administrators alone', async () => {
-      for (const [method, path] of [
-        ['GET', '/deliveries'],
-        ['GET', `/deliveries/${UNKNOWN}`],
-        ['POST', `/deliveries/${UNKNOWN}/retry`],
-        ['POST', '/deliveries/retry-failed'],
+    test('need a scope of their own', async () => {
+      for (const [method, path, required_scope] of [
+        ['GET', '/deliveries', 'observe'],
+        ['GET', `/deliveries/${UNKNOWN}`, 'observe'],
+        ['POST', `/deliveries/${UNKNOWN}/retry`, 'operate'],
+        ['POST', '/deliveries/retry-failed', 'operate'],
       ] as const) {
         expect(await ask(method, path)).toMatchObject({
           status: 403,
-          body: { required_scope: 'admin' },
+          body: { required_scope },
         });
       }
       for (const path of [`/deliveries/${UNKNOWN}`, '/deliveries/x']) {

@@ -53,6 +53,9 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     ],
     403: ['insufficient_scope', 'cross_site_request'],
   },
+  'get /v1/session/options': { ...OPEN, 400: ['unknown_field'] },
+  'get /v1/session/oidc': { ...OPEN, ...QUERY, 404: ['not_found'] },
+  'get /v1/session/oidc/callback': { ...OPEN, 404: ['not_found'] },
   'get /v1/session': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'delete /v1/session': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'put /v1/session/account': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
@@ -274,6 +277,9 @@ describeWithPostgres('the OpenAPI document', () => {
       'get /health/live',
       'get /health/ready',
       'get /v1/openapi.json',
+      'get /v1/session/oidc',
+      'get /v1/session/oidc/callback',
+      'get /v1/session/options',
       'post /v1/session',
     ]);
     for (const [name, { summary, tags }] of operations)

@@ -31,10 +31,10 @@ interface AnyInput {
   signal?: AbortSignal;
 }
 
-let onSessionEnded = () => {};
+let onSessionEnded = (_problem: Problem) => {};
 
-/** Sets the listener for responses that say that the session has ended. */
-export function whenSessionEnds(listener: () => void): void {
+/** Sets the listener for responses that say that the session has ended, and why. */
+export function whenSessionEnds(listener: (problem: Problem) => void): void {
   onSessionEnded = listener;
 }
 
@@ -78,7 +78,8 @@ async function send(name: string, { path, query, body, signal }: AnyInput = {}):
   const problem: Problem = await response
     .json()
     .catch(() => ({ ...unreachable(), status: response.status }));
-  if (problem.code === 'session_ended' || problem.code === 'api_key_missing') onSessionEnded();
+  if (problem.code === 'session_ended' || problem.code === 'api_key_missing')
+    onSessionEnded(problem);
   throw new RequestFailed(problem);
 }
 

@@ -19,6 +19,9 @@ export interface Operations {
   'GET /v1/projections/live': { answer: unknown };
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
+  'GET /v1/session/oidc': { query?: { return?: string }; answer: null };
+  'GET /v1/session/oidc/callback': { answer: null };
+  'GET /v1/session/options': { answer: SignInOptions };
   'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
@@ -167,6 +170,7 @@ export type CreatedKey = {
   name: string;
   account: string;
   scopes: Scope[];
+  role: Role | null;
   last_four: string;
   status: "active" | "expired" | "revoked";
   expiring_soon: boolean;
@@ -412,6 +416,7 @@ export type Key = {
   name: string;
   account: string;
   scopes: Scope[];
+  role: Role | null;
   last_four: string;
   status: "active" | "expired" | "revoked";
   expiring_soon: boolean;
@@ -441,7 +446,8 @@ export type KeyList = {
 
 export type KeyRequest = {
   name: string;
-  scopes: Scope[];
+  scopes?: Scope[];
+  role?: Role;
   account?: string;
   expires_in?: string;
 };
@@ -608,6 +614,8 @@ export type RetryFailedRequest = {
   account?: string;
 };
 
+export type Role = "viewer" | "operator" | "auditor" | "admin";
+
 export type S3Endpoint = {
   name: string;
   max_connections: number;
@@ -670,7 +678,7 @@ export type S3EndpointUpdate = {
   sse_kms_key_id?: string | null;
 };
 
-export type Scope = "transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "admin";
+export type Scope = "transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "observe" | "operate" | "audit:all" | "admin";
 
 export type SearchPagination = {
   total: number;
@@ -686,10 +694,14 @@ export type SecretRotation = {
 };
 
 export type Session = {
-  key_id: string;
-  key_name: string;
+  key_id: string | null;
+  key_name: string | null;
+  person: { subject: string; name: string | null; email: string | null } | null;
   account: string;
   accounts: string[];
+  roles: Role[];
+  scopes: Scope[];
+  sign_out_url: string | null;
   expires_at: string;
 };
 
@@ -750,6 +762,10 @@ export type SignIn = {
 };
 
 export type SignInKind = "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+
+export type SignInOptions = {
+  identity_provider: string | null;
+};
 
 export type TransferCancelledData = {
   transfer_id: string;

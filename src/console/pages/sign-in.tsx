@@ -1,18 +1,38 @@
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import { call, urlOf } from '../api/client.ts';
+import { useLoad } from '../api/use-load.ts';
 import { Field } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
 import { Icon } from '../components/icon.tsx';
 import { Page } from '../components/page.tsx';
 import { useSignIn } from '../session.tsx';
 
-/** Asks for an administrator's key, then opens the requested page. */
+/** Why a sign-in at the identity provider failed, by the code in the address. */
+const FAILURES: Record<string, string> = {
+  unreachable: 'The identity provider does not answer. Sign in with an API key meanwhile.',
+  denied: 'The identity provider denied the sign-in.',
+  rejected: 'The identity provider rejected the sign-in. The log of the service says why.',
+  expired: 'The sign-in took too long, or began in another window. Try again.',
+  no_role: 'You have no role here. Ask an administrator for one.',
+};
+
+/** Asks for a key, or sends to the identity provider. Then opens the requested page. */
 export function SignInPage() {
   const { query, route } = useLocation();
-  const { signedIn, signIn } = useSignIn();
+  const { signedIn, ended, signIn, resume } = useSignIn();
+  const { data: options } = useLoad((signal) => call('GET /v1/session/options', { signal }), []);
+  const provider = options?.identity_provider;
   const [apiKey, setApiKey] = useState('');
   const target = query.return;
 
+  const failure = query.error === undefined ? null : (FAILURES[query.error] ?? FAILURES.rejected);
+  const back = query.signed_in !== undefined;
+
+  useEffect(() => {
+    // Without a session, the answer leaves the sign-in page as it is.
+    if (back) resume().catch(() => undefined);
+  }, [back, resume]);
   useEffect(() => {
     // Opens pages of the console only, so a crafted link cannot redirect elsewhere.
     if (signedIn) route(target?.startsWith('/console/') ? target : '/console/transfers', true);
@@ -24,12 +44,28 @@ export function SignInPage() {
         <Icon name="brand" /> Waybill
       </p>
       <Page title="Sign in">
+        {(failure ?? ended) && (
+          <p class="notice warning" role="alert">
+            {failure ?? ended}
+          </p>
+        )}
         {target && target !== '/console' && <p class="muted">Sign in to continue.</p>}
+        {provider && (
+          <>
+            <a
+              class="button primary"
+              href={urlOf('/v1/session/oidc', { query: { return: target } })}
+            >
+              Sign in with {provider}
+            </a>
+            <p class="muted">Or use a key:</p>
+          </>
+        )}
         <Form submit="Sign in" onSubmit={() => signIn(apiKey)} fields={['api_key']}>
           {(errors) => (
             <Field
               label="API key"
-              hint="A key with the scope admin. It starts with wb_."
+              hint="A key with a role, or with the scope admin. It starts with wb_."
               error={errors.api_key}
             >
               <input

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import {
   createEndpoint,
@@ -27,7 +28,7 @@ import {
   findEndpoint,
   listEndpoints,
 } from '../../projections/catalog-queries.ts';
-import { causeOf } from '../auth.ts';
+import { accountLimit, causeOf, clientOf, needScope } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -46,15 +47,15 @@ const REMOTE_LIMIT_MS = 30_000;
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   const { sql, vault, logger } = deps;
 
-  async function find(id: string): Promise<ConfiguredEndpoint> {
+  /** Throws `not_found`, also for an endpoint that the client's account may not use. */
+  async function find(
+    request: FastifyRequest<{ Params: { endpoint_id: string } }>,
+  ): Promise<ConfiguredEndpoint> {
+    const id = request.params.endpoint_id;
     const found = isId('end', id) ? await findEndpoint(sql, id) : null;
-    if (!found) throw new DomainError('not_found', 'There is no such endpoint');
+    if (!found || !mayUse(found, accountLimit(request)))
+      throw new DomainError('not_found', 'There is no such endpoint');
     return found;
-  }
-
-  async function get(id: string): Promise<answers.Endpoint> {
-    const state = await find(id);
-    return shown({ state, revision: state.revision });
   }
 
   async function shown({
@@ -69,23 +70,26 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'GET',
       url: '/endpoints',
-      config: { scope: 'admin' },
+      config: { scope: 'observe' },
       schema: {
         operationId: 'listEndpoints',
         summary: 'List endpoints',
         tags: ['Administration'],
         querystring: noQuery,
-        response: responses({ 200: ['Every endpoint of the installation', answers.endpointList] }, [
-          'unknown_field',
-        ]),
+        response: responses(
+          { 200: ['Every endpoint that the client may use', answers.endpointList] },
+          ['unknown_field'],
+        ),
       },
-      async handler(): Promise<answers.EndpointList> {
+      async handler(request): Promise<answers.EndpointList> {
         const [endpoints, health] = await Promise.all([
           listEndpoints(sql),
           endpointConnectivity(sql),
         ]);
+        const account = accountLimit(request);
+        const usable = endpoints.filter((endpoint) => mayUse(endpoint, account));
         return {
-          data: endpoints.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))),
+          data: usable.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))),
         };
       },
     });
@@ -150,7 +154,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'GET',
       url: '/endpoints/:endpoint_id',
-      config: { scope: 'admin' },
+      config: { scope: 'observe' },
       schema: {
         operationId: 'getEndpoint',
         summary: 'Get an endpoint',
@@ -162,7 +166,10 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           'not_found',
         ]),
       },
-      handler: async (request): Promise<answers.Endpoint> => get(request.params.endpoint_id),
+      async handler(request): Promise<answers.Endpoint> {
+        const state = await find(request);
+        return shown({ state, revision: state.revision });
+      },
     });
 
     app.route({
@@ -214,7 +221,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request, reply) {
-        const { endpoint_id } = await find(request.params.endpoint_id);
+        const { endpoint_id } = await find(request);
         await removeEndpoint(deps.commands, endpoint_id, causeOf(request));
         return reply.code(204).send();
       },
@@ -223,14 +230,15 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'POST',
       url: '/endpoints/:endpoint_id/test',
-      config: { scope: 'admin' },
+      config: { scope: 'operate' },
       schema: {
         operationId: 'testEndpoint',
         summary: 'Test an endpoint',
         description:
           'The steps as they happen, one JSON document a line. The test writes a probe file, ' +
           'reads it back and removes it. With a body, it tests the endpoint as PUT would ' +
-          'configure it. Without one, the result counts as a probe: `health` shows it.',
+          'configure it, which needs the scope `admin`. Without one, the result counts as a probe: ' +
+          '`health` shows it.',
         tags: ['Administration'],
         params: requests.endpointParams,
         querystring: noQuery,
@@ -242,7 +250,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
       async handler(request, reply) {
         const changes = request.body ?? null;
-        const endpoint = await find(request.params.endpoint_id);
+        // A test of other settings connects to a server that the client chooses.
+        if (changes !== null) needScope(clientOf(request), 'admin');
+        const endpoint = await find(request);
         const access = await accessTo(vault, endpoint, changes);
         const note = (test: EndpointTest) =>
           noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch((error: unknown) =>
@@ -276,7 +286,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request, reply) {
-        const found = await find(request.params.endpoint_id);
+        const found = await find(request);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(_reserved, _repeated, commands) {
@@ -307,7 +317,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       app.route({
         method: 'POST',
         url: `/endpoints/:endpoint_id/${verb}`,
-        config: { scope: 'admin' },
+        config: { scope: 'operate' },
         schema: {
           operationId,
           summary,
@@ -322,7 +332,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           ]),
         },
         async handler(request, reply) {
-          const { endpoint_id } = await find(request.params.endpoint_id);
+          const { endpoint_id } = await find(request);
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
             run: async (_reserved, _repeated, commands) => ({
@@ -337,7 +347,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'GET',
       url: '/endpoints/:endpoint_id/files',
-      config: { scope: 'admin' },
+      config: { scope: 'operate' },
       schema: {
         operationId: 'listFiles',
         summary: 'List a folder of an endpoint',
@@ -356,12 +366,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const left = new AbortController();
         reply.raw.once('close', () => left.abort());
         const signal = AbortSignal.any([left.signal, AbortSignal.timeout(REMOTE_LIMIT_MS)]);
-        const entries = await listFolder(
-          vault,
-          await find(request.params.endpoint_id),
-          path,
-          signal,
-        );
+        const entries = await listFolder(vault, await find(request), path, signal);
         return {
           path,
           data: entries.slice(0, LISTED_AT_MOST),
@@ -370,4 +375,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
     });
   };
+}
+
+/** `account` is null for a client that may use every endpoint. */
+function mayUse({ accounts }: Endpoint, account: string | null): boolean {
+  return account === null || accounts === null || accounts.includes(account);
 }

@@ -71,11 +71,16 @@ function frame(event: ServerEvent): string {
     : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
 }
 
-async function stillValid(sql: Sql, { keyId, session }: Client): Promise<boolean> {
+async function stillValid(sql: Sql, client: Client): Promise<boolean> {
+  const { keyId, accountId, scopes, session } = client;
+  if (session !== null) {
+    const now = await createSessions(sql).describe(session);
+    if (now?.account !== accountId) return false;
+    if (!scopes.every((scope) => now.scopes.includes(scope))) return false;
+  }
+  if (keyId === null) return true;
   const keys = await sql`
     select from read.keys
      where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
-  return (
-    keys.length > 0 && (session === null || (await createSessions(sql).describe(session)) !== null)
-  );
+  return keys.length > 0;
 }

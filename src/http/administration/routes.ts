@@ -6,7 +6,7 @@ import { operationRoutes } from './operation-routes.ts';
 import { projectionRoutes } from './projection-routes.ts';
 import { transferAdministration } from './transfer-routes.ts';
 
-/** Routes for operators, across the whole installation. Each needs the scope `admin`. */
+/** Routes for operators. With the scope `admin`, they act across the whole installation. */
 export function administrationRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   return async (app) => {
     const closing = new AbortController();

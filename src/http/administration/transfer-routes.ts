@@ -7,7 +7,8 @@ import { isId } from '../../domain/ids.ts';
 import { notFound } from '../../domain/transfer.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
-import { causeOf } from '../auth.ts';
+import { readHistory } from '../../projections/transfer-history.ts';
+import { accountLimit, causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
@@ -23,15 +24,19 @@ export function transferAdministration(
 
   async function* follow(
     transferId: string | undefined,
+    account: string | null,
     quietMs: number,
     signal: AbortSignal,
   ): AsyncGenerator<ServerEvent> {
     for await (const update of live.follow({ transferId, quietMs, signal })) {
-      if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0)
+      const visible = (update?.transfers ?? []).filter(
+        ({ transfer }) => account === null || transfer.facts.account_id === account,
+      );
+      if (update?.type === 'snapshot' && transferId !== undefined && visible.length === 0)
         throw notFound();
-      if (update === null) yield null;
+      if (update === null || (update.type === 'changes' && visible.length === 0)) yield null;
       else {
-        const transfers = update.transfers.map(({ transfer, ...live }) => toLive(transfer, live));
+        const transfers = visible.map(({ transfer, ...live }) => toLive(transfer, live));
         yield { event: update.type, data: { transfers } };
       }
     }
@@ -41,12 +46,12 @@ export function transferAdministration(
     app.route({
       method: 'GET',
       url: '/transfers/live',
-      config: { scope: 'admin' },
+      config: { scope: 'observe' },
       schema: {
         operationId: 'followTransfers',
         summary: 'Follow transfers as they move',
         description:
-          'Server-sent events across all accounts. `snapshot` has the moving transfers (at ' +
+          'Server-sent events; with the scope `admin`, across all accounts. `snapshot` has the moving transfers (at ' +
           'most 500) and the newest open ones (at most 200). Then `changes` follow, at most ' +
           'one a second. With `transfer_id`, the stream has only that transfer, open or not.',
         tags: ['Administration'],
@@ -66,7 +71,7 @@ export function transferAdministration(
         const { transfer_id } = request.query;
         if (transfer_id !== undefined && !isId('txr', transfer_id)) throw notFound();
         return sendEvents(deps, request, reply, (signal, quietMs) =>
-          follow(transfer_id, quietMs, signal),
+          follow(transfer_id, accountLimit(request), quietMs, signal),
         );
       },
     });
@@ -74,12 +79,12 @@ export function transferAdministration(
     app.route({
       method: 'POST',
       url: '/transfers/:transfer_id/abort',
-      config: { scope: 'admin' },
+      config: { scope: 'operate' },
       schema: {
         operationId: 'abortTransfer',
         summary: 'Abort a transfer that is in progress',
         description:
-          'Works for every account. The transfer fails with `aborted_by_operator`, and its ' +
+          'With the scope `admin`, for every account. The transfer fails with `aborted_by_operator`, and its ' +
           'leftovers at the destination are removed.',
         tags: ['Administration'],
         params: transferParams,
@@ -95,6 +100,8 @@ export function transferAdministration(
       async handler(request, reply) {
         const { transfer_id } = request.params;
         if (!isId('txr', transfer_id)) throw notFound();
+        const account = accountLimit(request);
+        if (account !== null) await readHistory(deps.store, account, transfer_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(_reserved, _repeated, commands) {

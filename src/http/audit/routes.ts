@@ -18,7 +18,7 @@ export function auditRoutes({ store }: { store: EventStore }): FastifyPluginAsyn
         summary: 'Export the log',
         description:
           'One event a line, in log order, up to the current end of the log. It has the ' +
-          'events of your account; with an `admin` key, those of the whole installation.',
+          'events of your account; with the scope `audit:all`, those of the whole installation.',
         tags: ['Audit'],
         querystring: exportQuery,
         response: responses(
@@ -28,7 +28,7 @@ export function auditRoutes({ store }: { store: EventStore }): FastifyPluginAsyn
       },
       async handler(request, reply) {
         const { accountId, scopes } = clientOf(request);
-        const everything = grants(scopes, 'admin');
+        const everything = grants(scopes, 'audit:all');
         const until = await store.head();
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());

@@ -2,6 +2,7 @@ import { PROBLEMS } from '../../contract/problems.ts';
 import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
+import { ROLES } from '../../domain/role.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import { CHANGES } from '../../domain/transfer-decider.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
@@ -19,6 +20,7 @@ const LISTS: Record<string, readonly string[]> = {
   Priority: PRIORITIES,
   ProblemCode: Object.keys(PROBLEMS),
   Protocol: PROTOCOL_NAMES,
+  Role: ROLES,
   Scope: SCOPES,
   SignInKind: SIGN_INS,
   TransferErrorCode: Object.keys(TRANSFER_ERRORS),

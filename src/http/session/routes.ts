@@ -10,7 +10,7 @@ import { clearSessionCookie, setSessionCookie } from './cookie.ts';
 import { originOf } from './same-origin.ts';
 import { createSessions, hashToken } from './sessions.ts';
 
-/** Routes to sign in to the Admin Console: they exchange an admin key for a session cookie. */
+/** Routes to sign in to the Admin Console: they exchange a key for a session cookie. */
 export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
   const sessions = createSessions(sql);
 
@@ -50,11 +50,9 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
             'cross_site_request',
             'Sign in from the Admin Console of this installation',
           );
-        const { keyId } = admitKey(
-          await findKey(sql, readKey(request.body.api_key.trim())),
-          'admin',
-        );
-        const token = await sessions.begin(keyId);
+        const found = await findKey(sql, readKey(request.body.api_key.trim()));
+        const client = admitKey(found, found.role === null ? 'admin' : undefined);
+        const token = await sessions.begin(client.keyId as string);
         const session = await sessions.describe(hashToken(token));
         setSessionCookie(reply, token);
         return reply.code(201).send(session);
@@ -64,7 +62,6 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
     app.route({
       method: 'GET',
       url: '/session',
-      config: { scope: 'admin' },
       schema: {
         operationId: 'getSession',
         summary: 'Get the session of the cookie',
@@ -81,7 +78,6 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
     app.route({
       method: 'DELETE',
       url: '/session',
-      config: { scope: 'admin' },
       schema: {
         operationId: 'signOut',
         summary: 'Sign out',
@@ -102,7 +98,6 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
     app.route({
       method: 'PUT',
       url: '/session/account',
-      config: { scope: 'admin' },
       schema: {
         operationId: 'switchAccount',
         summary: 'Switch the session to another account',
@@ -117,7 +112,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       async handler(request) {
         const session = sessionOf(request);
         const known = await sessions.switchAccount(session, request.body.account);
-        if (!known) throw fieldError('account', 'must be an account that has a key');
+        if (!known) throw fieldError('account', 'must be one of the accounts of the session');
         return describe(session);
       },
     });

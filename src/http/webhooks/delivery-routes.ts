@@ -21,6 +21,7 @@ import {
   type StoredDelivery,
 } from '../../processes/webhooks/table.ts';
 import { findWebhook } from '../../projections/catalog-queries.ts';
+import { accountAsked, accountLimit } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -239,7 +240,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'GET',
       url: '/deliveries',
-      config: { scope: 'admin' },
+      config: { scope: 'observe' },
       schema: {
         operationId: 'listDeliveries',
         summary: 'List the deliveries of all accounts',
@@ -252,16 +253,16 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<schemas.DeliveryList> {
-        const { status = null, webhook_id, account, ...page } = request.query;
-        const filter = { webhookId: webhook_id ?? null, accountId: account ?? null, status };
-        return deliveryPage(sql, { ...filter, ...page });
+        const { status = null, webhook_id: webhookId = null, account, ...page } = request.query;
+        const accountId = accountAsked(request, account);
+        return deliveryPage(sql, { accountId, webhookId, status, ...page });
       },
     });
 
     app.route({
       method: 'POST',
       url: '/deliveries/retry-failed',
-      config: { scope: 'admin' },
+      config: { scope: 'operate' },
       schema: {
         operationId: 'retryAllFailedDeliveries',
         summary: 'Retry all failed deliveries, of one or all accounts',
@@ -280,7 +281,9 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           reserve: () => ({}),
           run: async (): Promise<Answer<schemas.Retried>> => ({
             status: 202,
-            body: { retried: await retryAllFailed(sql, request.body.account ?? null) },
+            body: {
+              retried: await retryAllFailed(sql, accountAsked(request, request.body.account)),
+            },
           }),
         }),
     });
@@ -288,7 +291,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'GET',
       url: '/deliveries/:delivery_id',
-      config: { scope: 'admin' },
+      config: { scope: 'observe' },
       schema: {
         operationId: 'getDelivery',
         summary: 'Get a delivery of any account with its payload and its attempts',
@@ -301,13 +304,15 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       handler: async (request): Promise<schemas.DeliveryDetail> =>
-        shown(await findDelivery(sql, request.params.delivery_id)),
+        shown(
+          await findDelivery(sql, request.params.delivery_id, { accountId: accountLimit(request) }),
+        ),
     });
 
     app.route({
       method: 'POST',
       url: '/deliveries/:delivery_id/retry',
-      config: { scope: 'admin' },
+      config: { scope: 'operate' },
       schema: {
         operationId: 'retryDelivery',
         summary: 'Retry a delivery of any account',
@@ -327,6 +332,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
             const { id, account_id, webhook_id } = await findDelivery(
               sql,
               request.params.delivery_id,
+              { accountId: accountLimit(request) },
             );
             const webhook = await findWebhook(sql, account_id, webhook_id);
             if (!webhook) {

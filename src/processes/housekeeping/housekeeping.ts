@@ -21,6 +21,8 @@ export interface HousekeepingDeps extends ConsumerDeps {
   vault: Vault;
   /** The purges of tables that the API owns. */
   purges: Purges;
+  /** Returns which of these vault records the API's tables name. */
+  recordsOfApi(sql: Sql, recordIds: string[]): Promise<string[]>;
 }
 
 /**
@@ -69,7 +71,10 @@ async function sweepVault(deps: HousekeepingDeps, stop: AbortSignal): Promise<vo
   // A catalog that is being filled names no record yet. The sweep would delete every record for
   // good.
   if (!(await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), stop))) return;
-  await deps.vault.sweep((recordIds) => recordsInUse(deps.sql, recordIds));
+  await deps.vault.sweep(async (recordIds) => [
+    ...(await recordsInUse(deps.sql, recordIds)),
+    ...(await deps.recordsOfApi(deps.sql, recordIds)),
+  ]);
 }
 
 async function announceExpiringKeys(

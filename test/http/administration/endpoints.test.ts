@@ -280,18 +280,18 @@ describeWithPostgres('/v1/endpoints', () => {
   });
 
   test.each([
-    ['GET', ''],
-    ['POST', ''],
-    ['POST', '/test'],
-    ['GET', '/ID'],
-    ['PUT', '/ID'],
-    ['DELETE', '/ID'],
-    ['POST', '/ID/test'],
-    ['POST', '/ID/accept-host-key'],
-    ['POST', '/ID/pause'],
-    ['POST', '/ID/resume'],
-    ['GET', '/ID/files'],
-  ])('%s %s needs an admin key and an existing endpoint', async (method, path) => {
+    ['GET', '', 'observe'],
+    ['POST', '', 'admin'],
+    ['POST', '/test', 'admin'],
+    ['GET', '/ID', 'observe'],
+    ['PUT', '/ID', 'admin'],
+    ['DELETE', '/ID', 'admin'],
+    ['POST', '/ID/test', 'operate'],
+    ['POST', '/ID/accept-host-key', 'admin'],
+    ['POST', '/ID/pause', 'operate'],
+    ['POST', '/ID/resume', 'operate'],
+    ['GET', '/ID/files', 'operate'],
+  ])('%s %s needs the scope %s and an existing endpoint', async (method, path, required_scope) => {
     const json =
       method === 'GET' || method === 'DELETE'
         ? undefined
@@ -301,7 +301,7 @@ describeWithPostgres('/v1/endpoints', () => {
     const request = json && !/pause|resume/.test(path) ? { json } : {};
     expect(await ask(method, path, { ...request, key: api.key })).toMatchObject({
       status: 403,
-      body: { required_scope: 'admin' },
+      body: { required_scope },
     });
     expect(await ask(method, path, { ...request, key: null })).toMatchObject({ status: 401 });
     if (!path.includes('ID')) return;

@@ -32,6 +32,7 @@ describeWithPostgres('/v1/keys', () => {
       name: 'nightly',
       account: 'acc_a',
       scopes: ['transfers:write'],
+      role: null,
       last_four: key.slice(-4),
       status: 'active',
       expiring_soon: true,

@@ -165,7 +165,7 @@ describeWithPostgres('transfers under administration', () => {
   test('are shown to authorized watchers, as long as these stay authorized', async () => {
     expect(await api.ask('GET', live)).toMatchObject({
       status: 403,
-      body: { required_scope: 'admin' },
+      body: { required_scope: 'observe' },
     });
     expect(await api.ask('POST', live, { key: admin })).toMatchObject({ status: 405 });
     expect(await api.ask('GET', `${live}?x=1`, { key: admin })).toMatchObject({
@@ -187,7 +187,7 @@ describeWithPostgres('transfers under administration', () => {
     const id = await create('aborted.bin');
     const abort = (key = admin, headers = {}) =>
       api.ask('POST', `/v1/transfers/${id}/abort`, { key, headers });
-    expect(await abort(other)).toMatchObject({ status: 403, body: { required_scope: 'admin' } });
+    expect(await abort(other)).toMatchObject({ status: 403, body: { required_scope: 'operate' } });
     expect(await abort()).toMatchObject({
       status: 409,
       body: { code: 'transfer_not_cancellable', current_status: 'pending' },

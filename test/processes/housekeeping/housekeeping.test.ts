@@ -10,7 +10,7 @@ import { webhookRequest } from '../../../src/contract/webhooks/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { IDEMPOTENCY_KEYS_KEPT } from '../../../src/http/idempotency.ts';
-import { API_PURGES } from '../../../src/http/purges.ts';
+import { API_PURGES, API_RECORDS } from '../../../src/http/purges.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import {
@@ -70,7 +70,7 @@ describeWithPostgres('a round of housekeeping', () => {
   async function round(logger = installation.logger): Promise<void> {
     const { sql } = installation;
     await sql`update work.vault set created_at = now() - interval '2 hours'`;
-    const deps = { ...installation, purges: API_PURGES, logger };
+    const deps = { ...installation, purges: API_PURGES, recordsOfApi: API_RECORDS, logger };
     await housekeepOnce(deps, new AbortController().signal);
   }
 

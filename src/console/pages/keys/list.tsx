@@ -29,11 +29,10 @@ const COLUMNS: Column<Key>[] = [
   },
   {
     heading: 'Scopes',
-    cell: ({ scopes }) => (
+    cell: ({ scopes, role }) => (
       <span class="tags">
-        {scopes.map((scope) => (
-          <code key={scope}>{scope}</code>
-        ))}
+        {role && <strong>{role}</strong>}
+        {!role && scopes.map((scope) => <code key={scope}>{scope}</code>)}
       </span>
     ),
   },

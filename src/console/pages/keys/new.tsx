@@ -6,9 +6,16 @@ import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { ShownOnce } from '../../components/shown-once.tsx';
-import { useSession } from '../../session.tsx';
+import { type Scope, useSession } from '../../session.tsx';
 
-type Scope = KeyRequest['scopes'][number];
+type Role = NonNullable<KeyRequest['role']>;
+
+const ROLES: Record<Role, string> = {
+  viewer: 'Viewer: reads transfers and webhooks',
+  operator: 'Operator: also creates and cancels, pauses endpoints, manages webhooks',
+  auditor: 'Auditor: a viewer who reads the whole log',
+  admin: 'Admin: everything',
+};
 
 const SCOPES: Record<Scope, string> = {
   'transfers:read': 'Read transfers and their history',
@@ -17,6 +24,9 @@ const SCOPES: Record<Scope, string> = {
   'webhooks:write': 'Also register and change webhooks',
   'audit:read': 'Export the audit log',
   'metrics:read': 'Read metrics',
+  observe: 'See endpoints, and follow transfers and deliveries',
+  operate: 'Also pause and test endpoints, abort transfers, retry deliveries',
+  'audit:all': 'Export the audit log of every account',
   admin: 'Everything, including this console',
 };
 const LIVES: [expiresIn: string, label: string][] = [
@@ -38,13 +48,14 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
   const { session } = useSession();
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<Scope[]>(['transfers:write']);
+  const [role, setRole] = useState<Role | null>(null);
   const [account, setAccount] = useState(session.account);
   const [expiresIn, setExpiresIn] = useState('90d');
   const [key, setKey] = useState<string | null>(null);
 
   async function create(): Promise<void> {
     const created = await call('POST /v1/keys', {
-      body: { name, scopes, account, expires_in: expiresIn },
+      body: { name, ...(role ? { role } : { scopes }), account, expires_in: expiresIn },
     });
     setKey(created.key ?? '');
     onCreated();
@@ -61,7 +72,7 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
     <Form
       submit="Create key"
       onSubmit={create}
-      fields={['name', 'scopes', 'account', 'expires_in']}
+      fields={['name', 'role', 'scopes', 'account', 'expires_in']}
       beside={<CloseButton>Cancel</CloseButton>}
     >
       {(errors) => (
@@ -73,13 +84,30 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
               onInput={({ currentTarget }) => setName(currentTarget.value)}
             />
           </Field>
-          <Choices
-            legend="Scopes"
-            options={SCOPES}
-            chosen={scopes}
-            onChange={setScopes}
-            error={errors.scopes}
-          />
+          <Field label="Role" hint="A named set of scopes" error={errors.role}>
+            <select
+              value={role ?? ''}
+              onChange={({ currentTarget }) =>
+                setRole((currentTarget.value || null) as Role | null)
+              }
+            >
+              <option value="">None: choose scopes</option>
+              {Object.entries(ROLES).map(([value, label]) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </select>
+          </Field>
+          {role === null && (
+            <Choices
+              legend="Scopes"
+              options={SCOPES}
+              chosen={scopes}
+              onChange={setScopes}
+              error={errors.scopes}
+            />
+          )}
           <div class="field-row">
             <Field label="Expires after" error={errors.expires_in}>
               <select

@@ -1,0 +1,146 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { type IdentityProvider, IdentityProviderError } from '../../adapters/identity-provider.ts';
+import * as schemas from '../../contract/sessions.ts';
+import { DomainError, reasonOf } from '../../domain/errors.ts';
+import { noQuery, nothing, OPEN, responses } from '../documentation.ts';
+import {
+  clearSignInCookie,
+  readSignInCookie,
+  setSessionCookie,
+  setSignInCookie,
+} from './cookie.ts';
+import type { People } from './people.ts';
+
+const SIGN_IN_PAGE = '/console/sign-in';
+const CALLBACK = '/v1/session/oidc/callback';
+
+/** Why a sign-in failed, as the sign-in page reads it from its address. */
+type Failure = 'unreachable' | 'denied' | 'rejected' | 'expired' | 'no_role';
+
+export interface OidcRoutesDeps {
+  people: People;
+  config: { oidc: { issuer: string } | null; publicUrl: string | null };
+}
+
+/**
+ * Routes that a browser opens to sign in at the identity provider. They answer with redirects: a
+ * failure is shown on the sign-in page of the console.
+ */
+export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsyncZod {
+  /** Returns an address of this service as browsers see it. The provider compares it exactly. */
+  function publicUrl({ protocol, host }: FastifyRequest, path: string): string {
+    return `${config.publicUrl ?? `${protocol}://${host}`}${path}`;
+  }
+
+  function configured(): IdentityProvider {
+    if (people.provider !== null) return people.provider;
+    throw new DomainError('not_found', 'No identity provider is configured: sign in with a key');
+  }
+
+  function fail(request: FastifyRequest, reply: FastifyReply, failure: Failure, to: string) {
+    request.log.warn({ failure }, 'a sign-in at the identity provider failed');
+    return reply.redirect(`${SIGN_IN_PAGE}?${new URLSearchParams({ error: failure, return: to })}`);
+  }
+
+  function faultOf(request: FastifyRequest, error: unknown): Failure {
+    if (!(error instanceof IdentityProviderError)) throw error;
+    request.log.warn({ reason: reasonOf(error) }, 'the identity provider confirmed no sign-in');
+    return error.fault;
+  }
+
+  return async (app) => {
+    app.route({
+      method: 'GET',
+      url: '/session/options',
+      config: { open: true },
+      schema: {
+        operationId: 'getSignInOptions',
+        summary: 'Get the ways to sign in to the Admin Console',
+        tags: ['Session'],
+        security: [],
+        querystring: noQuery,
+        response: responses(
+          { 200: ['The ways besides an API key', schemas.signInOptions] },
+          ['unknown_field'],
+          OPEN,
+        ),
+      },
+      handler: async (): Promise<schemas.SignInOptions> => ({
+        identity_provider: config.oidc && new URL(config.oidc.issuer).host,
+      }),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/session/oidc',
+      config: { open: true },
+      schema: {
+        operationId: 'beginSignIn',
+        summary: 'Sign in at the identity provider',
+        description:
+          'For browsers. Redirects to the provider, with a cookie for the way back. If that ' +
+          'fails, it redirects to the sign-in page, which says why.',
+        tags: ['Session'],
+        security: [],
+        querystring: schemas.beginSignIn,
+        response: responses(
+          { 302: ['To the identity provider', nothing] },
+          ['invalid_parameter', 'unknown_field', 'not_found'],
+          OPEN,
+        ),
+      },
+      async handler(request, reply) {
+        const returnTo = request.query.return;
+        try {
+          const { url, pending } = await configured().begin(publicUrl(request, CALLBACK));
+          setSignInCookie(reply, { ...pending, returnTo });
+          return reply.redirect(url);
+        } catch (error) {
+          return fail(request, reply, faultOf(request, error), returnTo);
+        }
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/session/oidc/callback',
+      config: { open: true },
+      schema: {
+        operationId: 'finishSignIn',
+        summary: 'Come back from the identity provider',
+        description:
+          'For browsers. Exchanges the code of the provider for a session cookie. Redirects to ' +
+          'the sign-in page, which opens the console or says what failed.',
+        tags: ['Session'],
+        security: [],
+        // The provider may add parameters of its own.
+        querystring: z.looseObject({}),
+        response: responses({ 302: ['To the console', nothing] }, ['not_found'], OPEN),
+      },
+      async handler(request, reply) {
+        const provider = configured();
+        const started = readSignInCookie(request);
+        clearSignInCookie(reply);
+        const callback = new URL(publicUrl(request, CALLBACK));
+        callback.search = URL.parse(request.url, callback.href)?.search ?? '';
+        // Before the provider is asked: only the browser that began the sign-in has the state.
+        if (started === null || callback.searchParams.get('state') !== started.state)
+          return fail(request, reply, 'expired', started?.returnTo ?? '');
+        const { returnTo } = started;
+        try {
+          const confirmed = await provider.finish(callback, started);
+          const signOutUrl = await provider.signOutUrl(publicUrl(request, SIGN_IN_PAGE));
+          const token = await people.begin(confirmed, signOutUrl);
+          if (token === null) return fail(request, reply, 'no_role', returnTo);
+          setSessionCookie(reply, token);
+          const query = new URLSearchParams({ signed_in: '', return: returnTo });
+          return reply.redirect(`${SIGN_IN_PAGE}?${query}`);
+        } catch (error) {
+          return fail(request, reply, faultOf(request, error), returnTo);
+        }
+      },
+    });
+  };
+}
