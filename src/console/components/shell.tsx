@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { useSession } from '../session.tsx';
+import { type Scope, useSession } from '../session.tsx';
 import { ActionButton } from './action-button.tsx';
 import { Icon, type IconName } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
@@ -12,23 +12,39 @@ interface Place {
   href: string;
   label: string;
   icon: IconName;
+  scope: Scope;
 }
 
 const PLACES: { heading: string; places: Place[] }[] = [
   {
     heading: 'Work',
     places: [
-      { href: '/console/transfers', label: 'Transfers', icon: 'transfers' },
-      { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks' },
-      { href: '/console/webhooks/failed-deliveries', label: 'Failed Deliveries', icon: 'failed' },
-      { href: '/console/operations', label: 'Operations', icon: 'operations' },
+      {
+        href: '/console/transfers',
+        label: 'Transfers',
+        icon: 'transfers',
+        scope: 'transfers:read',
+      },
+      { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks', scope: 'webhooks:read' },
+      {
+        href: '/console/webhooks/failed-deliveries',
+        label: 'Failed Deliveries',
+        icon: 'failed',
+        scope: 'observe',
+      },
+      { href: '/console/operations', label: 'Operations', icon: 'operations', scope: 'admin' },
     ],
   },
   {
     heading: 'Settings',
     places: [
-      { href: '/console/settings/endpoints', label: 'Endpoints', icon: 'endpoints' },
-      { href: '/console/settings/api-keys', label: 'API Keys', icon: 'keys' },
+      {
+        href: '/console/settings/endpoints',
+        label: 'Endpoints',
+        icon: 'endpoints',
+        scope: 'observe',
+      },
+      { href: '/console/settings/api-keys', label: 'API Keys', icon: 'keys', scope: 'admin' },
     ],
   },
 ];
@@ -38,6 +54,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const { path } = useLocation();
   const { session } = useSession();
   const [open, setOpen] = useState(false);
+  const visible = (places: Place[]) => places.filter(({ scope }) => session.scopes.includes(scope));
   // On a narrow screen the menu closes after a navigation.
   useEffect(() => setOpen(false), [path]);
 
@@ -68,7 +85,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
               <div key={heading}>
                 <p class="nav-heading">{heading}</p>
                 <ul>
-                  {places.map(({ href, label, icon }) => (
+                  {visible(places).map(({ href, label, icon }) => (
                     <li key={href}>
                       <a href={href} aria-current={isCurrent(path, href) ? 'page' : undefined}>
                         <Icon name={icon} /> {label}
@@ -92,7 +109,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
 
 function SessionBox() {
   const { session, signOut, switchAccount } = useSession();
-  const { account, accounts, key_name } = session;
+  const { account, accounts, key_name, person, roles } = session;
   const notify = useToast();
   const switchTo = (select: HTMLSelectElement) =>
     switchAccount(select.value).catch((error: Error) => {
@@ -112,7 +129,9 @@ function SessionBox() {
       <ZoneSwitch />
       <ThemeSwitch />
       <p class="muted">
-        Signed in with <strong>{key_name}</strong>
+        Signed in {person ? 'as' : 'with'}{' '}
+        <strong>{person ? (person.email ?? person.name ?? person.subject) : key_name}</strong>
+        {roles.length > 0 && ` (${roles.join(', ')})`}
       </p>
       <ActionButton onAction={signOut}>Sign out</ActionButton>
     </div>

@@ -12,6 +12,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
 import { COMMON, hostKeyOf, LIST, PROTOCOLS, serverOf } from './fields.ts';
 import { EndpointStates } from './health.tsx';
 import { TestPanel } from './test-panel.tsx';
@@ -66,12 +67,14 @@ export function EndpointPage() {
       <TestPanel test={test} pinned={hostKeyOf(endpoint) ?? null} onAccept={accept}>
         <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
         <div class="actions">
-          <ActionButton
-            disabled={test.state === 'running'}
-            onAction={() => test.run(id, undefined)}
-          >
-            Test
-          </ActionButton>
+          <May scope="operate">
+            <ActionButton
+              disabled={test.state === 'running'}
+              onAction={() => test.run(id, undefined)}
+            >
+              Test
+            </ActionButton>
+          </May>
         </div>
       </TestPanel>
       <EndpointTransfers endpoint={endpoint} />
@@ -97,32 +100,38 @@ function Actions({
   }
   return (
     <>
-      <a class="button" href={`/console/settings/endpoints/${id}/edit`}>
-        Edit
-      </a>
-      {paused ? (
-        <ActionButton
-          onAction={async () =>
-            loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))
-          }
-        >
-          Resume
-        </ActionButton>
-      ) : (
-        <ActionButton
-          onAction={async () =>
-            loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))
-          }
-        >
-          Pause
-        </ActionButton>
-      )}
-      <ConfirmButton label="Remove" title={`Remove ${name}?`} onConfirm={remove}>
-        <p>
-          Its credentials are destroyed, and no new transfer can name it. The files on the server
-          stay as they are.
-        </p>
-      </ConfirmButton>
+      <May scope="admin">
+        <a class="button" href={`/console/settings/endpoints/${id}/edit`}>
+          Edit
+        </a>
+      </May>
+      <May scope="operate">
+        {paused ? (
+          <ActionButton
+            onAction={async () =>
+              loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))
+            }
+          >
+            Resume
+          </ActionButton>
+        ) : (
+          <ActionButton
+            onAction={async () =>
+              loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))
+            }
+          >
+            Pause
+          </ActionButton>
+        )}
+      </May>
+      <May scope="admin">
+        <ConfirmButton label="Remove" title={`Remove ${name}?`} onConfirm={remove}>
+          <p>
+            Its credentials are destroyed, and no new transfer can name it. The files on the server
+            stay as they are.
+          </p>
+        </ConfirmButton>
+      </May>
     </>
   );
 }

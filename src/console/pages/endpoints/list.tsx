@@ -7,6 +7,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { May } from '../../session.tsx';
 import { LABELS, PROTOCOLS, serverOf } from './fields.ts';
 import { EndpointStates } from './health.tsx';
 
@@ -36,9 +37,11 @@ export function EndpointListPage() {
     LOOK_MS,
   );
   const add = (
-    <a class="button primary" href="/console/settings/endpoints/new">
-      <Icon name="plus" /> New endpoint
-    </a>
+    <May scope="admin">
+      <a class="button primary" href="/console/settings/endpoints/new">
+        <Icon name="plus" /> New endpoint
+      </a>
+    </May>
   );
   return (
     <Page title="Endpoints" subtitle="The servers that files come from and go to" actions={add}>

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { Status } from '../../components/status.tsx';
 import { speed } from '../../components/units.ts';
+import { May } from '../../session.tsx';
 import type { EndpointTest, TestStep } from './use-endpoint-test.ts';
 
 const STEPS: Record<TestStep['step'], string> = {
@@ -67,26 +68,28 @@ export function TestPanel({
             It shows:
           </p>
           <code>{result.fingerprint}</code>
-          <ConfirmButton
-            label="Accept host key"
-            kind={pinned === null ? 'plain' : 'danger'}
-            title="Is this the server’s host key?"
-            onConfirm={() => onAccept(result.fingerprint as string)}
-          >
-            <p>
-              <code>{result.fingerprint}</code>
-            </p>
-            {pinned && (
+          <May scope="admin">
+            <ConfirmButton
+              label="Accept host key"
+              kind={pinned === null ? 'plain' : 'danger'}
+              title="Is this the server’s host key?"
+              onConfirm={() => onAccept(result.fingerprint as string)}
+            >
               <p>
-                Accepted so far: <code>{pinned}</code>
+                <code>{result.fingerprint}</code>
               </p>
-            )}
-            <p>
-              Compare it with the one that the server’s administrator names: on the server,{' '}
-              <code>ssh-keygen -lf</code> and the host key’s file print it. An attacker between you
-              and the server would show another key.
-            </p>
-          </ConfirmButton>
+              {pinned && (
+                <p>
+                  Accepted so far: <code>{pinned}</code>
+                </p>
+              )}
+              <p>
+                Compare it with the one that the server’s administrator names: on the server,{' '}
+                <code>ssh-keygen -lf</code> and the host key’s file print it. An attacker between
+                you and the server would show another key.
+              </p>
+            </ConfirmButton>
+          </May>
         </div>
       )}
     </section>

@@ -9,6 +9,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
 import { Attempts } from './attempts.tsx';
 import { Moving } from './moving.tsx';
 import { hasEnded, TransferState } from './states.tsx';
@@ -96,21 +97,27 @@ function Actions({
   }
   if (hasEnded(status)) {
     return (
-      <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
-        Create again
-      </a>
+      <May scope="transfers:write">
+        <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
+          Create again
+        </a>
+      </May>
     );
   }
   return status === 'in_progress' ? (
-    <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
-      <p>
-        It fails at once. Waybill removes what it wrote at the destination. The source file stays.
-      </p>
-    </ConfirmButton>
+    <May scope="operate">
+      <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
+        <p>
+          It fails at once. Waybill removes what it wrote at the destination. The source file stays.
+        </p>
+      </ConfirmButton>
+    </May>
   ) : (
-    <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
-      <p>It ends without copying the file.</p>
-    </ConfirmButton>
+    <May scope="transfers:write">
+      <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
+        <p>It ends without copying the file.</p>
+      </ConfirmButton>
+    </May>
   );
 }
 

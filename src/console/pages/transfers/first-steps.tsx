@@ -1,6 +1,7 @@
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
+import { May } from '../../session.tsx';
 
 /** The first steps in an account without transfers. */
 export function FirstSteps() {
@@ -16,10 +17,12 @@ export function FirstSteps() {
         <li>
           <a href="/console/transfers/new">Create a transfer</a>.
         </li>
-        <li>
-          <a href="/console/settings/api-keys">Create an API key</a> for each program that creates
-          transfers.
-        </li>
+        <May scope="admin">
+          <li>
+            <a href="/console/settings/api-keys">Create an API key</a> for each program that creates
+            transfers.
+          </li>
+        </May>
         <li>
           <a href="/console/webhooks">Register a webhook</a> to be notified when transfers end.
         </li>

@@ -13,6 +13,7 @@ import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
+import { May } from '../../session.tsx';
 import { type Filter, Filters, matches, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { hasEnded, TransferState } from './states.tsx';
@@ -84,9 +85,11 @@ export function TransferListPage() {
       title="Transfers"
       subtitle={<Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>}
       actions={
-        <a class="button primary" href="/console/transfers/new">
-          <Icon name="plus" /> New transfer
-        </a>
+        <May scope="transfers:write">
+          <a class="button primary" href="/console/transfers/new">
+            <Icon name="plus" /> New transfer
+          </a>
+        </May>
       }
     >
       {list.data && total === 0 && !filtered ? (

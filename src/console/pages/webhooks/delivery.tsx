@@ -9,7 +9,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { Time } from '../../components/time.tsx';
-import { useSession } from '../../session.tsx';
+import { May, useSession } from '../../session.tsx';
 import { DeliveryState } from './delivery-state.tsx';
 import { Request } from './request.tsx';
 
@@ -58,12 +58,14 @@ export function DeliveryPage() {
         </>
       }
       actions={
-        <ActionButton
-          disabled={status === 'pending'}
-          onAction={() => call('POST /v1/deliveries/{delivery_id}/retry', { path }).then(reload)}
-        >
-          Retry
-        </ActionButton>
+        <May scope="operate">
+          <ActionButton
+            disabled={status === 'pending'}
+            onAction={() => call('POST /v1/deliveries/{delivery_id}/retry', { path }).then(reload)}
+          >
+            Retry
+          </ActionButton>
+        </May>
       }
     >
       {error && <ProblemNotice error={error} retry={reload} />}

@@ -11,6 +11,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
 import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
 import { Success } from './success.tsx';
@@ -44,7 +45,7 @@ export function WebhookPage() {
         </>
       }
       actions={
-        <>
+        <May scope="webhooks:write">
           <Ping webhook={webhook} />
           <DialogButton label="Edit" title="Edit webhook">
             {(close) => <ChangeWebhook webhook={webhook} onChanged={set} onClose={close} />}
@@ -56,7 +57,7 @@ export function WebhookPage() {
             {(close) => <ReplayWebhook webhook={webhook} onClose={close} />}
           </DialogButton>
           <Remove webhook={webhook} onRemoved={() => route('/console/webhooks')} />
-        </>
+        </May>
       }
     >
       {error && <ProblemNotice error={error} retry={reload} />}

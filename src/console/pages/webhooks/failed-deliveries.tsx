@@ -12,7 +12,7 @@ import { ProblemNotice } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
-import { useSession } from '../../session.tsx';
+import { May, useSession } from '../../session.tsx';
 import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
@@ -119,13 +119,15 @@ export function FailedDeliveriesPage() {
     {
       heading: 'Actions',
       cell: ({ id, event_type, event_id }) => (
-        <ActionButton onAction={() => retry([id])}>
-          Retry
-          <span class="visually-hidden">
-            {' '}
-            {event_type} {event_id}
-          </span>
-        </ActionButton>
+        <May scope="operate">
+          <ActionButton onAction={() => retry([id])}>
+            Retry
+            <span class="visually-hidden">
+              {' '}
+              {event_type} {event_id}
+            </span>
+          </ActionButton>
+        </May>
       ),
     },
   ];
@@ -136,7 +138,7 @@ export function FailedDeliveriesPage() {
       subtitle={`Deliveries of ${whose} that failed every attempt. Kept for 30 days`}
       actions={
         total > 0 && (
-          <>
+          <May scope="operate">
             <ActionButton
               disabled={marked.length === 0}
               onAction={() => retry(marked.map(({ id }) => id))}
@@ -156,7 +158,7 @@ export function FailedDeliveriesPage() {
                 </p>
               </ConfirmButton>
             )}
-          </>
+          </May>
         )
       }
     >

@@ -9,6 +9,7 @@ import { ProblemNotice } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { May } from '../../session.tsx';
 import { NewWebhook } from './new.tsx';
 
 const COLUMNS: Column<Webhook>[] = [
@@ -42,17 +43,19 @@ export function WebhookListPage() {
       title="Webhooks"
       subtitle="Receivers of this account's events"
       actions={
-        <DialogButton
-          kind="primary"
-          label={
-            <>
-              <Icon name="plus" /> New webhook
-            </>
-          }
-          title="New webhook"
-        >
-          {(close) => <NewWebhook onRegistered={reload} onClose={close} />}
-        </DialogButton>
+        <May scope="webhooks:write">
+          <DialogButton
+            kind="primary"
+            label={
+              <>
+                <Icon name="plus" /> New webhook
+              </>
+            }
+            title="New webhook"
+          >
+            {(close) => <NewWebhook onRegistered={reload} onClose={close} />}
+          </DialogButton>
+        </May>
       }
     >
       {error && <ProblemNotice error={error} retry={reload} />}

@@ -8,6 +8,7 @@ import { Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
 import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
 
@@ -50,7 +51,9 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
       <header class="page-header">
         <h2>Deliveries</h2>
         <div class="actions">
-          <ActionButton onAction={retry}>Retry all failed</ActionButton>
+          <May scope="webhooks:write">
+            <ActionButton onAction={retry}>Retry all failed</ActionButton>
+          </May>
         </div>
       </header>
       <search>
