@@ -18,7 +18,7 @@ import { createSessions, type PersonSession } from './sessions.ts';
 
 /** How long a request waits for another one that confirms the same session. */
 const LOCK_WITHIN_MS = 15_000;
-/** After the provider did not answer, requests do not ask again for this time. */
+/** After the provider did not answer, confirmations that are not overdue wait for this time. */
 const RETRY_AFTER_MS = 10_000;
 
 const UNREACHABLE =
@@ -77,10 +77,20 @@ export function createPeople({ sql, vault, locks, logger, config }: PeopleDeps):
   /** One at a time in the installation: a provider may accept each refresh token only once. */
   async function confirmAlone(session: string): Promise<PersonSession> {
     const name = `console_session:${session}`;
-    const lock = await locks.acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS));
+    const lock = await locks
+      .acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS))
+      .catch((error: unknown) => {
+        throw new DomainError(
+          'unavailable',
+          'The identity provider does not answer another request of this session yet',
+          {},
+          { cause: error },
+        );
+      });
     try {
       const found = await find(session);
-      return found.due ? await ask(session, found) : found;
+      const waits = !found.overdue && performance.now() < retryAt;
+      return found.due && !waits ? await ask(session, found) : found;
     } finally {
       await lock.release();
     }
@@ -88,7 +98,6 @@ export function createPeople({ sql, vault, locks, logger, config }: PeopleDeps):
 
   async function ask(session: string, found: PersonSession): Promise<PersonSession> {
     if (provider === null) return end(session, REJECTED, 'no provider is configured');
-    if (performance.now() < retryAt) return withoutAnswer(session, found, 'it did not answer');
     try {
       const tokens = await vault.open<Tokens>(found.tokensRecord, SESSION_TOKENS);
       const confirmed = await provider.confirm(found.person.subject, tokens);
@@ -103,19 +112,11 @@ export function createPeople({ sql, vault, locks, logger, config }: PeopleDeps):
     } catch (error) {
       if (!(error instanceof IdentityProviderError)) throw error;
       if (error.fault !== 'unreachable') return end(session, REJECTED, error);
+      if (found.overdue) return end(session, UNREACHABLE, error);
       retryAt = performance.now() + RETRY_AFTER_MS;
-      return withoutAnswer(session, found, error);
+      logger.warn({ reason: reasonOf(error) }, 'the identity provider did not confirm a role');
+      return found;
     }
-  }
-
-  async function withoutAnswer(
-    session: string,
-    found: PersonSession,
-    reason: unknown,
-  ): Promise<PersonSession> {
-    if (found.overdue) return end(session, UNREACHABLE, reason);
-    logger.warn({ reason: reasonOf(reason) }, 'the identity provider did not confirm a role');
-    return found;
   }
 
   return {

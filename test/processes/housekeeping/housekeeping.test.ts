@@ -1,5 +1,6 @@
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { SESSION_TOKENS } from '../../../src/adapters/vault.ts';
 import { createKey } from '../../../src/commands/keys.ts';
 import {
   registerWebhook,
@@ -11,6 +12,7 @@ import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { IDEMPOTENCY_KEYS_KEPT } from '../../../src/http/idempotency.ts';
 import { API_PURGES, API_RECORDS } from '../../../src/http/purges.ts';
+import { createSessions, hashToken } from '../../../src/http/session/sessions.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import {
@@ -92,6 +94,20 @@ describeWithPostgres('a round of housekeeping', () => {
       mended.secret_record,
     ];
     expect((await records()).toSorted()).toEqual(named.toSorted());
+  });
+
+  test('keeps the tokens of a person until the session is removed', async () => {
+    const { sql, vault } = installation;
+    const sessions = createSessions(sql);
+    const person = { subject: 'ann', name: null, email: null, sign_out_url: null };
+    const tokensRecord = await vault.seal(SESSION_TOKENS, { access: 'a', refresh: 'r' });
+    const roles = [{ role: 'viewer' as const, account: 'acc_default' }];
+    const token = await sessions.beginPerson(person, { roles, tokensRecord });
+    await round();
+    expect(await records()).toContain(tokensRecord);
+    await sessions.end(hashToken(token));
+    await round();
+    expect(await records()).not.toContain(tokensRecord);
   });
 
   test('deletes a secret after its grace time', async () => {
