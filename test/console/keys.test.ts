@@ -97,6 +97,20 @@ await describeConsole('API keys in the console', () => {
     await eventually(() => dialog.count()).toBe(0);
   });
 
+  test('can have a role instead of scopes', async () => {
+    const page = await console.visitSignedIn(LIST);
+    const dialog = await openForm(page);
+    await dialog.getByLabel('Name').fill('watcher');
+    await dialog.getByLabel('Role').selectOption('viewer');
+    expect(await dialog.getByRole('checkbox').count()).toBe(0);
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    const key = await dialog.getByLabel('API key', { exact: true }).inputValue();
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await eventually(() => rowOf(page, 'watcher').innerText()).toContain('viewer');
+    expect(await statusWith(key)).toBe(200);
+  });
+
   test('show an error at its field, and a mark if they expire soon', async () => {
     const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);

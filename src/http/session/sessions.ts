@@ -16,8 +16,11 @@ import {
 export const IDLE_MINUTES = 30;
 /** A session ends after this time in any case. */
 export const ABSOLUTE_HOURS = 12;
-/** A person's session ends this long after the provider last confirmed the person's roles. */
-const CONFIRMED_MINUTES = 5;
+/**
+ * A person's session ends this long after the provider last confirmed the person's roles: five
+ * minutes, less the time until an event stream checks its session again.
+ */
+const CONFIRMED_MINUTES = 4.75;
 /** From this age on, each request tries to have them confirmed again. */
 const CONFIRM_AFTER_MINUTES = 4;
 /** Rows of ended sessions are removed after this time. A Postgres interval. */

@@ -244,7 +244,9 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'listDeliveries',
         summary: 'List the deliveries of all accounts',
-        description: 'Use `status=failed` to list the failed ones.',
+        description:
+          'Use `status=failed` to list the failed ones. Without the scope `admin`, it lists those ' +
+          'of your account.',
         tags: ['Administration'],
         querystring: schemas.deliveriesQuery,
         response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, [
@@ -266,7 +268,9 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       schema: {
         operationId: 'retryAllFailedDeliveries',
         summary: 'Retry all failed deliveries, of one or all accounts',
-        description: 'Deliveries to a removed or disabled webhook stay failed.',
+        description:
+          'Deliveries to a removed or disabled webhook stay failed. Without the scope `admin`, it ' +
+          'retries those of your account.',
         tags: ['Administration'],
         headers: idempotencyHeaders,
         querystring: noQuery,

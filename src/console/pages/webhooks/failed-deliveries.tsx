@@ -27,13 +27,13 @@ const LOOK_MS = 3_000;
  */
 export function FailedDeliveriesPage() {
   const { query, route } = useLocation();
-  const { account } = useSession().session;
+  const { account, scopes } = useSession().session;
   const notify = useToast();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   // Shown if the service rejected some of the retries.
   const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
-  const everyAccount = query.account === EVERY_ACCOUNT;
+  const everyAccount = query.account === EVERY_ACCOUNT && scopes.includes('admin');
   const scope = everyAccount ? {} : { account };
   const whose = everyAccount ? 'all accounts' : account;
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
@@ -170,18 +170,20 @@ export function FailedDeliveriesPage() {
             placeholder="whk_…"
             onSearch={(text) => route(addressOf(everyAccount, text.trim()))}
           />
-          <label>
-            <span>Accounts</span>
-            <select
-              value={everyAccount ? EVERY_ACCOUNT : ''}
-              onChange={({ currentTarget }) =>
-                route(addressOf(currentTarget.value === EVERY_ACCOUNT, webhook_id))
-              }
-            >
-              <option value="">{account}</option>
-              <option value={EVERY_ACCOUNT}>All accounts</option>
-            </select>
-          </label>
+          <May scope="admin">
+            <label>
+              <span>Accounts</span>
+              <select
+                value={everyAccount ? EVERY_ACCOUNT : ''}
+                onChange={({ currentTarget }) =>
+                  route(addressOf(currentTarget.value === EVERY_ACCOUNT, webhook_id))
+                }
+              >
+                <option value="">{account}</option>
+                <option value={EVERY_ACCOUNT}>All accounts</option>
+              </select>
+            </label>
+          </May>
         </form>
       </search>
       {outcome && (
@@ -202,9 +204,11 @@ export function FailedDeliveriesPage() {
             </p>
           )}
           {!everyAccount && (
-            <p>
-              <a href={addressOf(true, webhook_id)}>Show all accounts</a>
-            </p>
+            <May scope="admin">
+              <p>
+                <a href={addressOf(true, webhook_id)}>Show all accounts</a>
+              </p>
+            </May>
           )}
           <p>
             To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
