@@ -61,7 +61,7 @@ await describeConsole('people in the console', () => {
     await page.getByLabel('Subject').fill('ann');
     await page.getByRole('button', { name: 'Continue' }).click();
 
-    await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
+    await page.getByRole('heading', { name: 'Webhooks', exact: true }).waitFor();
     await eventually(() => page.url()).toBe(`${console.url}/console/webhooks`);
     await page.getByText('Signed in as ann@example.com (operator)').waitFor();
     await page.getByRole('button', { name: 'New webhook' }).waitFor();
@@ -76,7 +76,7 @@ await describeConsole('people in the console', () => {
 
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('button', { name: 'Yes, sign me out' }).click();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.getByRole('heading', { name: 'Sign in', exact: true }).waitFor();
     expect(page.url()).toMatch(`${console.url}/console/sign-in`);
   });
 
@@ -106,7 +106,7 @@ await describeConsole('people in the console', () => {
     await expectAccessible(page);
     await page.getByLabel('API key').fill(console.key);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
+    await page.getByRole('heading', { name: 'Webhooks', exact: true }).waitFor();
     await page.getByText('Signed in with Test administrator').waitFor();
   });
 });

@@ -19,8 +19,6 @@ export interface Operations {
   'GET /v1/projections/live': { answer: unknown };
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
-  'GET /v1/session/oidc': { query?: { return?: string }; answer: null };
-  'GET /v1/session/oidc/callback': { answer: null };
   'GET /v1/session/options': { answer: SignInOptions };
   'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type IdentityProvider, IdentityProviderError } from '../../adapters/identity-provider.ts';
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
-import { noQuery, nothing, OPEN, responses } from '../documentation.ts';
+import { noQuery, OPEN, responses } from '../documentation.ts';
 import {
   clearSignInCookie,
   readSignInCookie,
@@ -26,7 +26,8 @@ export interface OidcRoutesDeps {
 
 /**
  * Routes that a browser opens to sign in at the identity provider. They answer with redirects: a
- * failure is shown on the sign-in page of the console.
+ * failure is shown on the sign-in page of the console. Programs do not call them, so the OpenAPI
+ * document leaves them out.
  */
 export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsyncZod {
   /** Returns an address of this service as browsers see it. The provider compares it exactly. */
@@ -58,6 +59,7 @@ export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsy
       schema: {
         operationId: 'getSignInOptions',
         summary: 'Get the ways to sign in to the Admin Console',
+        description: 'Needs no key.',
         tags: ['Session'],
         security: [],
         querystring: noQuery,
@@ -76,21 +78,7 @@ export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsy
       method: 'GET',
       url: '/session/oidc',
       config: { open: true },
-      schema: {
-        operationId: 'beginSignIn',
-        summary: 'Sign in at the identity provider',
-        description:
-          'For browsers. Redirects to the provider, with a cookie for the way back. If that ' +
-          'fails, it redirects to the sign-in page, which says why.',
-        tags: ['Session'],
-        security: [],
-        querystring: schemas.beginSignIn,
-        response: responses(
-          { 302: ['To the identity provider', nothing] },
-          ['invalid_parameter', 'unknown_field', 'not_found'],
-          OPEN,
-        ),
-      },
+      schema: { hide: true, querystring: schemas.beginSignIn },
       async handler(request, reply) {
         const returnTo = request.query.return;
         try {
@@ -107,18 +95,8 @@ export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsy
       method: 'GET',
       url: '/session/oidc/callback',
       config: { open: true },
-      schema: {
-        operationId: 'finishSignIn',
-        summary: 'Come back from the identity provider',
-        description:
-          'For browsers. Exchanges the code of the provider for a session cookie. Redirects to ' +
-          'the sign-in page, which opens the console or says what failed.',
-        tags: ['Session'],
-        security: [],
-        // The provider may add parameters of its own.
-        querystring: z.looseObject({}),
-        response: responses({ 302: ['To the console', nothing] }, ['not_found'], OPEN),
-      },
+      // The provider may add parameters of its own.
+      schema: { hide: true, querystring: z.looseObject({}) },
       async handler(request, reply) {
         const provider = configured();
         const started = readSignInCookie(request);

@@ -65,6 +65,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       schema: {
         operationId: 'getSession',
         summary: 'Get the session of the cookie',
+        description: 'Needs the cookie of the Admin Console, in any role.',
         tags: ['Session'],
         querystring: noQuery,
         response: responses({ 200: ['The session', schemas.sessionInfo] }, [
@@ -81,6 +82,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       schema: {
         operationId: 'signOut',
         summary: 'Sign out',
+        description: 'Needs the cookie of the Admin Console, in any role.',
         tags: ['Session'],
         querystring: noQuery,
         response: responses({ 204: ['Signed out; the cookie is removed', nothing] }, [
@@ -101,6 +103,7 @@ export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {
       schema: {
         operationId: 'switchAccount',
         summary: 'Switch the session to another account',
+        description: 'Needs the cookie of the Admin Console, in any role.',
         tags: ['Session'],
         querystring: noQuery,
         body: schemas.accountChoice,
