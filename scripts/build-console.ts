@@ -39,13 +39,16 @@ export async function buildConsole(): Promise<boolean> {
   }
 }
 
-/** Replaces the build. Another process may do so at the same time; either result is valid. */
+/** Replaces the build. Other processes may do so at the same time: any of their results is valid. */
 function replace(fresh: string): void {
-  rmSync(BUILT, { recursive: true, force: true });
-  try {
-    renameSync(fresh, BUILT);
-  } catch (error) {
-    if (!isUpToDate()) throw error;
+  for (let attempt = 1; ; attempt++) {
+    rmSync(BUILT, { recursive: true, force: true });
+    try {
+      return renameSync(fresh, BUILT);
+    } catch (error) {
+      // Another process has put its build there meanwhile.
+      if (attempt === 10) throw error;
+    }
   }
 }
 
