@@ -81,7 +81,7 @@ describeWithPostgres('HTTP', () => {
   test.each([
     ['/v1/transfers', 'PUT', 'GET, HEAD, OPTIONS, POST'],
     ['/v1/transfers', 'PATCH', 'GET, HEAD, OPTIONS, POST'],
-    [UNKNOWN, 'POST', 'DELETE, GET, HEAD, OPTIONS'],
+    [UNKNOWN, 'POST', 'DELETE, GET, HEAD, OPTIONS, PATCH'],
     [`${UNKNOWN}/events`, 'DELETE', 'GET, HEAD, OPTIONS'],
     ['/v1/openapi.json', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/console/transfers', 'POST', 'GET, HEAD, OPTIONS'],
