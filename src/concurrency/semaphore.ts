@@ -69,20 +69,14 @@ export function createSemaphore(permits: number): Semaphore {
     work: (item: Item) => Promise<void>,
   ): Promise<void> {
     const failures: unknown[] = [];
-    const started: Promise<void>[] = [];
-    for (const item of items) {
-      const release = await acquire();
-      if (failures.length > 0) {
-        release();
-        break;
-      }
-      started.push(
-        work(item)
-          .catch((error: unknown) => void failures.push(error))
-          .finally(release),
-      );
-    }
-    await Promise.all(started);
+    // Asks for all permits at once: the items of one call go before those of the next.
+    const all = Array.from(items, (item) =>
+      run(async () => {
+        if (failures.length === 0)
+          await work(item).catch((error: unknown) => void failures.push(error));
+      }),
+    );
+    await Promise.all(all);
     if (failures.length > 0) throw failures[0];
   }
 

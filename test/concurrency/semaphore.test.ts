@@ -21,6 +21,20 @@ test('a semaphore runs all work, never more at once than it has permits', async 
   expect(most).toBe(5);
 });
 
+test('the items of one call go before those of the next', async () => {
+  const semaphore = createSemaphore(2);
+  const begun: string[] = [];
+  const work = async (item: string) => {
+    begun.push(item);
+    await turn();
+  };
+  await Promise.all([
+    semaphore.forEach(['a1', 'a2', 'a3', 'a4'], work),
+    semaphore.forEach(['b1', 'b2', 'b3', 'b4'], work),
+  ]);
+  expect(begun).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'b3', 'b4']);
+});
+
 test('a semaphore starts no more after an error, and throws it at the end', async () => {
   const semaphore = createSemaphore(2);
   const slow = Promise.withResolvers<void>();

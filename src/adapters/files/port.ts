@@ -1,3 +1,4 @@
+import type { SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
 
 /** The step in the use of one endpoint that failed. The mover adds the side. */
@@ -80,6 +81,12 @@ export interface OpenDestination {
   /** Whether to replace an existing file. If false, the commit fails with `destination_exists`. */
   overwrite: boolean;
   resume: ResumePoint | null;
+  /**
+   * Counts the bytes of the file from where it was opened on, as the server acknowledges them, or
+   * as the socket has sent them if the protocol acknowledges only a whole request. For people to
+   * watch: the resume point alone says what is safe. Absent for small files.
+   */
+  acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
 

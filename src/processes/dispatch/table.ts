@@ -243,9 +243,14 @@ export interface ExpiredJob extends FigureColumns {
   claim_id: string;
 }
 
+/**
+ * Returns expired claims with what the next attempt continues from: only that is progress, however
+ * many bytes the lost mover had sent.
+ */
 export async function expiredJobs(sql: Sql, limit: number, except: string[]) {
   return sql<ExpiredJob[]>`
-    select transfer_id, claim_id, transferred_bytes, size_bytes, speed_bps
+    select transfer_id, claim_id, size_bytes, speed_bps,
+           coalesce((resume_record #>> '{destination,bytes}')::bigint, 0) as transferred_bytes
       from work.transfer_jobs
      where claim_id is not null and lease_until < now() and transfer_id <> all(${except}::text[])
      order by lease_until limit ${limit}`;

@@ -15,6 +15,7 @@ import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
+import { createMeter, type Meter } from './meter.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
 import {
@@ -47,7 +48,7 @@ export interface AttemptDeps {
   buffers: BufferPool;
   /** Waits at the write barrier, so several attempts share one write. */
   gather(): Promise<void>;
-  /** Counts bytes that a destination has acknowledged. */
+  /** Counts bytes that destinations have acknowledged. */
   moved(bytes: number): void;
   /** Aborts when the process no longer waits for an unavailable store. */
   givenUp: AbortSignal;
@@ -76,8 +77,8 @@ export type StopReason = 'shutdown' | 'lease_lost';
 
 export interface Attempt {
   claim: Claim;
-  /** Live figures. Each renewal of the lease saves them. */
-  figures: AttemptFigures;
+  /** Returns the live figures. Each renewal of the lease saves them. */
+  figures(): AttemptFigures;
   stop(reason: StopReason): void;
   /** Resolves when the attempt has ended. Never rejects. */
   done: Promise<AttemptEnd>;
@@ -85,7 +86,7 @@ export interface Attempt {
 
 interface AttemptContext extends Targets {
   claim: Claim;
-  figures: AttemptFigures;
+  meter: Meter;
   signal: AbortSignal;
 }
 
@@ -95,7 +96,7 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog):
   const context: AttemptContext = {
     claim,
     ...targetsOf(claim, catalog),
-    figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
+    meter: createMeter(deps.moved),
     signal: stopping.signal,
   };
   const done = run(deps, context).catch((error: unknown) => {
@@ -106,7 +107,7 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog):
     );
     return 'not_recorded' as const;
   });
-  return { claim, figures: context.figures, stop: (reason) => stopping.abort(reason), done };
+  return { claim, figures: context.meter.read, stop: (reason) => stopping.abort(reason), done };
 }
 
 async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptEnd> {
@@ -118,7 +119,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
 
   const outcome: Outcome = started
     ? await attempt(deps, context)
-    : { type: 'released', figures: context.figures };
+    : { type: 'released', figures: context.meter.resumable() };
   await deps.gather();
   // The stream decides whether the claim is still valid, even after a long outage.
   const ended = await untilAnswered(
@@ -187,14 +188,13 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
 }
 
 async function attempt(deps: AttemptDeps, context: AttemptContext): Promise<Outcome> {
-  const { claim, signal } = context;
-  const figures = () => ({ ...context.figures });
+  const { claim, meter, signal } = context;
   try {
     return await moveBetween(deps, context, readySource(context), readyDestination(context));
   } catch (error) {
     // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
     if (error instanceof LeaseLost || signal.aborted)
-      return { type: 'released', figures: figures() };
+      return { type: 'released', figures: meter.resumable() };
     const failure = toFailure(error);
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
@@ -209,7 +209,7 @@ async function attempt(deps: AttemptDeps, context: AttemptContext): Promise<Outc
     if (failure.code === 'internal_error')
       deps.logger.error({ err: error, ...log }, 'an attempt failed in an unforeseen way');
     else deps.logger.info({ reason: reasonOf(error), ...log }, 'an attempt failed');
-    return { type: 'failed', failure, figures: figures(), retryDelays: deps.retryDelays };
+    return { type: 'failed', failure, figures: meter.read(), retryDelays: deps.retryDelays };
   }
 }
 
@@ -224,7 +224,7 @@ async function hold({ sql }: AttemptDeps, { configured }: Target, signal: AbortS
 
 async function moveBetween(
   deps: AttemptDeps,
-  { claim, figures, signal }: AttemptContext,
+  { claim, meter, signal }: AttemptContext,
   source: Target,
   destination: Target,
 ): Promise<Outcome> {
@@ -239,7 +239,7 @@ async function moveBetween(
         destination: { endpoint: to.endpoint, path: destination.path },
         overwrite: destination.configured.overwrite,
         record: claim.resumeRecord as ResumeRecord | null,
-        figures,
+        meter,
         buffers: deps.buffers,
         createHasher: deps.createHasher,
         // If nothing may be overwritten, only this record identifies our own file.
@@ -248,7 +248,6 @@ async function moveBetween(
           const durable = record.committing !== null && !destination.configured.overwrite;
           return untilAnswered(() => deps.saveRecord({ claim, record, durable }), signal);
         },
-        moved: deps.moved,
         signal,
       });
       for (const { configured } of [source, destination])
@@ -256,7 +255,7 @@ async function moveBetween(
       return {
         type: 'completed',
         sizeBytes: bytes,
-        speedBps: figures.speed_bps,
+        speedBps: meter.read().speed_bps,
         checksumSha256: sha256,
         verification,
       };

@@ -21,8 +21,7 @@ export async function findCommitted(move: Move, whole: Whole): Promise<Moved | n
     readBack(move, size).catch((error) => handleUnreadable(move, whole, error)),
   );
   if (found !== sha256) return null;
-  move.figures.size_bytes = size;
-  move.figures.transferred_bytes = size;
+  move.meter.start(size, size, undefined);
   // Only the predecessor knew whether the replace was atomic: it may have removed an older file.
   const verification = {
     size: true,

@@ -1,7 +1,8 @@
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
-import type { AttemptFigures, Verification } from '../../domain/transfer.ts';
+import type { Verification } from '../../domain/transfer.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import type { Hasher } from './hasher.ts';
+import type { Meter } from './meter.ts';
 
 export interface Place {
   endpoint: FileEndpoint;
@@ -16,15 +17,12 @@ export interface Move {
   overwrite: boolean;
   /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
-  /** Live figures. The lease renewal publishes them. */
-  figures: AttemptFigures;
+  meter: Meter;
   buffers: BufferPool;
   /** Creates a hasher for a file of `size` bytes. */
   createHasher(size: number): Hasher;
   /** Saves the record for a successor and renews the lease. Returns false if the claim is lost. */
   save(record: ResumeRecord): Promise<boolean>;
-  /** Called with the number of bytes that the destination has acknowledged. */
-  moved(bytes: number): void;
   signal: AbortSignal;
 }
 

@@ -28,7 +28,7 @@
  */
 import pRetry from 'p-retry';
 import type { CommitProof, DestinationFile, SourceFile } from '../../adapters/files/port.ts';
-import type { AttemptFigures, Verification } from '../../domain/transfer.ts';
+import type { Verification } from '../../domain/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
 import {
@@ -59,10 +59,9 @@ export async function moveFile(move: Move): Promise<Moved> {
     saves: move.record?.saves ?? 0,
   };
   if (move.record) resumeFrom(progress, move.record, move);
-  const speed = createSpeedometer(move.figures);
   try {
     const mayReconnect = createReconnectLimit(RECONNECTS);
-    return await pRetry(() => connectAndMove(move, progress, speed), {
+    return await pRetry(() => connectAndMove(move, progress), {
       retries: Number.POSITIVE_INFINITY,
       ...RECONNECT_MS,
       signal: move.signal,
@@ -95,7 +94,7 @@ function isBrokenConnection(error: unknown): boolean {
   );
 }
 
-async function connectAndMove(move: Move, progress: Progress, speed: Speedometer): Promise<Moved> {
+async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   const { committing } = progress;
   const committed = committing && (await findCommitted(move, committing));
   if (committed) return committed;
@@ -106,7 +105,7 @@ async function connectAndMove(move: Move, progress: Progress, speed: Speedometer
     await startOverIfChanged(move, progress, source);
     const destination = await openDestination(move, progress, source);
     try {
-      return await moveOpened(move, progress, source, destination, speed);
+      return await moveOpened(move, progress, source, destination);
     } finally {
       await destination.close();
     }
@@ -120,12 +119,9 @@ async function moveOpened(
   progress: Progress,
   source: SourceFile,
   destination: DestinationFile,
-  speed: Speedometer,
 ): Promise<Moved> {
   const state = progress.state as MoveState;
   const { size } = state.source;
-  move.figures.size_bytes = size;
-  move.figures.transferred_bytes = deliveredBytes(state);
   const saver = createSaver(move, progress, destination);
   // Sending a file of one chunk again is as fast as resuming it.
   const resumable = chunkCount(state) > 1;
@@ -136,10 +132,8 @@ async function moveOpened(
     destination,
     buffers: move.buffers,
     signal: move.signal,
-    onDelivered(bytes) {
-      move.figures.transferred_bytes = deliveredBytes(state);
-      speed.count(bytes);
-      move.moved(bytes);
+    onDelivered() {
+      move.meter.delivered(deliveredBytes(state));
       saver.saveSoon();
     },
     async onBroken() {
@@ -151,7 +145,9 @@ async function moveOpened(
   progress.committing ??= { size, sha256: await state.hasher.digest() };
   // The save renews the lease: no other mover can have taken over when the commit begins.
   if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
-  return commit(destination, progress.committing);
+  const moved = await commit(destination, progress.committing);
+  move.meter.complete();
+  return moved;
 }
 
 async function commit(
@@ -220,22 +216,6 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
         .then(() => {
           saving = null;
         });
-    },
-  };
-}
-
-interface Speedometer {
-  count(bytes: number): void;
-}
-
-/** Creates a meter of bits per second, averaged since the start of the attempt. */
-function createSpeedometer(figures: AttemptFigures): Speedometer {
-  const startedAt = performance.now();
-  let sent = 0;
-  return {
-    count(bytes) {
-      sent += bytes;
-      figures.speed_bps = Math.round((sent * 8_000) / Math.max(1, performance.now() - startedAt));
     },
   };
 }

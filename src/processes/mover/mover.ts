@@ -216,7 +216,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     const now = performance.now();
     const renewals = [...attempts.values()].map(({ attempt }) => ({
       ...attempt.claim,
-      figures: attempt.figures,
+      figures: attempt.figures(),
     }));
     try {
       const { slots } = deps;

@@ -14,7 +14,7 @@ export interface Pump {
   buffers: BufferPool;
   signal: AbortSignal;
   /** Called after each chunk that the destination has acknowledged. */
-  onDelivered(bytes: number): void;
+  onDelivered(): void;
   /** Called at an error, while both sides are still open, to save the progress. Never rejects. */
   onBroken(): Promise<void>;
 }
@@ -61,7 +61,7 @@ export async function pump({
     if (chunk < firstToWrite || sourceChanged) return;
     delivered.add(chunk);
     while (delivered.delete(state.delivered)) state.delivered++;
-    onDelivered(buffer.length);
+    onDelivered();
   }
 
   function hashInOrder(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {

@@ -2,10 +2,13 @@
  * Continues a move: from the record of a predecessor, or on a new connection after a broken one.
  */
 import type { DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
+import { createSharedCounter } from '../../concurrency/shared-counter.ts';
 import { onSide } from './failure.ts';
+import { COUNTED_ABOVE_BYTES } from './meter.ts';
 import {
   chunkCount,
   decodeCrcs,
+  deliveredBytes,
   type Move,
   type MoveState,
   type ResumeRecord,
@@ -67,6 +70,7 @@ export async function openDestination(
   const { transferId, claimId, overwrite, signal } = move;
   const { size } = source.identity;
   const resume = progress.destination;
+  const acknowledged = size > COUNTED_ABOVE_BYTES ? createSharedCounter() : undefined;
   const destination = await onSide('destination', () =>
     move.destination.endpoint.openDestination(move.destination.path, {
       transferId,
@@ -74,6 +78,7 @@ export async function openDestination(
       size,
       overwrite,
       resume,
+      acknowledged,
       signal,
     }),
   );
@@ -90,6 +95,7 @@ export async function openDestination(
     };
     progress.committing = null;
   }
+  move.meter.start(size, deliveredBytes(progress.state as MoveState), acknowledged);
   return destination;
 }
 

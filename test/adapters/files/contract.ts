@@ -8,6 +8,7 @@ import type {
   OpenDestination,
   SourceFile,
 } from '../../../src/adapters/files/port.ts';
+import { countOf, createSharedCounter } from '../../../src/concurrency/shared-counter.ts';
 import { newId } from '../../../src/domain/ids.ts';
 
 /** A real server with an endpoint on it, and access to its files without the adapter. */
@@ -60,11 +61,14 @@ export function describeFileEndpoint(
     }
 
     test.each([0, 1, 10_240, 8 << 20, (8 << 20) + 1, 32 << 20])(
-      'a file of %i bytes moves in and out',
+      'a file of %i bytes moves in and out, and is counted',
       async (size) => {
         const content = randomBytes(size);
-        const proof = await upload(endpoint, fixture.path(`size-${size}`), content);
+        const acknowledged = createSharedCounter();
+        const path = fixture.path(`size-${size}`);
+        const proof = await upload(endpoint, path, content, { acknowledged });
         expect(proof.size).toBe(size);
+        expect(countOf(acknowledged)).toBe(size);
         expect(content.equals((await fixture.get(`size-${size}`)) as Buffer)).toBe(true);
         expect(content.equals(await download(endpoint, fixture.path(`size-${size}`)))).toBe(true);
       },

@@ -1,4 +1,5 @@
 import { type FileEndpoint, FileError, type FileStep } from '../../../src/adapters/files/port.ts';
+import { addTo } from '../../../src/concurrency/shared-counter.ts';
 import type { MemoryCredentials, MemorySettings } from '../memory.ts';
 
 const CHUNK_BYTES = 1 << 20;
@@ -50,7 +51,7 @@ export function createMemoryEndpoint({
         close: async () => undefined,
       };
     },
-    async openDestination(path, { size }) {
+    async openDestination(path, { size, acknowledged }) {
       const content = new Uint8Array(size);
       return {
         parallelWrites: 1,
@@ -60,6 +61,7 @@ export function createMemoryEndpoint({
         resumePoint: async () => ({ bytes: 0, state: null }),
         async commit() {
           await ask('PUT', path, 'commit', content);
+          addTo(acknowledged, size);
           return { size, destinationChecksum: 'none', atomicReplace: true };
         },
         close: async () => undefined,

@@ -4,6 +4,7 @@ import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { createBufferPool } from '../../../src/processes/mover/buffer-pool.ts';
 import { createInlineHasher } from '../../../src/processes/mover/hasher.ts';
+import { createMeter } from '../../../src/processes/mover/meter.ts';
 import { moveFile } from '../../../src/processes/mover/move.ts';
 import type { Move, Moved, ResumeRecord } from '../../../src/processes/mover/move-state.ts';
 import { download, upload } from '../../adapters/files/contract.ts';
@@ -43,11 +44,10 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     destination: { endpoint, path },
     overwrite: true,
     record: null,
-    figures: { transferred_bytes: 0, size_bytes: null, speed_bps: null },
+    meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),
     createHasher: createInlineHasher,
     save: async () => true,
-    moved() {},
     signal: never,
     ...given,
   });

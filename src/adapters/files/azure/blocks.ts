@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
+import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
@@ -22,6 +23,7 @@ export interface BlocksOptions {
   blockSize: number;
   /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
   checksum: 'md5' | 'crc64';
+  acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
 
@@ -136,16 +138,17 @@ function stagedBlocks(
     async stage(number, content) {
       const id = blockId(claimId, number);
       const bytes = bytesOfBlock(number, options);
+      const abortSignal = store.counted(options.acknowledged, bytes, signal);
       if (Buffer.isBuffer(content)) {
         // The service checks the MD5 before it accepts the block.
         const transactionalContentMD5 = createHash('md5').update(content).digest();
         await store
           .blob(name)
-          .stageBlock(id, content, bytes, { abortSignal: signal, transactionalContentMD5 });
+          .stageBlock(id, content, bytes, { abortSignal, transactionalContentMD5 });
       } else {
         const { xMsContentCrc64 } = await store
           .blobOnce(name)
-          .stageBlock(id, () => content.body, bytes, { abortSignal: signal });
+          .stageBlock(id, () => content.body, bytes, { abortSignal });
         if (xMsContentCrc64 === undefined) compared = false;
         else if (!content.crc64().equals(xMsContentCrc64)) {
           throw new FileError(

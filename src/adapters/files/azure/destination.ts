@@ -52,7 +52,7 @@ async function openBlockBlob(
   store: Store,
   limits: BlockLimits,
   name: string,
-  { transferId, claimId, size, overwrite, resume }: OpenDestination,
+  { transferId, claimId, size, overwrite, resume, acknowledged }: OpenDestination,
   signal: AbortSignal,
 ): Promise<Omit<DestinationFile, 'close'>> {
   const { chunkSize } = limits;
@@ -63,7 +63,7 @@ async function openBlockBlob(
   const checksum = isWhole ? 'md5' : 'crc64';
   const blocks = await openBlocks(
     store,
-    { name, transferId, claimId, size, blockSize, checksum, signal },
+    { name, transferId, claimId, size, blockSize, checksum, acknowledged, signal },
     resume,
   );
   return {

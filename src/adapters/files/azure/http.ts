@@ -8,6 +8,7 @@ import {
   type WebResource,
 } from '@azure/storage-blob';
 import type { Http, Target } from '../http/http.ts';
+import type { SentBytes } from '../http/sent-bytes.ts';
 import { FileError } from '../port.ts';
 import { fileError } from './errors.ts';
 
@@ -22,10 +23,13 @@ export interface SdkClient extends IHttpClient {
    * whole request is retried.
    */
   fill(target: Uint8Array, signal: AbortSignal): void;
+  /** Counts the body of the request sent with `signal`. */
+  count(sent: SentBytes, signal: AbortSignal): void;
 }
 
 export function createSdkClient(http: Http): SdkClient {
   const targets = new WeakMap<object, Uint8Array>();
+  const counts = new WeakMap<object, SentBytes>();
 
   async function send(request: WebResource): Promise<HttpOperationResponse> {
     const url = new URL(request.url);
@@ -41,7 +45,10 @@ export function createSdkClient(http: Http): SdkClient {
         headers: { ...request.headers.toJson({ preserveCase: true }), host: url.host },
         body: typeof request.body === 'function' ? request.body() : request.body,
       },
-      { ...(abortSignal ? { abortSignal } : {}), ...(into ? { target: into } : {}) },
+      {
+        ...(abortSignal ? { abortSignal, sent: counts.get(abortSignal) } : {}),
+        ...(into ? { target: into } : {}),
+      },
     );
     const { statusCode: status, body } = response;
     const answer = { request, status, headers: sdkHeaders(request.headers, response.headers) };
@@ -72,6 +79,9 @@ export function createSdkClient(http: Http): SdkClient {
     },
     fill(target, signal) {
       targets.set(signal, target);
+    },
+    count(sent, signal) {
+      counts.set(signal, sent);
     },
   };
 }

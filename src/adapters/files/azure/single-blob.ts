@@ -7,7 +7,7 @@ import type { Store } from './store.ts';
 export function openSingleBlob(
   store: Store,
   name: string,
-  { size, overwrite }: OpenDestination,
+  { size, overwrite, acknowledged }: OpenDestination,
   signal: AbortSignal,
 ): Omit<DestinationFile, 'close'> {
   return singleRequest(name, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
@@ -15,7 +15,7 @@ export function openSingleBlob(
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
     // computed.
     const { contentMD5 } = await blob.upload(content, size, {
-      abortSignal: signal,
+      abortSignal: store.counted(acknowledged, size, signal),
       transactionalContentMD5: md5,
       conditions: overwrite ? {} : { ifNoneMatch: '*' },
     });

@@ -5,9 +5,11 @@ import {
   newPipeline,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
+import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { AzureSettings } from '../../../domain/protocols/azure.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import { createHttp } from '../http/http.ts';
+import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
@@ -42,6 +44,11 @@ export interface Store {
   properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse>;
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
+  /**
+   * Returns a signal that follows `signal`, for one upload of `bytes` bytes: the counter counts what
+   * is sent with it.
+   */
+  counted(counter: SharedCounter | undefined, bytes: number, signal: AbortSignal): AbortSignal;
   close(): void;
 }
 
@@ -105,6 +112,14 @@ export function createStore({
     blobOnce: (name) => once.getBlockBlobClient(name),
     properties,
     fill: httpClient.fill,
+    counted(counter, bytes, signal) {
+      const sent = sentBytes(counter, bytes);
+      if (!sent) return signal;
+      // The SDK passes on nothing else that could identify the request.
+      const own = AbortSignal.any([signal]);
+      httpClient.count(sent, own);
+      return own;
+    },
     close: () => http.close(),
   };
 }

@@ -1,4 +1,5 @@
 import { basename, dirname, join } from 'node:path/posix';
+import { addTo } from '../../../concurrency/shared-counter.ts';
 import { abortable, abortError } from '../abort.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import {
@@ -131,7 +132,7 @@ function destinationFile(
   { path, part, upload, resumedFrom, options }: Opened,
 ): DestinationFile {
   const { connection } = lease;
-  const { signal, size, overwrite } = options;
+  const { signal, size, overwrite, acknowledged } = options;
   let position = resumedFrom;
   let unfinished = upload;
   let underWay: Promise<unknown> | null = null;
@@ -158,7 +159,7 @@ function destinationFile(
           'transfer',
           `${path}: FTP writes in order, and ${position} comes next`,
         );
-      await unfinished.write(data);
+      await unfinished.write(data, (bytes) => addTo(acknowledged, bytes));
       position += data.length;
     } catch (error) {
       throw fail(error, 'transfer');

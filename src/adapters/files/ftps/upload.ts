@@ -2,8 +2,11 @@ import type { Connection } from './connection.ts';
 
 /** An upload that is under way. */
 export interface Upload {
-  /** Resolves when the system has taken all data. FTP acknowledges nothing before the end. */
-  write(data: Uint8Array): Promise<void>;
+  /**
+   * Resolves when the system has taken all data. FTP acknowledges nothing before the end. `sent` is
+   * called with the bytes of each slice that the system has taken.
+   */
+  write(data: Uint8Array, sent: (bytes: number) => void): Promise<void>;
   /** Ends the file and waits until the server confirms that it has all of it. */
   finish(): Promise<void>;
 }
@@ -25,11 +28,14 @@ export async function startUpload(connection: Connection, commands: string[]): P
   }
 
   return {
-    async write(data) {
+    async write(data, sent) {
       try {
         // A socket's own timeout gives a write that has begun up to twice the time.
-        for (let start = 0; start < data.length; start += SLICE)
-          await connection.inTime(send(data.subarray(start, start + SLICE)));
+        for (let start = 0; start < data.length; start += SLICE) {
+          const slice = data.subarray(start, start + SLICE);
+          await connection.inTime(send(slice));
+          sent(slice.length);
+        }
       } catch {
         // The server gives the reason for a broken data connection on the control connection.
         await connection.inTime(Promise.race([ended, broken]));

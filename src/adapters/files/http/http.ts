@@ -6,6 +6,7 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
+import type { SentBytes } from './sent-bytes.ts';
 import type { HttpTimeouts } from './timeouts.ts';
 
 /** A signed request from the SDK. */
@@ -34,6 +35,8 @@ export interface Target {
 export interface SendOptions {
   abortSignal?: AbortSignal;
   target?: Target;
+  /** Counts the body, which is bytes or a stream. */
+  sent?: SentBytes | undefined;
 }
 
 /**
@@ -114,7 +117,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
   async function handle(signed: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
     // An IPv6 address has brackets in a URL only.
     const request = { ...signed, hostname: signed.hostname.replace(/^\[|\]$/g, '') };
-    const { abortSignal, target } = options;
+    const { abortSignal, target, sent } = options;
     if (abortSignal?.aborted) throw abortError(abortSignal, 'transfer');
     const release = await semaphore.acquire(abortSignal);
     if (closed) {
@@ -127,13 +130,13 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       if (filled) return filled;
       return handle(request, { ...options, target: undefined });
     }
-    return ask(request, path, abortSignal, release);
+    return ask(request, path, { abortSignal, sent }, release);
   }
 
   function ask(
     request: SdkRequest,
     path: string,
-    abortSignal: AbortSignal | undefined,
+    { abortSignal, sent }: Pick<SendOptions, 'abortSignal' | 'sent'>,
     release: () => void,
   ): Promise<SdkResponse> {
     return new Promise((resolve, reject) => {
@@ -173,7 +176,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
           },
         });
       });
-      write(outgoing, request.body);
+      write(outgoing, request.body, sent);
     });
   }
 
@@ -221,8 +224,9 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
   };
 }
 
-function write(outgoing: ClientRequest, body: unknown): void {
-  if (body instanceof Readable) pipeline(body, outgoing, () => {});
+function write(outgoing: ClientRequest, body: unknown, sent: SentBytes | undefined): void {
+  if (sent) pipeline(sent.count(body as Uint8Array | Readable), outgoing, () => {});
+  else if (body instanceof Readable) pipeline(body, outgoing, () => {});
   else outgoing.end(body as Buffer | string | undefined);
 }
 

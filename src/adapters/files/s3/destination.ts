@@ -48,7 +48,7 @@ async function openMultipart(
   uploads: Uploads,
   limits: PartLimits,
   key: string,
-  { transferId, size, overwrite, resume }: OpenDestination,
+  { transferId, size, overwrite, resume, acknowledged }: OpenDestination,
   signal: AbortSignal,
 ): Promise<Omit<DestinationFile, 'close'>> {
   const { chunkSize } = limits;
@@ -59,7 +59,7 @@ async function openMultipart(
       'open',
       `${key}: a multipart upload can't hold ${size} bytes`,
     );
-  const cut: UploadOptions = { key, size, partSize, signal };
+  const cut: UploadOptions = { key, size, partSize, acknowledged, signal };
   const resumed = resume && (await resumeUpload(store, cut, resume));
   // An earlier upload of this transfer that can't be resumed is of no use. If the abort is denied,
   // the bucket's lifecycle rule removes the upload.

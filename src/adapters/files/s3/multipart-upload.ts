@@ -8,6 +8,9 @@ import {
   type UploadPartCommandInput,
   type UploadPartCommandOutput,
 } from '@aws-sdk/client-s3';
+import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
+import type { SendOptions } from '../http/http.ts';
+import { sentBytes } from '../http/sent-bytes.ts';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
@@ -55,6 +58,7 @@ export interface UploadOptions {
   key: string;
   size: number;
   partSize: number;
+  acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
 
@@ -214,7 +218,9 @@ function multipartUpload(
         ...declared,
       });
       if (headers) setHeaders(command, headers);
-      const answer = await s3.send(command, { abortSignal: signal });
+      const sent = sentBytes(options.acknowledged, bytesOfPart(number, options));
+      const sending: SendOptions = { abortSignal: signal, sent };
+      const answer = await s3.send(command, sending);
       const digest = digestWhenSent();
       compare(number, answer, digest, declared !== undefined);
       parts.set(number, { etag: answer.ETag as string, digest });

@@ -1,5 +1,7 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { singleRequest } from '../http/destination-file.ts';
+import type { SendOptions } from '../http/http.ts';
+import { sentBytes } from '../http/sent-bytes.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
@@ -11,7 +13,7 @@ import type { Store } from './store.ts';
 export function openSingleObject(
   store: Store,
   key: string,
-  { size, overwrite }: OpenDestination,
+  { size, overwrite, acknowledged }: OpenDestination,
   signal: AbortSignal,
 ): Omit<DestinationFile, 'close'> {
   /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
@@ -30,10 +32,10 @@ export function openSingleObject(
       ContentMD5: md5.toString('base64'),
       ...storageOf(store.settings),
     };
+    const sending: SendOptions = { abortSignal: signal, sent: sentBytes(acknowledged, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
-      const { ETag } = await store.s3.send(new PutObjectCommand({ ...input, ...condition }), {
-        abortSignal: signal,
-      });
+      const command = new PutObjectCommand({ ...input, ...condition });
+      const { ETag } = await store.s3.send(command, sending);
       return ETag;
     };
     if (overwrite) return send({});

@@ -140,7 +140,7 @@ function destinationFile(
     lease,
     handle,
     (other) => open(other, part, 'r+'),
-    size,
+    options,
   );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;

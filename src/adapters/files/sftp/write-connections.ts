@@ -1,4 +1,5 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { Connection } from './connection.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, WHOLE } from './pool.ts';
@@ -34,7 +35,7 @@ export function createWriteConnections(
   first: Lease,
   handle: Buffer,
   open: (connection: Connection) => Promise<Buffer>,
-  size: number,
+  { size, acknowledged }: { size: number; acknowledged?: SharedCounter | undefined },
 ): WriteConnections {
   const connections: WriteConnection[] = [{ lease: first, handle, unanswered: 0 }];
   const requests = createSemaphore(REQUESTS_PER_CONNECTION);
@@ -69,6 +70,7 @@ export function createWriteConnections(
     await least.lease.connection
       .request((sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done))
       .finally(() => least.unanswered--);
+    addTo(acknowledged, data.length);
   }
 
   return {

@@ -1,0 +1,40 @@
+import type { Readable } from 'node:stream';
+import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
+
+/** Counts the content of one request as the socket sends it. */
+export interface SentBytes {
+  /** Returns the body in slices, each counted when the next one is asked for. */
+  count(body: Uint8Array | Readable): AsyncGenerator<Uint8Array>;
+}
+
+// A slow line sends a slice in moments. On a fast line, the steps between slices cost nothing.
+const SLICE = 256 << 10;
+
+/**
+ * Creates the count of a request with `bytes` bytes of content; undefined without a counter. A
+ * request that is sent again takes back what its first try counted. Framing of the body does not
+ * count.
+ */
+export function sentBytes(counter: SharedCounter | undefined, bytes: number) {
+  if (!counter) return undefined;
+  let counted = 0;
+
+  function raiseTo(sent: number): void {
+    addTo(counter, sent - counted);
+    counted = sent;
+  }
+
+  return {
+    async *count(body) {
+      raiseTo(0);
+      // The chunks of a stream stay whole until here: it would copy what it cuts.
+      for await (const chunk of body instanceof Uint8Array ? [body] : body) {
+        for (let start = 0; start < chunk.length; start += SLICE) {
+          const slice = chunk.subarray(start, start + SLICE);
+          yield slice;
+          raiseTo(Math.min(bytes, counted + slice.length));
+        }
+      }
+    },
+  } satisfies SentBytes;
+}

@@ -1,0 +1,70 @@
+import { countOf, type SharedCounter } from '../../concurrency/shared-counter.ts';
+import type { AttemptFigures } from '../../domain/transfer.ts';
+
+/** A file up to this size has no counter: it arrives before anyone looks at its progress. */
+export const COUNTED_ABOVE_BYTES = 256 * 1024;
+
+/**
+ * Measures an attempt by the bytes that its destination has acknowledged. The count never falls
+ * within an attempt, unless the source is replaced by a file of another size: bytes that are sent
+ * again after a broken connection count once.
+ */
+export interface Meter {
+  /** Starts at `delivered` bytes of a file; `counter` counts the bytes that follow. */
+  start(size: number, delivered: number, counter: SharedCounter | undefined): void;
+  /** Records that the destination has this many bytes from the start, in whole chunks. */
+  delivered(bytes: number): void;
+  /** Records that the destination has the whole file. */
+  complete(): void;
+  /** Returns the figures of now, and reports the bytes since the last call. */
+  read(): AttemptFigures;
+  /** Returns the figures with only those bytes that the next attempt need not send again. */
+  resumable(): AttemptFigures;
+}
+
+/** Creates a meter. `moved` gets each number of bytes that has arrived. */
+export function createMeter(moved: (bytes: number) => void): Meter {
+  const startedAt = performance.now();
+  const figures: AttemptFigures = { transferred_bytes: 0, size_bytes: null, speed_bps: null };
+  let counter: SharedCounter | undefined;
+  let countedFrom = 0;
+  let inChunks = 0;
+  let arrived = 0;
+
+  function raiseTo(bytes: number): void {
+    const more = Math.min(figures.size_bytes ?? 0, bytes) - figures.transferred_bytes;
+    if (more <= 0) return;
+    figures.transferred_bytes += more;
+    arrived += more;
+    figures.speed_bps = Math.round((arrived * 8_000) / Math.max(1, performance.now() - startedAt));
+    moved(more);
+  }
+
+  return {
+    start(size, delivered, counts) {
+      const isSame = figures.size_bytes === size;
+      figures.transferred_bytes = isSame
+        ? Math.max(figures.transferred_bytes, delivered)
+        : delivered;
+      figures.size_bytes = size;
+      counter = counts;
+      countedFrom = delivered;
+      inChunks = delivered;
+    },
+    delivered(bytes) {
+      inChunks = bytes;
+      if (!counter) raiseTo(bytes);
+    },
+    complete() {
+      inChunks = figures.size_bytes ?? 0;
+      raiseTo(inChunks);
+    },
+    read() {
+      if (counter) raiseTo(countedFrom + countOf(counter));
+      return { ...figures };
+    },
+    resumable() {
+      return { ...this.read(), transferred_bytes: inChunks };
+    },
+  };
+}
