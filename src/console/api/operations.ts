@@ -475,6 +475,7 @@ export type LiveTransfer = {
 
 export type LiveTransfers = {
   transfers: LiveTransfer[];
+  more_ended: number;
 };
 
 export type Liveness = {

@@ -172,7 +172,12 @@ export const liveTransfer = z
 export type LiveTransfer = z.output<typeof liveTransfer>;
 
 export const liveTransfers = z
-  .strictObject({ transfers: z.array(liveTransfer) })
+  .strictObject({
+    transfers: z.array(liveTransfer),
+    more_ended: z
+      .int()
+      .describe('Transfers of all accounts that have ended since, and are in no event.'),
+  })
   .describe(
     'The data of an event. `snapshot` has the open transfers, `changes` those that changed ' +
       'since, including ended ones.',

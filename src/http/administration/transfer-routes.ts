@@ -34,10 +34,13 @@ export function transferAdministration(
       );
       if (update?.type === 'snapshot' && transferId !== undefined && visible.length === 0)
         throw notFound();
-      if (update === null || (update.type === 'changes' && visible.length === 0)) yield null;
+      const empty = visible.length === 0 && (account !== null || update?.moreEnded === 0);
+      if (update === null || (update.type === 'changes' && empty)) yield null;
       else {
         const transfers = visible.map(({ transfer, ...live }) => toLive(transfer, live));
-        yield { event: update.type, data: { transfers } };
+        // The count is of all accounts.
+        const moreEnded = account === null ? update.moreEnded : 0;
+        yield { event: update.type, data: { transfers, more_ended: moreEnded } };
       }
     }
   }
@@ -51,9 +54,11 @@ export function transferAdministration(
         operationId: 'followTransfers',
         summary: 'Follow transfers as they move',
         description:
-          'Server-sent events; with the scope `admin`, across all accounts. `snapshot` has the moving transfers (at ' +
-          'most 500) and the newest open ones (at most 200). Then `changes` follow, at most ' +
-          'one a second. With `transfer_id`, the stream has only that transfer, open or not.',
+          'Server-sent events; with the scope `admin`, across all accounts. `snapshot` has the ' +
+          'moving transfers (at most 500) and the newest open ones (at most 200). Then `changes` follow, at most ' +
+          'one a second, also of transfers that began and ended within that second. If many end ' +
+          'at once, `more_ended` counts those that the event leaves out (0 without the scope ' +
+          '`admin`). With `transfer_id`, the stream has only that transfer, open or not.',
         tags: ['Administration'],
         querystring: liveQuery,
         response: responses(

@@ -1,22 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { createWakeUp, type WakeUp } from '../../concurrency/wake-up.ts';
 import { isEnded, type Transfer } from '../../domain/transfer.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
-import { type FoundTransfer, findLiveTransfers, type LiveTransfer } from './queries.ts';
+import { createListener, type FollowedTransfer, type Listener } from './listener.ts';
+import { countEnded, findLiveTransfers, type LiveTransfer } from './queries.ts';
 
 /** Interval of the query while there are listeners. */
 const POLL_MS = 1_000;
-
-export interface FollowedTransfer extends FoundTransfer {
-  /** Why it does not move. Null if it moves or has ended. */
-  waiting: WaitingFor | null;
-}
+/**
+ * A transfer that began and ended between two polls is found by the time of its creation. The read
+ * model may be this far behind, and clocks of processes may differ by it.
+ */
+const RECENT_MS = 10_000;
+/** Ended transfers that one poll tells, at most. The others are only counted. */
+const ENDED_TOLD = 100;
 
 export interface LiveUpdate {
   type: 'snapshot' | 'changes';
   transfers: FollowedTransfer[];
+  /** Transfers of all accounts that have ended and are in no update. */
+  moreEnded: number;
 }
 
 export interface LiveTransfersDeps {
@@ -30,7 +34,8 @@ export interface LiveTransfers {
   /**
    * Yields a snapshot of the open transfers, then their changes, including ends, until the signal
    * aborts. Yields null after `quietMs` without a change. If `transferId` is given, follows only
-   * that transfer. A slow reader gets the latest state of each transfer, not every state.
+   * that transfer. A slow reader gets the latest state of each transfer, not every state. At high
+   * rates, further ended transfers are counted instead of sent.
    */
   follow(options: {
     transferId?: string | undefined;
@@ -39,21 +44,17 @@ export interface LiveTransfers {
   }): AsyncGenerator<LiveUpdate | null>;
 }
 
-interface Listener {
-  transferId: string | undefined;
-  changes: Map<string, FollowedTransfer>;
-  wakeUp: WakeUp;
-}
-
 interface Known {
   text: string;
   live: LiveTransfer & FollowedTransfer;
 }
 
-/** Creates a live view of open transfers: two queries a second for all listeners together. */
+/** Creates a live view of transfers: three queries a second for all listeners together. */
 export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDeps): LiveTransfers {
   const listeners = new Set<Listener>();
   let known = new Map<string, Known>();
+  /** Ended transfers that were told, were counted, or had ended before. Null before a poll. */
+  let endedKnown: number | null = null;
   let lastRefresh: Promise<void> = Promise.resolve();
   let polling = false;
 
@@ -68,26 +69,48 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       [...listeners].map(({ transferId }) => transferId).filter((id) => id !== undefined),
     );
     const next = new Map<string, Known>();
-    const found = await findLiveTransfers(sql, [...known.keys(), ...watched]);
+    // Counted before the query: an end in between is told now and counted by the next poll.
+    const ended = await countEnded(sql);
+    const found = await findLiveTransfers(
+      sql,
+      [...known.keys(), ...watched],
+      Date.now() - RECENT_MS,
+    );
     const waits = await findWaits(found.map(({ transfer }) => transfer));
+    let endedTold = 0;
     for (const row of found) {
       const id = row.transfer.facts.transfer_id;
       const live = { ...row, waiting: waits.get(id) ?? null };
       const text = JSON.stringify([live.transfer, live.moving, live.waiting]);
-      if (known.get(id)?.text !== text) notify(id, live);
+      const before = known.get(id);
+      const wasOpen = before ? !isEnded(before.live.transfer) : live.recent;
+      const justEnded = wasOpen && isEnded(live.transfer);
+      if (before?.text !== text && (!justEnded || endedTold < ENDED_TOLD || watched.has(id))) {
+        notify(id, live);
+        if (justEnded) endedTold++;
+      }
       // A transfer without a job has ended. Keeps it until the read model shows the end too.
-      if (live.shown || watched.has(id) || (!live.open && !isEnded(live.transfer)))
-        next.set(id, { text, live });
+      const isOpen = live.shown || (!live.open && !isEnded(live.transfer));
+      if (isOpen || live.recent || watched.has(id)) next.set(id, { text, live });
     }
     known = next;
+    tellMore(ended, endedTold);
+  }
+
+  /** Tells how many transfers have ended without being told. */
+  function tellMore(ended: number, told: number): void {
+    const more = ended - (endedKnown ?? ended) - told;
+    if (endedKnown === null || more > 0) endedKnown = ended;
+    // Ends after the count: the next one has them.
+    else endedKnown += told;
+    // A read model that is being filled has fewer.
+    if (more < -ENDED_TOLD) endedKnown = ended;
+    if (more > 0) for (const listener of listeners) listener.addEnded(more);
   }
 
   function notify(id: string, { transfer, moving, waiting }: FollowedTransfer): void {
-    for (const { transferId, changes, wakeUp } of listeners) {
-      if (transferId !== undefined && transferId !== id) continue;
-      changes.set(id, { transfer, moving, waiting });
-      wakeUp.wake();
-    }
+    for (const { transferId, add } of listeners)
+      if (transferId === undefined || transferId === id) add(id, { transfer, moving, waiting });
   }
 
   async function poll(): Promise<void> {
@@ -102,18 +125,19 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       });
     }
     known = new Map();
+    endedKnown = null;
     polling = false;
   }
 
   return {
     async *follow({ transferId, quietMs, signal }) {
-      const listener: Listener = { transferId, changes: new Map(), wakeUp: createWakeUp() };
-      signal.addEventListener('abort', listener.wakeUp.wake);
+      const listener = createListener(transferId);
+      signal.addEventListener('abort', listener.wake);
       listeners.add(listener);
       try {
         await refresh();
         if (!polling) void poll();
-        listener.changes.clear();
+        listener.take();
         const transfers = [...known.values()].map(({ live }) => live);
         yield {
           type: 'snapshot',
@@ -122,13 +146,13 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
               ? !isEnded(live.transfer)
               : live.transfer.facts.transfer_id === transferId,
           ),
+          moreEnded: 0,
         };
         while (!signal.aborted) {
-          await listener.wakeUp.wait(quietMs);
+          await listener.wait(quietMs);
           if (signal.aborted) return;
-          const changes = [...listener.changes.values()];
-          listener.changes.clear();
-          yield changes.length > 0 ? { type: 'changes', transfers: changes } : null;
+          const changes = listener.take();
+          yield changes && { type: 'changes', ...changes };
         }
       } finally {
         listeners.delete(listener);

@@ -2,12 +2,14 @@
  * Transfers as clients see them: the state of the read model, with the live figures of the job.
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
 import { type FigureColumns, jobs, toFigures } from '../dispatch/table.ts';
 
-/** Maximum of moving transfers, and of the newest open ones. */
+/** Maximum of moving transfers, of the newest open ones, and of the newest ones. */
 const MOVING_SHOWN = 500;
 const NEWEST_SHOWN = 200;
+const RECENT_SHOWN = 200;
 
 export interface FoundTransfer {
   transfer: Transfer;
@@ -18,6 +20,8 @@ export interface FoundTransfer {
 export interface LiveTransfer extends FoundTransfer {
   /** True if it is moving, or is one of the newest open transfers. */
   shown: boolean;
+  /** True if it is one of the newest transfers, open or ended, since the given time. */
+  recent: boolean;
   /** True if it has a job: dispatch has not processed its end. */
   open: boolean;
 }
@@ -41,35 +45,57 @@ export async function findTransfer(
 interface LiveRow extends FigureColumns {
   state: Transfer;
   shown: boolean;
+  recent: boolean;
   open: boolean;
   moving: boolean;
 }
 
 /**
- * Returns the moving and the newest open transfers of all accounts, and the transfers with these
- * ids, ended or not.
+ * Returns the transfers of all accounts that are moving, the newest open ones, the newest ones that
+ * were created at or after `since` (epoch ms), and those with these ids, ended or not.
  */
-export async function findLiveTransfers(sql: Sql, ids: string[]): Promise<LiveTransfer[]> {
+export async function findLiveTransfers(
+  sql: Sql,
+  ids: string[],
+  since: number,
+): Promise<LiveTransfer[]> {
   const rows = await sql<LiveRow[]>`
     with shown as (
       (select transfer_id from (${jobs(sql)}) j
         where claim_id is not null order by lease_until desc limit ${MOVING_SHOWN})
       union
       (select transfer_id from (${jobs(sql)}) j order by transfer_id desc limit ${NEWEST_SHOWN})
+    ),
+    recent as (
+      -- an id begins with the time of its creation
+      select transfer_id from read.transfers where transfer_id >= ${newId('txr', since)}
+       order by transfer_id desc limit ${RECENT_SHOWN}
     )
-    select t.state, shown.transfer_id is not null as shown, j.transfer_id is not null as open,
+    select t.state, shown.transfer_id is not null as shown,
+           recent.transfer_id is not null as recent, j.transfer_id is not null as open,
            coalesce(t.status = 'in_progress' and j.claim_id = t.state ->> 'claim_id', false)
              as moving,
            j.transferred_bytes, j.size_bytes, j.speed_bps
-      from (select transfer_id from shown union select unnest(${ids}::text[])) requested
+      from (select transfer_id from shown union select transfer_id from recent
+            union select unnest(${ids}::text[])) requested
       join read.transfers t using (transfer_id)
       left join shown using (transfer_id)
+      left join recent using (transfer_id)
       left join (${jobs(sql)}) j using (transfer_id)
      order by transfer_id desc`;
-  return rows.map(({ state, shown, open, moving, ...figures }) => ({
+  return rows.map(({ state, shown, recent, open, moving, ...figures }) => ({
     transfer: state,
     moving: moving ? toFigures(figures) : null,
     shown,
+    recent,
     open,
   }));
+}
+
+/** Returns how many transfers of all accounts have ended so far. */
+export async function countEnded(sql: Sql): Promise<number> {
+  const [row] = await sql<[{ ended: number }]>`
+    select coalesce(sum(transfers), 0)::float8 as ended from read.transfer_totals
+     where status not in ('pending', 'queued', 'in_progress')`;
+  return row.ended;
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { revokeKey } from '../../../src/commands/keys.ts';
-import { startTransfer } from '../../../src/commands/transfers.ts';
+import { cancelTransfer, createTransfer, startTransfer } from '../../../src/commands/transfers.ts';
+import { transferRequest } from '../../../src/contract/transfers/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
@@ -13,6 +14,7 @@ import { until } from '../../support/transfers.ts';
 
 interface Live {
   transfers: Record<string, unknown>[];
+  more_ended: number;
 }
 
 describeWithPostgres('transfers under administration', () => {
@@ -152,6 +154,34 @@ describeWithPostgres('transfers under administration', () => {
     );
     for (const { leave } of streams) leave();
     await Promise.all(streams.map(({ ended }) => ended));
+  });
+
+  test('are told or counted if they begin and end between two looks', async () => {
+    const { commands } = api.installation;
+    const stream = await follow<Live>(api.url + live, admin);
+    await until('the snapshot', () => stream.events.length > 0);
+    const body = transferRequest.parse({
+      source_uri: 'sftp://elsewhere/quick.bin',
+      destination_uri: 's3://archive/in/',
+    });
+    const begun = await Promise.all(
+      Array.from({ length: 150 }, () => createTransfer(commands, 'acc_other', body, CAUSE)),
+    );
+    const ids = begun.map(({ state }) => state.facts.transfer_id);
+    const ended = await Promise.all(ids.map((id) => cancelTransfer(commands, id, CAUSE)));
+    const last = ended.reduce((a, { position }) => (position > a ? position : a), 0n);
+    await commands.waitFor('transfers', last);
+
+    const told = () =>
+      stream.events
+        .flatMap(({ data }) => data.transfers)
+        .filter(({ id, status }) => status === 'cancelled' && ids.includes(id as string)).length;
+    const counted = () => stream.events.reduce((sum, { data }) => sum + data.more_ended, 0);
+    await until('all ends', () => told() + counted() >= ids.length);
+    expect(told()).toBeGreaterThan(0);
+    expect(told() + counted()).toBe(ids.length);
+    stream.leave();
+    await stream.ended;
   });
 
   test('end their streams in good order when the service stops', async () => {

@@ -1,6 +1,6 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call } from '../../api/client.ts';
+import { call, urlOf } from '../../api/client.ts';
 import type { LiveTransfer, TransferList, TransferListItem } from '../../api/operations.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
@@ -16,12 +16,12 @@ import { bytes, duration, speed } from '../../components/units.ts';
 import { May } from '../../session.tsx';
 import { type Filter, Filters, matches, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
-import { hasEnded, TransferState } from './states.tsx';
+import { TransferState } from './states.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
 import { Wait } from './wait.tsx';
 
 const PAGE = 50;
-/** Minimum time between reloads for new rows. */
+/** Minimum time between loads for new rows. */
 const RELOAD_MS = 1_500;
 
 type Row = TransferListItem &
@@ -97,6 +97,7 @@ export function TransferListPage() {
       ) : (
         <>
           <Filters filter={filter} />
+          <FilteredTime filter={filter} />
           {list.error && <ProblemNotice error={list.error} retry={list.reload} />}
           {list.data && total === 0 && (
             <Empty title="No transfers match">
@@ -122,6 +123,21 @@ export function TransferListPage() {
   );
 }
 
+/** Shows a filter by times of a day, which the fields for dates cannot show. */
+function FilteredTime({ filter }: { filter: Filter }) {
+  const { from_date = '', to_date = '' } = filter;
+  if (!`${from_date}${to_date}`.includes(':')) return null;
+  const shown = (at: string) => at && new Date(at).toLocaleString();
+  return (
+    <p class="muted">
+      Created {from_date && `from ${shown(from_date)}`} {to_date && `to ${shown(to_date)}`}.{' '}
+      <a href={urlOf('/console/transfers', { query: { ...filter, from_date: '', to_date: '' } })}>
+        Show all times
+      </a>
+    </p>
+  );
+}
+
 /** Returns the rows of the page with their live changes. Reloads if other rows belong there. */
 function useMovingRows(
   { data: list, loading, reload }: Loaded<TransferList>,
@@ -130,6 +146,7 @@ function useMovingRows(
 ): { rows: Row[]; live: boolean } {
   const [moves, setMoves] = useState<ReadonlyMap<string, LiveTransfer>>(new Map());
   const [outdated, setOutdated] = useState(false);
+  const loadedAt = useRef(0);
   const rows: Row[] = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
 
   // A loaded row wins over a live change with another state. Live figures stay: they are newer.
@@ -140,15 +157,19 @@ function useMovingRows(
     );
   }, [list]);
   useEffect(() => {
+    if (!loading) loadedAt.current = performance.now();
+  }, [loading]);
+  useEffect(() => {
     if (!outdated || loading) return;
+    const wait = loadedAt.current + RELOAD_MS - performance.now();
     const timer = setTimeout(() => {
       setOutdated(false);
       reload();
-    }, RELOAD_MS);
+    }, wait);
     return () => clearTimeout(timer);
   }, [outdated, loading, reload]);
 
-  const live = useLiveTransfers((transfers, isSnapshot) => {
+  const live = useLiveTransfers((transfers, incomplete) => {
     const changes = new Map(transfers.map((transfer) => [transfer.id, transfer]));
     const here = rows.filter(({ id }) => changes.has(id));
     const ids = new Set(rows.map(({ id }) => id));
@@ -163,9 +184,7 @@ function useMovingRows(
     const hasOthers =
       filter.status !== undefined &&
       here.some(({ id }) => changes.get(id)?.status !== filter.status);
-    const hasMissed =
-      isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !changes.has(id));
-    if (hasNew || hasOthers || hasMissed) setOutdated(true);
+    if (hasNew || hasOthers || incomplete) setOutdated(true);
   });
 
   return { rows, live };

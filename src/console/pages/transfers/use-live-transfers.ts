@@ -12,16 +12,16 @@ interface LiveOptions {
 
 /**
  * Follows the transfers of the current account as they move. Returns true while the stream is open.
- * `isSnapshot`: these are all open transfers; changes before it may have been missed.
+ * `incomplete`: others may have begun or ended, before the stream or too many for it to tell.
  */
 export function useLiveTransfers(
-  onChange: (transfers: LiveTransfer[], isSnapshot: boolean) => void,
+  onChange: (transfers: LiveTransfer[], incomplete: boolean) => void,
   { transferId, open = true }: LiveOptions = {},
 ): boolean {
   const { account } = useSession().session;
   const url = open ? urlOf('/v1/transfers/live', { query: { transfer_id: transferId } }) : null;
-  return useEvents<LiveTransfers>(url, ['snapshot', 'changes'], (type, { transfers }) => {
-    const own = transfers.filter((transfer) => transfer.account === account);
-    onChange(own, type === 'snapshot');
+  return useEvents<LiveTransfers>(url, ['snapshot', 'changes'], (type, data) => {
+    const own = data.transfers.filter((transfer) => transfer.account === account);
+    onChange(own, type === 'snapshot' || data.more_ended > 0);
   });
 }
