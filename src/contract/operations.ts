@@ -63,6 +63,7 @@ export const operationsSeries = z
               .int()
               .describe('Maximum number of transfers that were due and waited for a mover.'),
             moving: z.int().describe('Maximum number of transfers in progress.'),
+            moved_bytes: z.int().describe('Bytes that destinations acknowledged.'),
             speed_bps: speed,
           })
           .meta({ id: 'OperationsSpan' }),

@@ -509,6 +509,7 @@ export type OperationsSpan = {
   cancelled: number;
   waiting: number;
   moving: number;
+  moved_bytes: number;
   speed_bps: number;
 };
 

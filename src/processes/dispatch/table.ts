@@ -309,12 +309,11 @@ export async function queueDepth(sql: Sql): Promise<QueueDepth[]> {
   );
 }
 
-/** Selects one row: `waiting` and `moving` transfers, and their `speed_bps` together. */
+/** Selects one row: `waiting` and `moving` transfers. */
 export function jobTotals(sql: Queryable) {
   return sql`
     select count(*) filter (where claim_id is null and due_at <= now())::integer as waiting,
-           count(claim_id)::integer as moving,
-           coalesce(sum(speed_bps) filter (where claim_id is not null), 0)::bigint as speed_bps
+           count(claim_id)::integer as moving
       from work.transfer_jobs`;
 }
 

@@ -1,11 +1,12 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { jobTotals } from '../dispatch/table.ts';
+import { totalMoved } from '../mover/live-movers.ts';
 
 const SAMPLES_KEPT_DAYS = 8;
 
 /** Selects one row: totals since the installation began, and the current figures. */
 const currentFigures = (sql: Sql) => sql`
-  select created, completed, failed, cancelled, waiting, moving, speed_bps
+  select created, completed, failed, cancelled, waiting, moving, moved_bytes
     from (select coalesce(sum(transfers), 0)::bigint as created,
                  coalesce(sum(transfers) filter (where status = 'completed'), 0)::bigint
                    as completed,
@@ -13,13 +14,14 @@ const currentFigures = (sql: Sql) => sql`
                  coalesce(sum(transfers) filter (where status = 'cancelled'), 0)::bigint
                    as cancelled
             from read.transfer_totals) totals,
-         (${jobTotals(sql)}) jobs`;
+         (${jobTotals(sql)}) jobs,
+         (${totalMoved(sql)}) moved`;
 
 /** Saves the figures of this minute, at most once, and deletes samples older than eight days. */
 export async function takeSample(sql: Sql): Promise<void> {
   await sql`
     insert into work.samples
-      (at, created, completed, failed, cancelled, waiting, moving, speed_bps)
+      (at, created, completed, failed, cancelled, waiting, moving, moved_bytes)
     select date_trunc('minute', now()), * from (${currentFigures(sql)}) figures
     on conflict do nothing`;
   await sql`delete from work.samples where at < now() - ${SAMPLES_KEPT_DAYS} * interval '1 day'`;
@@ -37,6 +39,8 @@ export interface Span {
   waiting: number;
   /** Maximum of transfers in progress. */
   moving: number;
+  /** Bytes that destinations acknowledged. */
+  moved_bytes: number;
   /** Average speed of all transfers together, in bits per second. */
   speed_bps: number;
 }
@@ -45,7 +49,8 @@ export interface Span {
 export async function operationsSeries(sql: Sql, hours: number, minutes: number): Promise<Span[]> {
   return sql<Span[]>`
     with samples as (
-      select * from work.samples
+      select at, created, completed, failed, cancelled, waiting, moving, moved_bytes
+        from work.samples
        where at >= now() - ${hours} * interval '1 hour' - interval '5 minutes'
       union all
       select now(), * from (${currentFigures(sql)}) figures
@@ -54,7 +59,8 @@ export async function operationsSeries(sql: Sql, hours: number, minutes: number)
       select at, created - lag(created) over w as created,
              completed - lag(completed) over w as completed,
              failed - lag(failed) over w as failed, cancelled - lag(cancelled) over w as cancelled,
-             waiting, moving, speed_bps
+             waiting, moving, greatest(0, moved_bytes - lag(moved_bytes) over w) as moved_bytes,
+             extract(epoch from at - lag(at) over w) as took
         from samples window w as (order by at)
     )
     select date_bin(${minutes} * interval '1 minute', at, 'epoch') as at,
@@ -63,7 +69,9 @@ export async function operationsSeries(sql: Sql, hours: number, minutes: number)
            greatest(0, sum(completed))::float8 as completed,
            greatest(0, sum(failed))::float8 as failed,
            greatest(0, sum(cancelled))::float8 as cancelled,
-           max(waiting) as waiting, max(moving) as moving, avg(speed_bps)::float8 as speed_bps
+           max(waiting) as waiting, max(moving) as moving,
+           coalesce(sum(moved_bytes), 0)::float8 as moved_bytes,
+           coalesce(sum(moved_bytes) * 8 / nullif(sum(took), 0), 0)::float8 as speed_bps
       from steps where created is not null and at >= now() - ${hours} * interval '1 hour'
      group by 1 order by 1`;
 }

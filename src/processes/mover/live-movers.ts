@@ -1,5 +1,6 @@
 /*
- * The owner of `work.movers`: one row for each mover process, for estimates and for people.
+ * The owner of `work.movers`, one row for each mover process, and of `work.moved_bytes`: for estimates
+ * and for people.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 
@@ -8,12 +9,24 @@ const SEEN_WITHIN_S = 15;
 
 const live = (sql: Queryable) => sql`seen_at > now() - ${SEEN_WITHIN_S} * interval '1 second'`;
 
-/** Records that a mover process lives, with its slots and the mean duration of its attempts. */
-export async function reportMover(
-  sql: Sql,
-  mover: { processId: string; slots: number; active: number; meanDurationMs: number | null },
-): Promise<void> {
+/** Returns the CTE `moved`: it adds bytes to those that all movers have moved. */
+const addMoved = (sql: Queryable, bytes: number) =>
+  sql`moved as (update work.moved_bytes set bytes = bytes + ${bytes}::bigint where ${bytes > 0})`;
+
+export interface MoverReport {
+  processId: string;
+  slots: number;
+  active: number;
+  /** Mean duration of its attempts. */
+  meanDurationMs: number | null;
+  /** Bytes since the report before. */
+  movedBytes: number;
+}
+
+/** Records that a mover process lives, and adds what it has moved to the total. */
+export async function reportMover(sql: Sql, mover: MoverReport): Promise<void> {
   await sql`
+    with ${addMoved(sql, mover.movedBytes)}
     insert into work.movers (process_id, slots, active, mean_duration_ms)
     values (${mover.processId}, ${mover.slots}, ${mover.active}, ${mover.meanDurationMs})
     on conflict (process_id) do update set
@@ -21,9 +34,9 @@ export async function reportMover(
       mean_duration_ms = excluded.mean_duration_ms, seen_at = now()`;
 }
 
-/** Removes a mover process that has ended. */
-export async function removeMover(sql: Sql, processId: string): Promise<void> {
-  await sql`delete from work.movers where process_id = ${processId}`;
+/** Removes a mover process that has ended, and counts the bytes since its last report. */
+export async function removeMover(sql: Sql, processId: string, movedBytes: number): Promise<void> {
+  await sql`with ${addMoved(sql, movedBytes)} delete from work.movers where process_id = ${processId}`;
 }
 
 /** Removes mover processes that ended without a word an hour ago. */
@@ -37,6 +50,11 @@ export function moverCapacity(sql: Queryable) {
     select coalesce(sum(slots), 0)::float8 as slots, coalesce(sum(active), 0)::float8 as active,
            avg(mean_duration_ms) as mean_ms
       from work.movers where ${live(sql)}`;
+}
+
+/** Selects one row: `moved_bytes` of all movers since the installation began. */
+export function totalMoved(sql: Queryable) {
+  return sql`select bytes as moved_bytes from work.moved_bytes`;
 }
 
 /** Selects `process_id` and `slots` of the live mover processes. */

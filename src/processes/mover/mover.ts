@@ -51,7 +51,7 @@ import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
-import { removeMover, reportMover } from './live-movers.ts';
+import { type MoverReport, removeMover, reportMover } from './live-movers.ts';
 import type { Catalog } from './targets.ts';
 import { untilAnswered } from './until-answered.ts';
 import { createWriteBarrier } from './write-barrier.ts';
@@ -138,6 +138,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   signal.addEventListener('abort', wakeUp.wake);
   const givenUp = new AbortController();
   let meanMs: number | null = null;
+  /** Bytes that no report to Postgres has. */
+  let unreported = 0;
 
   const attemptDeps: AttemptDeps = {
     ...deps,
@@ -148,7 +150,10 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
     gather: createWriteBarrier(expected, GATHER_MS),
-    moved: deps.metrics.moved,
+    moved(bytes) {
+      unreported += bytes;
+      deps.metrics.moved(bytes);
+    },
     givenUp: givenUp.signal,
   };
   deps.metrics.watchConnections(async () => [
@@ -221,7 +226,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     try {
       const { slots } = deps;
       const active = attempts.size;
-      await reportMover(deps.sql, { processId, slots, active, meanDurationMs: meanMs });
+      await report({ processId, slots, active, meanDurationMs: meanMs });
       if (renewals.length === 0) return;
       const held = await renewJobs(deps.sql, renewals);
       for (const { claimId } of renewals) {
@@ -232,6 +237,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     } catch (error) {
       deps.logger.warn({ err: error }, 'leases could not be renewed');
     }
+  }
+
+  /** Takes the bytes out before it waits: the next report may begin before this one has ended. */
+  async function report(status: Omit<MoverReport, 'movedBytes'>): Promise<void> {
+    const movedBytes = unreported;
+    unreported = 0;
+    await reportMover(deps.sql, { ...status, movedBytes }).catch((error: unknown) => {
+      unreported += movedBytes;
+      throw error;
+    });
   }
 
   /** Runs beside the attempts and never delays them. */
@@ -275,7 +290,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await Promise.all([renewing, cleaning]);
   await Promise.all([sources.close(), destinations.close()]);
   await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
-  await removeMover(deps.sql, processId).catch(() => undefined);
+  await removeMover(deps.sql, processId, unreported).catch(() => undefined);
 }
 
 async function connections<Side extends string>(side: Side, pool: EndpointPool) {

@@ -51,7 +51,7 @@ describeWithPostgres('operations', () => {
   test('show the work over time: the difference between samples, up to now', async () => {
     const { sql } = api.installation;
     const sample = (ago: string, figures: number[]) => {
-      const [created, completed, failed, cancelled, waiting, moving, speed] = figures as [
+      const [created, completed, failed, cancelled, waiting, moving, moved] = figures as [
         number,
         number,
         number,
@@ -62,13 +62,13 @@ describeWithPostgres('operations', () => {
       ];
       return sql`
         insert into work.samples (at, created, completed, failed, cancelled, waiting, moving,
-            speed_bps)
+            moved_bytes)
         values (date_bin('5 minutes', now(), 'epoch') - ${ago}::interval, ${created}, ${completed},
-                ${failed}, ${cancelled}, ${waiting}, ${moving}, ${speed})`;
+                ${failed}, ${cancelled}, ${waiting}, ${moving}, ${moved})`;
     };
-    await sample('60 minutes', [10, 5, 1, 0, 9, 1, 1000]);
-    await sample('30 minutes', [14, 8, 2, 1, 4, 2, 3000]);
-    await sample('29 minutes', [14, 9, 2, 1, 3, 1, 1000]);
+    await sample('60 minutes', [10, 5, 1, 0, 9, 1, 1_000]);
+    await sample('30 minutes', [14, 8, 2, 1, 4, 2, 301_000]);
+    await sample('29 minutes', [14, 9, 2, 1, 3, 1, 466_000]);
     const { status, body } = await ask('/v1/operations/series');
     expect(status).toBe(200);
     expect(body.data).toMatchObject([
@@ -80,6 +80,8 @@ describeWithPostgres('operations', () => {
         cancelled: 1,
         waiting: 4,
         moving: 2,
+        moved_bytes: 465_000,
+        // In the 31 minutes since the sample before.
         speed_bps: 2000,
       },
       // The last entry is now. This log has none of the transfers above.
