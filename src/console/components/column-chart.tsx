@@ -1,4 +1,5 @@
-import { Chart, HEIGHT, heightOf, highestOf, WIDTH } from './chart.tsx';
+import type { ComponentChildren } from 'preact';
+import { Chart, HEIGHT, heightOf, topOf, WIDTH } from './chart.tsx';
 
 export interface ChartColumn {
   /** Start, in milliseconds since 1970. */
@@ -6,6 +7,8 @@ export interface ChartColumn {
   /** End, in milliseconds since 1970. */
   to: number;
   value: number;
+  /** Time and value, as text. */
+  text: string;
 }
 
 interface ColumnChartProps {
@@ -16,30 +19,48 @@ interface ColumnChartProps {
   /** Start of the chart. It may be before the first column. */
   from: number;
   to: number;
-  /** Length of the chart, such as `24 hours`. */
-  span: string;
+  /** Labels of the time axis, at equal distances. */
+  times: string[];
+  /** Least value at the top of the value axis. */
+  least: number;
   format: (value: number) => string;
+  /** Rendered as the caption. */
+  children: ComponentChildren;
 }
 
 /** Draws one column for each span of time. */
-export function ColumnChart({ label, columns, from, to, span, format }: ColumnChartProps) {
-  const values = columns.map(({ value }) => value);
-  const highest = highestOf(values);
-  const x = (at: number) =>
-    (((Math.min(to, Math.max(from, at)) - from) / (to - from)) * WIDTH).toFixed(1);
-  const bottom = HEIGHT - 1;
+export function ColumnChart({
+  label,
+  columns,
+  from,
+  to,
+  times,
+  least,
+  format,
+  children,
+}: ColumnChartProps) {
+  const top = topOf(
+    columns.map(({ value }) => value),
+    least,
+  );
+  const place = (at: number) => (Math.min(to, Math.max(from, at)) - from) / (to - from);
+  const x = (at: number) => (place(at) * WIDTH).toFixed(1);
   const path = columns
-    .map(({ from, to, value }) => {
-      const top = heightOf(value, highest);
-      return `M${x(from)} ${bottom}V${top}H${x(to)}V${bottom}Z`;
-    })
+    .map(
+      ({ from, to, value }) => `M${x(from)} ${HEIGHT}V${heightOf(value, top)}H${x(to)}V${HEIGHT}Z`,
+    )
     .join('');
   return (
-    <Chart label={label} kind="columns" path={path} values={values} format={format}>
-      <p class="chart-span muted" aria-hidden="true">
-        <span>{span} ago</span>
-        <span>now</span>
-      </p>
+    <Chart
+      label={label}
+      kind="columns"
+      path={path}
+      top={top}
+      format={format}
+      times={times}
+      marks={columns.map(({ from, to, text }) => ({ x: place((from + to) / 2), text }))}
+    >
+      {children}
     </Chart>
   );
 }

@@ -1,12 +1,11 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../../api/client.ts';
-import type { OperationsSeries } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ColumnChart } from '../../components/column-chart.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
-import { speed } from '../../components/units.ts';
+import { bytes, speed } from '../../components/units.ts';
+import { errorRate, FIGURES, Graph, percent, type Span } from './graph.tsx';
 
 const LOOK_MS = 30_000;
 const HOUR_MS = 3_600_000;
@@ -17,24 +16,7 @@ const SPANS: [hours: string, label: string][] = [
   ['168', '7 days'],
 ];
 
-type Span = OperationsSeries['data'][number];
-
-const GRAPHS: {
-  title: string;
-  value: (span: Span) => number;
-  format: (value: number) => string;
-}[] = [
-  { title: 'Throughput', value: ({ speed_bps }) => speed_bps, format: speed },
-  {
-    title: 'Completed per minute',
-    value: ({ completed, seconds }) => (completed * 60) / seconds,
-    format: decimal,
-  },
-  { title: 'Error rate', value: errorRate, format: percent },
-  { title: 'Queue depth', value: ({ waiting }) => waiting, format: decimal },
-];
-
-const FIGURES: Column<Span>[] = [
+const COLUMNS: Column<Span>[] = [
   {
     heading: 'From',
     kind: 'row',
@@ -45,6 +27,7 @@ const FIGURES: Column<Span>[] = [
     ),
   },
   { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
+  { heading: 'Moved', kind: 'number', cell: ({ moved_bytes }) => bytes(moved_bytes) },
   { heading: 'Created', kind: 'number', cell: ({ created }) => created },
   { heading: 'Completed', kind: 'number', cell: ({ completed }) => completed },
   { heading: 'Failed', kind: 'number', cell: ({ failed }) => failed },
@@ -56,8 +39,7 @@ const FIGURES: Column<Span>[] = [
 export function Graphs() {
   const { path, query, route } = useLocation();
   const [open, setOpen] = useState(false);
-  const [hours, label] =
-    SPANS.find(([hours]) => hours === query.hours) ?? (['24', '24 hours'] as const);
+  const [hours, label] = SPANS.find(([hours]) => hours === query.hours) ?? (['1', 'hour'] as const);
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/operations/series', { query: { hours: Number(hours) }, signal }),
     [hours],
@@ -87,18 +69,15 @@ export function Graphs() {
       </header>
       {error && <ProblemNotice error={error} retry={reload} />}
       <div class="grid">
-        {GRAPHS.map(({ title, value, format }) => (
-          <div key={title}>
-            <h3>{title}</h3>
-            <ColumnChart
-              label={`${title} over the last ${label}`}
-              columns={spans.map((span) => ({ ...timesOf(span), value: value(span) }))}
-              from={now - Number(hours) * HOUR_MS}
-              to={now}
-              span={hours === '1' ? '1 hour' : label}
-              format={format}
-            />
-          </div>
+        {FIGURES.map((figure) => (
+          <Graph
+            key={figure.title}
+            figure={figure}
+            spans={spans}
+            period={`last ${label}`}
+            from={now - Number(hours) * HOUR_MS}
+            to={now}
+          />
         ))}
       </div>
       <details class="more" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
@@ -106,7 +85,7 @@ export function Graphs() {
         {open && (
           <Table
             caption={`Figures of the last ${label}, newest first`}
-            columns={FIGURES}
+            columns={COLUMNS}
             rows={spans.toReversed()}
             id={({ at }) => at}
           />
@@ -114,22 +93,4 @@ export function Graphs() {
       </details>
     </section>
   );
-}
-
-function timesOf({ at, seconds }: Span): { from: number; to: number } {
-  const from = Date.parse(at);
-  return { from, to: from + seconds * 1_000 };
-}
-
-/** The failed share of the transfers that completed or failed; cancelled ones do not count. */
-function errorRate({ completed, failed }: Span): number {
-  return failed === 0 ? 0 : failed / (completed + failed);
-}
-
-function percent(share: number): string {
-  return `${decimal(share * 100)} %`;
-}
-
-function decimal(value: number): string {
-  return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }

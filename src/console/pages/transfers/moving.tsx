@@ -22,7 +22,12 @@ export function Moving({
         {bytes(transferred_bytes)} of {bytes(size_bytes)}, {speed(speed_bps)} on average
         {seconds_left != null && `, ${duration(seconds_left)} left`}
       </p>
-      <LineChart label="Speed since this page was opened" points={speeds} format={speed} />
+      <LineChart
+        label="Speed since this page was opened"
+        points={speeds}
+        least={1_000}
+        format={speed}
+      />
     </section>
   );
 }
