@@ -7,8 +7,9 @@ import { describeFaulty, oneSide, useSurroundings } from './one-side.ts';
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
-/** Three chunks, which SFTP, S3 and Azure send side by side: none is complete before the others. */
-const SIZE = 24 * MiB;
+/** Chunks are sent side by side, four at most. What is on its way cannot be more. */
+const UNDER_WAY = 32 * MiB;
+const SIZE = UNDER_WAY + 8 * MiB;
 
 describeWithPostgres('the progress of a transfer', () => {
   const surroundings = useSurroundings();
@@ -24,15 +25,18 @@ describeWithPostgres('the progress of a transfer', () => {
       const progress = async () => (await commands.progressOf(id))?.transferred_bytes ?? 0;
 
       const seen: number[] = [];
-      for (const sent of [2 * MiB, 5 * MiB]) {
-        await until('more is sent', () => proxy.forwarded.up - sentBefore > sent);
+      for (const sent of [2 * MiB, UNDER_WAY + MiB]) {
+        // Held, so that it cannot complete before everything stands still.
+        const letGo = await proxy.holdWhen(() => proxy.forwarded.up - sentBefore > sent, 'up');
         proxy.stall(true);
+        letGo();
         const before = seen.at(-1) ?? 0;
         await until('it is seen', async () => (await progress()) > before);
         seen.push(await progress());
+        proxy.throttle(16 * MiB);
         proxy.stall(false);
       }
-      expect(seen.at(-1)).toBeLessThan(SIZE);
+      expect(seen[0]).toBeLessThan(SIZE);
       proxy.throttle(Number.POSITIVE_INFINITY);
       await arrives(id, 'watched');
     });

@@ -106,13 +106,13 @@ function nearest(marks: Mark[], x: number): number | null {
 }
 
 /**
- * Returns the least round number that no value exceeds: 1, 2 or 5 times a power of ten, and at least
- * `least`.
+ * Returns the least round number that no value exceeds, and at least `least`: an even digit, or 1,
+ * times a power of ten. Its half is round too.
  */
 export function topOf(values: number[], least: number): number {
   const highest = Math.max(least, ...values);
   const power = 10 ** Math.floor(Math.log10(highest));
-  return ([1, 2, 5].find((step) => step * power >= highest) ?? 10) * power;
+  return ([1, 2, 4, 6, 8].find((step) => step * power >= highest) ?? 10) * power;
 }
 
 /** Returns the y coordinate of a value. */

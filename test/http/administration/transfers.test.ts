@@ -169,7 +169,7 @@ describeWithPostgres('transfers under administration', () => {
     );
     const ids = begun.map(({ state }) => state.facts.transfer_id);
     const ended = await Promise.all(ids.map((id) => cancelTransfer(commands, id, CAUSE)));
-    const last = ended.reduce((a, { position }) => (position > a ? position : a), 0n);
+    const last = ended.map(({ position }) => position ?? 0n).reduce((a, b) => (b > a ? b : a));
     await commands.waitFor('transfers', last);
 
     const told = () =>

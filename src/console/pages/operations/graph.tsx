@@ -35,7 +35,7 @@ export const FIGURES: Figure[] = [
     format: decimal,
     text: ({ completed }) => `${decimal(completed)} completed`,
     total: (spans) => `${decimal(sum(spans, 'completed'))} completed`,
-    least: 1,
+    least: 2,
     status: 'completed',
   },
   {
@@ -54,7 +54,7 @@ export const FIGURES: Figure[] = [
     format: decimal,
     text: ({ waiting }) => `${decimal(waiting)} waiting`,
     total: (spans) => `${decimal(spans.at(-1)?.waiting ?? 0)} waiting now`,
-    least: 1,
+    least: 2,
   },
 ];
 
