@@ -33,7 +33,7 @@ export interface LiveTransfersDeps {
 export interface LiveTransfers {
   /**
    * Yields a snapshot of the open transfers, then their changes, including ends, until the signal
-   * aborts. Yields null after `quietMs` without a change. If `transferId` is given, follows only
+   * aborts. The first changes repeat the ends of the last seconds. Yields null after `quietMs` without a change. If `transferId` is given, follows only
    * that transfer. A slow reader gets the latest state of each transfer, not every state. At high
    * rates, further ended transfers are counted instead of sent.
    */
@@ -139,6 +139,10 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
         if (!polling) void poll();
         listener.take();
         const transfers = [...known.values()].map(({ live }) => live);
+        // A list that the reader loaded just before may lack them.
+        if (transferId === undefined)
+          for (const live of transfers)
+            if (isEnded(live.transfer)) listener.add(live.transfer.facts.transfer_id, live);
         yield {
           type: 'snapshot',
           transfers: transfers.filter((live) =>

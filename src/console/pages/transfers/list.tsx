@@ -16,7 +16,7 @@ import { bytes, duration, speed } from '../../components/units.ts';
 import { May } from '../../session.tsx';
 import { type Filter, Filters, matches, readFilter } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
-import { TransferState } from './states.tsx';
+import { hasEnded, TransferState } from './states.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
 import { Wait } from './wait.tsx';
 
@@ -169,7 +169,7 @@ function useMovingRows(
     return () => clearTimeout(timer);
   }, [outdated, loading, reload]);
 
-  const live = useLiveTransfers((transfers, incomplete) => {
+  const live = useLiveTransfers((transfers, isSnapshot, incomplete) => {
     const changes = new Map(transfers.map((transfer) => [transfer.id, transfer]));
     const here = rows.filter(({ id }) => changes.has(id));
     const ids = new Set(rows.map(({ id }) => id));
@@ -184,7 +184,9 @@ function useMovingRows(
     const hasOthers =
       filter.status !== undefined &&
       here.some(({ id }) => changes.get(id)?.status !== filter.status);
-    if (hasNew || hasOthers || incomplete) setOutdated(true);
+    const hasMissed =
+      isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !changes.has(id));
+    if (hasNew || hasOthers || hasMissed || incomplete) setOutdated(true);
   });
 
   return { rows, live };

@@ -1,3 +1,4 @@
+import { useRef } from 'preact/hooks';
 import { urlOf } from '../../api/client.ts';
 import type { LiveTransfer, LiveTransfers } from '../../api/operations.ts';
 import { useEvents } from '../../api/use-events.ts';
@@ -12,16 +13,20 @@ interface LiveOptions {
 
 /**
  * Follows the transfers of the current account as they move. Returns true while the stream is open.
- * `incomplete`: others may have begun or ended, before the stream or too many for it to tell.
+ * `isSnapshot`: these are all open transfers. `incomplete`: others may have begun and ended, while
+ * the stream was broken or too many for it to tell.
  */
 export function useLiveTransfers(
-  onChange: (transfers: LiveTransfer[], incomplete: boolean) => void,
+  onChange: (transfers: LiveTransfer[], isSnapshot: boolean, incomplete: boolean) => void,
   { transferId, open = true }: LiveOptions = {},
 ): boolean {
   const { account } = useSession().session;
+  const followed = useRef(false);
   const url = open ? urlOf('/v1/transfers/live', { query: { transfer_id: transferId } }) : null;
   return useEvents<LiveTransfers>(url, ['snapshot', 'changes'], (type, data) => {
     const own = data.transfers.filter((transfer) => transfer.account === account);
-    onChange(own, type === 'snapshot' || data.more_ended > 0);
+    const isSnapshot = type === 'snapshot';
+    onChange(own, isSnapshot, isSnapshot ? followed.current : data.more_ended > 0);
+    followed.current = true;
   });
 }
