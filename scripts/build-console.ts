@@ -39,12 +39,13 @@ export async function buildConsole(): Promise<boolean> {
   }
 }
 
-/** Replaces the build. Other processes may do so at the same time: any of their results is valid. */
+/** Replaces the build. Others may do so at the same time: any of their results is valid. */
 function replace(fresh: string): void {
   for (let attempt = 1; ; attempt++) {
     rmSync(BUILT, { recursive: true, force: true });
     try {
-      return renameSync(fresh, BUILT);
+      renameSync(fresh, BUILT);
+      return;
     } catch (error) {
       // Another process has put its build there meanwhile.
       if (attempt === 10) throw error;
