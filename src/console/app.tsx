@@ -1,22 +1,49 @@
+import type { FunctionComponent } from 'preact';
+import lazy from 'preact-iso/lazy';
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
 import { Shell } from './components/shell.tsx';
 import { ZoneProvider } from './components/time-zone.tsx';
 import { ToastProvider } from './components/toast.tsx';
-import { EndpointPage } from './pages/endpoints/detail.tsx';
-import { EditEndpointPage, NewEndpointPage } from './pages/endpoints/edit.tsx';
-import { EndpointListPage } from './pages/endpoints/list.tsx';
-import { KeyListPage } from './pages/keys/list.tsx';
+import { HOME, OverviewProvider } from './overview.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
-import { OperationsPage } from './pages/operations/page.tsx';
 import { SignInPage } from './pages/sign-in.tsx';
-import { TransferPage } from './pages/transfers/detail.tsx';
-import { TransferListPage } from './pages/transfers/list.tsx';
-import { NewTransferPage } from './pages/transfers/new.tsx';
-import { DeliveryPage } from './pages/webhooks/delivery.tsx';
-import { WebhookPage } from './pages/webhooks/detail.tsx';
-import { FailedDeliveriesPage } from './pages/webhooks/failed-deliveries.tsx';
-import { WebhookListPage } from './pages/webhooks/list.tsx';
+import { UnavailablePage } from './pages/unavailable.tsx';
 import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
+
+/** A page whose code is loaded when it is first opened. */
+const page = (load: () => Promise<FunctionComponent>) =>
+  lazy(() => load().catch(() => UnavailablePage));
+
+const HomePage = page(async () => (await import('./pages/home/page.tsx')).HomePage);
+const TransferListPage = page(
+  async () => (await import('./pages/transfers/list.tsx')).TransferListPage,
+);
+const NewTransferPage = page(
+  async () => (await import('./pages/transfers/new.tsx')).NewTransferPage,
+);
+const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
+const WebhookListPage = page(
+  async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
+);
+const FailedDeliveriesPage = page(
+  async () => (await import('./pages/webhooks/failed-deliveries.tsx')).FailedDeliveriesPage,
+);
+const WebhookPage = page(async () => (await import('./pages/webhooks/detail.tsx')).WebhookPage);
+const DeliveryPage = page(async () => (await import('./pages/webhooks/delivery.tsx')).DeliveryPage);
+const OperationsPage = page(
+  async () => (await import('./pages/operations/page.tsx')).OperationsPage,
+);
+const KeyListPage = page(async () => (await import('./pages/keys/list.tsx')).KeyListPage);
+const EndpointListPage = page(
+  async () => (await import('./pages/endpoints/list.tsx')).EndpointListPage,
+);
+const NewEndpointPage = page(
+  async () => (await import('./pages/endpoints/edit.tsx')).NewEndpointPage,
+);
+const EndpointPage = page(async () => (await import('./pages/endpoints/detail.tsx')).EndpointPage);
+const EditEndpointPage = page(
+  async () => (await import('./pages/endpoints/edit.tsx')).EditEndpointPage,
+);
 
 export function App() {
   return (
@@ -37,25 +64,27 @@ function Pages() {
   if (path === SIGN_IN) return <SignInPage />;
   return (
     <RequireSession>
-      <Shell>
-        <Router>
-          <Route path="/console" component={TransferListPage} />
-          <Route path="/console/transfers" component={TransferListPage} />
-          <Route path="/console/transfers/new" component={NewTransferPage} />
-          <Route path="/console/transfers/:id" component={TransferPage} />
-          <Route path="/console/webhooks" component={WebhookListPage} />
-          <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
-          <Route path="/console/webhooks/:id" component={WebhookPage} />
-          <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
-          <Route path="/console/operations" component={OperationsPage} />
-          <Route path="/console/settings/api-keys" component={KeyListPage} />
-          <Route path="/console/settings/endpoints" component={EndpointListPage} />
-          <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />
-          <Route path="/console/settings/endpoints/:id" component={EndpointPage} />
-          <Route path="/console/settings/endpoints/:id/edit" component={EditEndpointPage} />
-          <Route default component={NotFoundPage} />
-        </Router>
-      </Shell>
+      <OverviewProvider>
+        <Shell>
+          <Router>
+            <Route path={HOME} component={HomePage} />
+            <Route path="/console/transfers" component={TransferListPage} />
+            <Route path="/console/transfers/new" component={NewTransferPage} />
+            <Route path="/console/transfers/:id" component={TransferPage} />
+            <Route path="/console/webhooks" component={WebhookListPage} />
+            <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
+            <Route path="/console/webhooks/:id" component={WebhookPage} />
+            <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
+            <Route path="/console/operations" component={OperationsPage} />
+            <Route path="/console/settings/api-keys" component={KeyListPage} />
+            <Route path="/console/settings/endpoints" component={EndpointListPage} />
+            <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />
+            <Route path="/console/settings/endpoints/:id" component={EndpointPage} />
+            <Route path="/console/settings/endpoints/:id/edit" component={EditEndpointPage} />
+            <Route default component={NotFoundPage} />
+          </Router>
+        </Shell>
+      </OverviewProvider>
     </RequireSession>
   );
 }

@@ -1,5 +1,6 @@
 const PATHS = {
   brand: 'M3 6l4 12 5-10 5 10 4-12',
+  home: 'M4 11l8-7 8 7v9h-5v-6H9v6H4z',
   transfers: 'M4 8h13m-4-4 4 4-4 4M20 16H7m4-4-4 4 4 4',
   webhooks: 'M13 3 5 14h6l-1 7 9-12h-7z',
   failed:

@@ -1,8 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import { HOME } from '../overview.tsx';
 import { type Scope, useSession } from '../session.tsx';
 import { ActionButton } from './action-button.tsx';
+import { Counts, countsId, useCounts } from './counts.tsx';
 import { Icon, type IconName } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { ZoneSwitch } from './time-zone.tsx';
@@ -12,13 +14,15 @@ interface Place {
   href: string;
   label: string;
   icon: IconName;
-  scope: Scope;
+  /** Null if every session may open it. */
+  scope: Scope | null;
 }
 
 const PLACES: { heading: string; places: Place[] }[] = [
   {
     heading: 'Work',
     places: [
+      { href: HOME, label: 'Home', icon: 'home', scope: null },
       {
         href: '/console/transfers',
         label: 'Transfers',
@@ -53,8 +57,10 @@ const PLACES: { heading: string; places: Place[] }[] = [
 export function Shell({ children }: { children: ComponentChildren }) {
   const { path } = useLocation();
   const { session } = useSession();
+  const counts = useCounts();
   const [open, setOpen] = useState(false);
-  const visible = (places: Place[]) => places.filter(({ scope }) => session.scopes.includes(scope));
+  const visible = (places: Place[]) =>
+    places.filter(({ scope }) => scope === null || session.scopes.includes(scope));
   // On a narrow screen the menu closes after a navigation.
   useEffect(() => setOpen(false), [path]);
 
@@ -65,7 +71,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <header class="sidebar" data-open={open}>
         <div class="brand">
-          <a href="/console/transfers">
+          <a href={HOME}>
             <Icon name="brand" /> Waybill
           </a>
           <button
@@ -87,9 +93,14 @@ export function Shell({ children }: { children: ComponentChildren }) {
                 <ul>
                   {visible(places).map(({ href, label, icon }) => (
                     <li key={href}>
-                      <a href={href} aria-current={isCurrent(path, href) ? 'page' : undefined}>
+                      <a
+                        href={href}
+                        aria-current={isCurrent(path, href) ? 'page' : undefined}
+                        aria-describedby={counts[href] && countsId(href)}
+                      >
                         <Icon name={icon} /> {label}
                       </a>
+                      <Counts of={href} counts={counts[href]} />
                     </li>
                   ))}
                 </ul>
@@ -140,7 +151,7 @@ function SessionBox() {
 
 /** Returns true if `href` is the longest place that is a prefix of the path. */
 function isCurrent(path: string, href: string): boolean {
-  if (path === '/console') return href === '/console/transfers';
+  if (path === HOME || href === HOME) return path === href;
   const all = PLACES.flatMap(({ places }) => places.map((place) => place.href));
   const fitting = all.filter((place) => path === place || path.startsWith(`${place}/`));
   return fitting.toSorted((a, b) => b.length - a.length)[0] === href;

@@ -1,6 +1,6 @@
 export type Tone = 'neutral' | 'active' | 'good' | 'warning' | 'bad';
 
-const MARKS: Record<Tone, string> = {
+export const MARKS: Record<Tone, string> = {
   neutral: '○',
   active: '◐',
   good: '●',

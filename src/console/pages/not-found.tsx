@@ -1,6 +1,7 @@
 import { Page } from '../components/page.tsx';
 
 const PLACES = {
+  '/console': 'Open Home',
   '/console/transfers': 'Show transfers',
   '/console/webhooks': 'Show webhooks',
   '/console/settings/endpoints': 'Show endpoints',

@@ -35,7 +35,7 @@ export function SignInPage() {
   }, [back, resume]);
   useEffect(() => {
     // Opens pages of the console only, so a crafted link cannot redirect elsewhere.
-    if (signedIn) route(target?.startsWith('/console/') ? target : '/console/transfers', true);
+    if (signedIn) route(target?.startsWith('/console/') ? target : '/console', true);
   }, [signedIn, target, route]);
 
   return (

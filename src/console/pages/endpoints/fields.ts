@@ -88,8 +88,3 @@ export function serverOf(endpoint: Endpoint): string {
     String(values[name]),
   );
 }
-
-/** Returns the accepted host key. Null if none is yet, undefined if the protocol has none. */
-export function hostKeyOf(endpoint: Endpoint): string | null | undefined {
-  return 'host_key_sha256' in endpoint ? endpoint.host_key_sha256 : undefined;
-}

@@ -1,14 +1,17 @@
+import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Endpoint } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
+import { unreachable } from '../../components/counts.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
+import { OnlySome } from '../../components/only-some.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { May } from '../../session.tsx';
-import { LABELS, PROTOCOLS, serverOf } from './fields.ts';
+import { LABELS, LIST, PROTOCOLS, serverOf } from './fields.ts';
 import { EndpointStates } from './health.tsx';
 
 const LOOK_MS = 10_000;
@@ -29,13 +32,15 @@ const COLUMNS: Column<Endpoint>[] = [
   { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
 ];
 
-/** Lists the servers that files are copied from and to. */
+/** Lists the servers that files are copied from and to; with `state=unreachable`, those alone. */
 export function EndpointListPage() {
+  const filtered = useLocation().query.state === 'unreachable';
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/endpoints', { signal }),
     [],
     LOOK_MS,
   );
+  const rows = data && filtered ? unreachable(data) : (data?.data ?? []);
   const add = (
     <May scope="admin">
       <a class="button primary" href="/console/settings/endpoints/new">
@@ -56,8 +61,9 @@ export function EndpointListPage() {
           {add}
         </Empty>
       )}
-      {data && data.data.length > 0 && (
-        <Table caption="Endpoints by name" columns={COLUMNS} rows={data.data} id={({ id }) => id} />
+      {filtered && <OnlySome what="unreachable endpoints" found={rows.length} all={LIST} />}
+      {rows.length > 0 && (
+        <Table caption="Endpoints by name" columns={COLUMNS} rows={rows} id={({ id }) => id} />
       )}
     </Page>
   );

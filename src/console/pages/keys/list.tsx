@@ -1,10 +1,13 @@
+import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Key } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ConfirmButton } from '../../components/confirm.tsx';
+import { expiring } from '../../components/counts.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
+import { OnlySome } from '../../components/only-some.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
@@ -14,6 +17,7 @@ import { useToast } from '../../components/toast.tsx';
 import { useSession } from '../../session.tsx';
 import { NewKey } from './new.tsx';
 
+const LIST = { href: '/console/settings/api-keys', label: 'Show all keys' };
 const LOOK_MS = 30_000;
 
 const COLUMNS: Column<Key>[] = [
@@ -49,7 +53,9 @@ const COLUMNS: Column<Key>[] = [
   },
 ];
 
+/** Lists the API keys; with `state=expiring`, only those that expire soon. */
 export function KeyListPage() {
+  const filtered = useLocation().query.state === 'expiring';
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/keys', { signal }),
     [],
@@ -58,6 +64,7 @@ export function KeyListPage() {
   const keys = data?.data ?? [];
   const ended = keys.filter(({ status }) => status !== 'active');
   const active = keys.filter(({ status }) => status === 'active');
+  const rows = data && filtered ? expiring(data) : active;
   const revoke: Column<Key> = {
     heading: 'Actions',
     cell: (key) => <RevokeButton apiKey={key} onRevoked={reload} />,
@@ -81,15 +88,16 @@ export function KeyListPage() {
       }
     >
       {error && <ProblemNotice error={error} retry={reload} />}
-      {active.length > 0 && (
+      {filtered && <OnlySome what="keys that expire soon" found={rows.length} all={LIST} />}
+      {rows.length > 0 && (
         <Table
           caption="Keys, newest first"
           columns={[...COLUMNS, revoke]}
-          rows={active}
+          rows={rows}
           id={({ id }) => id}
         />
       )}
-      {active.length === 1 && (
+      {!filtered && active.length === 1 && (
         <Empty title="Only the console has a key">
           <p>
             Create one key per program, with only the scopes that it needs. You can then revoke a
@@ -97,7 +105,7 @@ export function KeyListPage() {
           </p>
         </Empty>
       )}
-      {ended.length > 0 && (
+      {!filtered && ended.length > 0 && (
         <details class="more">
           <summary>Revoked and expired keys ({ended.length})</summary>
           <Table

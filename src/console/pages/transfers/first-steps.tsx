@@ -3,12 +3,12 @@ import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
 import { May } from '../../session.tsx';
 
-/** The first steps in an account without transfers. */
-export function FirstSteps() {
+/** The first steps in an account without transfers, or an installation without endpoints. */
+export function FirstSteps({ title = 'No transfers yet' }: { title?: string }) {
   const { data } = useLoad((signal) => call('GET /v1/endpoints', { signal }), []);
   const servers = data?.data.length ?? 0;
   return (
-    <Empty title="No transfers yet">
+    <Empty title={title}>
       <ol class="steps">
         <li>
           <a href="/console/settings/endpoints">Add endpoints</a>, the servers that files come from

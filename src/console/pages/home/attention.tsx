@@ -1,0 +1,67 @@
+import { Status } from '../../components/status.tsx';
+import type { Check, Finding } from './checks.ts';
+
+/** Shows what needs attention, the worst first; if nothing does, says what was checked. */
+export function Attention({ checks }: { checks: Check[] }) {
+  const findings = checks
+    .flatMap((check) => (check.part?.data ? check.findings : []))
+    .toSorted((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad'));
+  const failed = checks.filter(({ part }) => part?.error);
+  const missing = checks.filter(({ part }) => !part?.data && !part?.error);
+  const fine = checks.filter(({ part, findings }) => part?.data && findings.length === 0);
+
+  return (
+    <section class="attention" aria-labelledby="attention" aria-busy={missing.length > 0}>
+      <h2 id="attention">{findings.length > 0 ? 'Needs attention' : 'State'}</h2>
+      {findings.map((finding) => (
+        <Notice key={finding.title} finding={finding} />
+      ))}
+      {failed.map(({ name, part }) => (
+        <div key={name} class="notice warning">
+          <p>
+            <strong>Waybill could not check {name}.</strong> {part?.error?.message}
+          </p>
+          <button type="button" onClick={part?.reload}>
+            Check {name} again
+          </button>
+        </div>
+      ))}
+      {missing.length > 0 && (
+        <p class="notice muted">Checking {missing.map(({ name }) => name).join(', ')} …</p>
+      )}
+      {fine.length > 0 && (
+        <div class="notice good">
+          {fine.length === checks.length && <Status tone="good">All is well</Status>}
+          <p>{fine.map((check) => check.fine).join(' ')}</p>
+        </div>
+      )}
+    </section>
+  );
+}
+
+const WORDS = { bad: 'Problem', warning: 'Warning' } as const;
+const KINDS = { bad: 'danger', warning: 'warning' } as const;
+
+function Notice({ finding: { tone, title, items, link } }: { finding: Finding }) {
+  return (
+    <div class={`notice finding ${KINDS[tone]}`}>
+      <div>
+        <h3>
+          <Status tone={tone}>{WORDS[tone]}</Status> {title}
+        </h3>
+        {items.length > 0 && (
+          <ul>
+            {items.map(({ name, href, detail }) => (
+              <li key={name}>
+                {href ? <a href={href}>{name}</a> : <strong>{name}</strong>} {detail}
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+      <a class="button" href={link.href}>
+        {link.label}
+      </a>
+    </div>
+  );
+}

@@ -1,0 +1,199 @@
+import { urlOf } from '../../api/client.ts';
+import type { Movers } from '../../api/operations.ts';
+import { DELIVERIES_COUNTED_TO, expiring, slow, unreachable } from '../../components/counts.tsx';
+import { distance } from '../../components/time.tsx';
+import { duration } from '../../components/units.ts';
+import type { Overview, Part } from '../../overview.tsx';
+import { healthOf } from '../endpoints/health.tsx';
+
+const SHOWN = 5;
+
+/** Something that needs attention, with the page that helps. */
+export interface Finding {
+  tone: 'bad' | 'warning';
+  title: string;
+  items: Item[];
+  link: { href: string; label: string };
+}
+
+export interface Item {
+  name: string;
+  href?: string;
+  detail: string;
+}
+
+export interface Check {
+  /** What is checked, such as `endpoints`. */
+  name: string;
+  part: Part<unknown>;
+  findings: Finding[];
+  /** Said if there are no findings. */
+  fine: string;
+}
+
+/** Checks all parts that the session may read. */
+export function checksOf(overview: Overview, movers: Part<Movers>): Check[] {
+  const checks = [
+    transfers(overview),
+    endpoints(overview),
+    deliveries(overview),
+    moversOf(movers),
+    consumers(overview),
+    keys(overview),
+  ];
+  return checks.filter(({ part }) => part !== null);
+}
+
+/** Returns the address of the list of transfers of today. */
+export function listOf(today: Overview['today'], status?: string): string {
+  return urlOf('/console/transfers', { query: { status, ...today } });
+}
+
+function transfers({ today, summary }: Overview): Check {
+  const failed = summary?.data?.by_status.failed ?? 0;
+  return {
+    name: 'transfers',
+    part: summary,
+    findings: found(failed, {
+      tone: 'bad',
+      title: `${many(failed, 'transfer')} failed today`,
+      items: [],
+      link: { href: listOf(today, 'failed'), label: 'Show failed transfers' },
+    }),
+    fine: 'No transfer failed today.',
+  };
+}
+
+function endpoints({ endpoints: part }: Overview): Check {
+  const all = part?.data?.data ?? [];
+  const down = part?.data ? unreachable(part.data) : [];
+  const doubtful = all.filter((endpoint) => healthOf(endpoint).tone === 'warning');
+  const address = '/console/settings/endpoints';
+  const itemOf = (endpoint: (typeof all)[number]): Item => ({
+    name: endpoint.name,
+    href: `${address}/${endpoint.id}`,
+    detail: [
+      endpoint.unreachable_since
+        ? `unreachable since ${distance(endpoint.unreachable_since)}`
+        : healthOf(endpoint).label.toLowerCase(),
+      endpoint.health?.error?.message,
+    ]
+      .filter(Boolean)
+      .join(': '),
+  });
+  return {
+    name: 'endpoints',
+    part,
+    findings: [
+      ...found(down.length, {
+        tone: 'bad',
+        title: `${many(down.length, 'endpoint')} ${down.length === 1 ? 'is' : 'are'} unreachable`,
+        items: down.map(itemOf),
+        link: { href: `${address}?state=unreachable`, label: 'Show unreachable endpoints' },
+      }),
+      ...found(doubtful.length, {
+        tone: 'warning',
+        title: `${many(doubtful.length, 'endpoint')} may not work`,
+        items: doubtful.map(itemOf),
+        link: { href: address, label: 'Show endpoints' },
+      }),
+    ],
+    fine: 'No endpoint is unreachable.',
+  };
+}
+
+function deliveries({ failedDeliveries: part }: Overview): Check {
+  const total = part?.data?.pagination.total ?? 0;
+  const newest = part?.data?.data[0];
+  const more = total >= DELIVERIES_COUNTED_TO ? '+' : '';
+  return {
+    name: 'deliveries',
+    part,
+    findings: found(total, {
+      tone: 'bad',
+      title: `${total.toLocaleString()}${more} webhook ${total === 1 ? 'delivery' : 'deliveries'} failed`,
+      items: newest
+        ? [
+            {
+              name: newest.event_type,
+              href: `/console/webhooks/${newest.webhook_id}/deliveries/${newest.id}`,
+              detail: `the newest, created ${distance(newest.created_at)}`,
+            },
+          ]
+        : [],
+      link: { href: '/console/webhooks/failed-deliveries', label: 'Show failed deliveries' },
+    }),
+    fine: 'No webhook delivery has failed.',
+  };
+}
+
+function moversOf(part: Part<Movers>): Check {
+  return {
+    name: 'movers',
+    part,
+    findings: found(part?.data?.data.length === 0 ? 1 : 0, {
+      tone: 'bad',
+      title: 'No mover is running',
+      items: [{ name: 'Transfers wait', detail: 'until a process with the role mover starts' }],
+      link: { href: '/console/operations', label: 'Open Operations' },
+    }),
+    fine: 'A mover is running.',
+  };
+}
+
+function consumers({ consumers: part }: Overview): Check {
+  const behind = part?.data ? slow(part.data) : [];
+  const failed = behind.some(({ state }) => state === 'failed');
+  return {
+    name: 'consumers',
+    part,
+    findings: found(behind.length, {
+      tone: failed ? 'bad' : 'warning',
+      title: `${many(behind.length, 'consumer')} of the log ${behind.length === 1 ? 'is' : 'are'} behind`,
+      items: behind.map(({ name, state, detail, lag_seconds }) => ({
+        name,
+        detail:
+          state === 'failed'
+            ? `failed: ${detail}`
+            : `${state === 'stopped' ? 'stopped, ' : ''}${duration(lag_seconds)} behind`,
+      })),
+      link: { href: '/console/operations', label: 'Open Operations' },
+    }),
+    fine: 'All consumers of the log keep up.',
+  };
+}
+
+function keys({ keys: part }: Overview): Check {
+  const ending = part?.data ? expiring(part.data) : [];
+  return {
+    name: 'API keys',
+    part,
+    findings: found(ending.length, {
+      tone: 'warning',
+      title: `${many(ending.length, 'API key')} ${ending.length === 1 ? 'expires' : 'expire'} within seven days`,
+      items: ending.map(({ name, expires_at }) => ({
+        name,
+        detail: `expires ${distance(expires_at as string)}`,
+      })),
+      link: { href: '/console/settings/api-keys?state=expiring', label: 'Show expiring keys' },
+    }),
+    fine: 'No API key expires within seven days.',
+  };
+}
+
+/** Returns the finding if there is one. It names the first few. */
+function found(count: number, finding: Finding): Finding[] {
+  if (count === 0) return [];
+  const { items } = finding;
+  const more = items.length - SHOWN;
+  return [
+    {
+      ...finding,
+      items: more > 0 ? [...items.slice(0, SHOWN), { name: `${more} more`, detail: '' }] : items,
+    },
+  ];
+}
+
+function many(count: number, noun: string): string {
+  return `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`;
+}

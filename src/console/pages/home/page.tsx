@@ -1,0 +1,34 @@
+import { call } from '../../api/client.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { Page } from '../../components/page.tsx';
+import { type Overview, useOverview, usePart } from '../../overview.tsx';
+import { FirstSteps } from '../transfers/first-steps.tsx';
+import { Attention } from './attention.tsx';
+import { checksOf } from './checks.ts';
+import { Today } from './today.tsx';
+
+/** Says at a glance whether something is wrong, and counts today's transfers. */
+export function HomePage() {
+  const overview = useOverview();
+  const movers = usePart('admin', (signal) => call('GET /v1/movers', { signal }));
+  const missing = useMissing(overview);
+  return (
+    <Page title="Home">
+      <Attention checks={checksOf(overview, movers)} />
+      {missing && <FirstSteps title={missing} />}
+      {!missing && overview.summary && <Today summary={overview.summary} />}
+    </Page>
+  );
+}
+
+/** Returns what the first steps are about: no endpoint or no transfer. Null if there are both. */
+function useMissing({ endpoints, summary }: Overview): string | null {
+  const noneToday = summary?.data?.total === 0;
+  const { data: newest } = useLoad(
+    async (signal) =>
+      noneToday ? await call('GET /v1/transfers', { query: { limit: 1 }, signal }) : null,
+    [noneToday],
+  );
+  if (endpoints?.data?.data.length === 0) return 'No endpoints yet';
+  return noneToday && newest?.data.length === 0 ? 'No transfers yet' : null;
+}

@@ -1,0 +1,29 @@
+import { TRANSFER_ERRORS, type TransferErrorCode } from '../../../domain/transfer-errors.ts';
+
+const LABELS: Record<TransferErrorCode, string> = {
+  auth_failed: 'Sign-in rejected',
+  host_key_mismatch: 'Another host key than the accepted one',
+  tls_error: 'No secure connection (TLS)',
+  connection_failed: 'No connection to the server',
+  timeout: 'The server took too long',
+  stalled: 'The transfer stood still',
+  source_not_found: 'Source file not found',
+  source_changed: 'Source file changed while it was read',
+  destination_not_found: 'Destination not found',
+  permission_denied: 'Permission denied',
+  disk_full: 'Destination full',
+  file_too_large: 'File too large for the destination',
+  destination_exists: 'Destination file exists',
+  checksum_mismatch: 'Checksum differs at the destination',
+  size_mismatch: 'Size differs at the destination',
+  source_endpoint_not_configured: 'No endpoint for the source',
+  endpoint_removed: 'Endpoint removed',
+  aborted_by_operator: 'Aborted by an operator',
+  internal_error: 'Fault of Waybill',
+};
+
+/** Returns an error code in words, and the advice that the transfer's page gives. */
+export function reasonOf(code: TransferErrorCode): { label: string; advice: string } {
+  // A newer service may know more codes.
+  return { label: LABELS[code] ?? code, advice: TRANSFER_ERRORS[code]?.advice ?? '' };
+}
