@@ -48,7 +48,8 @@ export async function startConsole(
     name: 'Test administrator',
     scopes: ['admin'],
     account: 'acc_default',
-    expires_in: '1h',
+    // Long enough not to be one that expires soon.
+    expires_in: '30d',
   });
   const { id, key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
   return {

@@ -1,0 +1,289 @@
+import type { Page } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { createKey } from '../../src/commands/keys.ts';
+import { startTransfer } from '../../src/commands/transfers.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import type { EndpointEvent } from '../../src/domain/endpoint.ts';
+import { newId } from '../../src/domain/ids.ts';
+import type { TransferEvent } from '../../src/domain/transfer.ts';
+import { transferError } from '../../src/domain/transfer-errors.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+} from '../support/console.ts';
+import { signIn } from '../support/console-pages.ts';
+import { freePort } from '../support/free-port.ts';
+import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { useConsole } from '../support/use-console.ts';
+import { addDeliveries, addWebhook, appendEvents, appendTransfer } from '../support/webhooks.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const HOME = '/console';
+/** Two hours after `T0`, at which the transfers are created. */
+const NOON = '2026-03-01T12:00:00.000Z';
+/** On this day in UTC, on the next day in India. */
+const EVENING = '2026-03-01T20:00:00.000Z';
+const DAY_IN_INDIA = 'from_date=2026-02-28T18%3A30%3A00.000Z&to_date=2026-03-01T18%3A29%3A59.999Z';
+
+await describeConsole('the home page of the console', () => {
+  const console = useConsole();
+  let endpointId: string;
+
+  /** Opens Home at noon of the day of the transfers, in India. */
+  async function openHome(): Promise<Page> {
+    const page = await console.visitSignedIn(HOME, { timezoneId: 'Asia/Kolkata' });
+    await page.clock.setFixedTime(NOON);
+    await page.goto(HOME);
+    await page.getByRole('heading', { level: 1, name: 'Home' }).waitFor();
+    return page;
+  }
+  const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
+  const finding = (page: Page, title: string) =>
+    page.locator('.notice').filter({ has: page.getByRole('heading', { name: title }) });
+  const tile = (page: Page, label: string) =>
+    page
+      .getByRole('region', { name: 'Transfers created today' })
+      .getByRole('link', { name: label });
+  /** What a screen reader adds to a link of the navigation. */
+  const described = async (page: Page, name: string) => {
+    const link = page
+      .getByRole('navigation', { name: 'Console' })
+      .getByRole('link', { name, exact: true });
+    const id = await link.getAttribute('aria-describedby');
+    return id && (await page.locator(`#${id} .visually-hidden`).allTextContents()).join('');
+  };
+
+  /** Waits until the table of transfers has them. */
+  const untilShown = (ids: string[]) =>
+    eventually(
+      async () =>
+        (await console.installation.sql`select from read.transfers where transfer_id = any(${ids})`)
+          .count,
+    ).toBe(ids.length);
+
+  test('shows the first steps in a new installation, and that all is well', async () => {
+    const page = await console.visitSignedIn(HOME);
+    await page.getByRole('heading', { name: 'No endpoints yet' }).waitFor();
+    await page.getByText('All is well').waitFor();
+    expect(await page.getByRole('heading', { name: 'Needs attention' }).count()).toBe(0);
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Transfers', exact: true }).click();
+    await eventually(() => heading(page)).toBe('Transfers');
+    await page.getByRole('link', { name: 'Waybill' }).click();
+    await eventually(() => heading(page)).toBe('Home');
+    expect(await page.getByRole('link', { name: 'Home' }).getAttribute('aria-current')).toBe(
+      'page',
+    );
+  });
+
+  test('counts the transfers of today by state and by reason of failure', async () => {
+    const { installation } = console;
+    const { store, sql, commands } = installation;
+    endpointId = await configureEndpoint(installation, {
+      name: 'held',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+    });
+    await pauseEndpoint(commands, endpointId, CAUSE);
+    const held = { source_endpoint_id: endpointId, destination_endpoint_id: endpointId };
+    const { transferId: moving } = await appendTransfer(store, [], held);
+    const job = () => sql`select from work.transfer_jobs where transfer_id = ${moving}`;
+    await eventually(async () => (await job()).count).toBe(1);
+    const claimId = newId('clm');
+    await sql`
+      update work.transfer_jobs
+         set claim_id = ${claimId}, claimed_by = 'test', lease_until = now() + interval '1 hour'
+       where transfer_id = ${moving}`;
+    await startTransfer(commands, moving, { claimId, source: null, destination: null }, CAUSE);
+
+    const others = await Promise.all([
+      appendTransfer(store, ['admitted', 'started', 'completed']),
+      appendTransfer(store, ['cancelled']),
+      appendTransfer(store, ['admitted', 'started', 'failed']),
+      appendTransfer(store, ['admitted', 'started', 'failed']),
+      appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: EVENING }),
+    ]);
+    const rejected = newId('txr');
+    const error = transferError(
+      { code: 'auth_failed', message: 'Authentication failed', phase: 'source_sign_in' },
+      1,
+      T0,
+    );
+    const failed: TransferEvent = {
+      type: 'transfer.failed',
+      data: { error, failed_at: T0, ...FIGURES },
+    };
+    await appendEvents(store, `transfer-${rejected}`, [
+      { type: 'transfer.created', data: transferCreated({ transfer_id: rejected }) },
+      TRANSFER_EVENTS.admitted,
+      TRANSFER_EVENTS.started,
+      failed,
+    ]);
+    await untilShown([moving, rejected, ...others.map(({ transferId }) => transferId)]);
+
+    const page = await openHome();
+    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s6$/);
+    for (const [label, count] of [
+      ['Pending', 0],
+      ['Queued', 0],
+      ['In progress', 1],
+      ['Completed', 1],
+      ['Failed', 3],
+      ['Cancelled', 1],
+    ] as const)
+      expect(await tile(page, label).innerText()).toMatch(new RegExp(`\\s${count}$`));
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed today');
+
+    const rows = page.getByRole('table', { name: /Reasons/ }).getByRole('row');
+    expect(await rows.count()).toBe(3);
+    expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
+    expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
+
+    const list = `${console.url}/console/transfers?status=failed&${DAY_IN_INDIA}`;
+    await page.getByRole('link', { name: 'Sign-in rejected' }).click();
+    await eventually(() => page.url()).toBe(list);
+    await page.getByText('1–3 of 3').waitFor();
+    await page.goBack();
+    await finding(page, '3 transfers failed today').getByRole('link').click();
+    await eventually(() => page.url()).toBe(list);
+    await page.goBack();
+    await tile(page, 'Completed').click();
+    await page.getByText('1–1 of 1').waitFor();
+    await page.goBack();
+
+    await page.getByLabel('Time zone').selectOption('utc');
+    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s7$/);
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 4 failed today');
+  });
+
+  test('leads to an endpoint that is down', async () => {
+    const lost: EndpointEvent = {
+      type: 'endpoint.connectivity_lost',
+      data: {
+        endpoint_id: endpointId,
+        name: 'held',
+        protocol: 'sftp',
+        host: '127.0.0.1',
+        last_success_at: null,
+        detected_at: T0,
+        error: { code: 'connection_failed', message: 'The server refused the connection' },
+      },
+    };
+    await appendEvents(console.installation.store, `endpoint-${endpointId}`, [lost], null);
+    const page = await openHome();
+    const down = finding(page, '1 endpoint is unreachable');
+    await down.getByRole('link', { name: 'held' }).waitFor();
+    await eventually(() => described(page, 'Endpoints')).toBe('1 unreachable');
+    await down.getByRole('link', { name: 'Show unreachable endpoints' }).click();
+    await page.getByText('Shows only unreachable endpoints').waitFor();
+    await page.getByRole('row').getByRole('link', { name: 'held' }).waitFor();
+    await page.goBack();
+    await down.getByRole('link', { name: 'held' }).click();
+    await eventually(() => heading(page)).toBe('held');
+  });
+
+  test('leads to an expiring key', async () => {
+    const request = keyRequest.parse({
+      name: 'nightly',
+      scopes: ['transfers:read'],
+      account: 'acc_default',
+      expires_in: '2d',
+    });
+    await createKey(console.installation.commands, request, CAUSE, { allowNever: false });
+    const page = await console.visitSignedIn(HOME);
+    const expiring = finding(page, '1 API key expires within seven days');
+    await expiring.getByText('nightly expires tomorrow').waitFor();
+    await eventually(() => described(page, 'API Keys')).toBe('1 expire soon');
+    await expiring.getByRole('link').click();
+    await page.getByRole('row').filter({ hasText: 'nightly' }).waitFor();
+    expect(await page.getByRole('row').count()).toBe(2);
+    await page.getByRole('link', { name: 'Show all keys' }).click();
+    await page.getByRole('row').filter({ hasText: 'Test administrator' }).waitFor();
+  });
+
+  test('leads to failed deliveries', async () => {
+    const { installation } = console;
+    const webhookId = await addWebhook(installation, 'https://receiver.example.com/', [
+      'transfer.failed',
+    ]);
+    await addDeliveries(installation.sql, 3, { webhookId });
+    const page = await openHome();
+    await eventually(() => described(page, 'Failed Deliveries')).toBe('3 failed');
+    const failed = finding(page, '3 webhook deliveries failed');
+    await failed.getByRole('link', { name: 'Show failed deliveries' }).click();
+    await page.getByText('1–3 of 3').waitFor();
+  });
+
+  test('is accessible with all findings, and fits each screen', async () => {
+    const page = await openHome();
+    for (const title of [
+      'transfers failed today',
+      'endpoint is unreachable',
+      'deliveries failed',
+      'expires within seven days',
+    ])
+      await page.getByRole('heading', { name: title }).waitFor();
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const width of [1440, 320]) {
+        await page.setViewportSize({ width, height: 800 });
+        if (width === 320) await page.getByRole('button', { name: 'Menu' }).click();
+        await expectAccessible(page);
+        await expectNoSidewaysScroll(page);
+        if (process.env.SHOTS)
+          await page.screenshot({
+            path: `/tmp/home-menu-${colorScheme}-${width}.png`,
+            fullPage: true,
+          });
+        if (width === 320) await page.getByRole('button', { name: 'Menu' }).click();
+        if (process.env.SHOTS)
+          await page.screenshot({ path: `/tmp/home-${colorScheme}-${width}.png`, fullPage: true });
+      }
+    }
+  });
+
+  test('keeps the other parts if one cannot be loaded', async () => {
+    const page = await console.visit('/console/sign-in');
+    await page.route('**/v1/endpoints', (route) =>
+      route.fulfill({
+        status: 503,
+        json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+      }),
+    );
+    await signIn(page, console.key);
+    const alarm = page.locator('.notice').filter({ hasText: 'could not check endpoints' });
+    await alarm.getByText('Postgres is away').waitFor();
+    await finding(page, 'deliveries failed').waitFor();
+    await tile(page, 'All').waitFor();
+    expect(await page.getByText('All is well').count()).toBe(0);
+    await expectAccessible(page);
+    await page.unroute('**/v1/endpoints');
+    await alarm.getByRole('button', { name: 'Check endpoints again' }).click();
+    await finding(page, 'endpoint is unreachable').waitFor();
+    await eventually(() => alarm.count()).toBe(0);
+    console.pardon(503);
+  });
+
+  test('says so if the code of a page cannot be loaded', async () => {
+    const page = await console.visitSignedIn(HOME);
+    const gone = (url: URL) => /assets\/page-.*\.js$/.test(url.pathname);
+    await page.route(gone, (route) => route.fulfill({ status: 404 }));
+    await page.getByRole('link', { name: 'Operations', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Page not loaded' }).waitFor();
+    await expectAccessible(page);
+    await page.unroute(gone);
+    await page.getByRole('button', { name: 'Reload' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Operations' }).waitFor();
+    console.pardon(404);
+  });
+});
