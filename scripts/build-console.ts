@@ -3,8 +3,6 @@ import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 const SOURCES = join(ROOT, 'src', 'console');
-/** The console uses its table of errors. */
-const DOMAIN = join(ROOT, 'src', 'domain');
 const BUILT = join(ROOT, 'dist', 'console');
 
 /**
@@ -59,9 +57,7 @@ function isUpToDate(): boolean {
   const page = join(BUILT, 'index.html');
   if (!existsSync(page)) return false;
   const { mtimeMs } = statSync(page);
-  const sources = [SOURCES, DOMAIN].flatMap((cwd) =>
-    globSync('**/*.*', { cwd }).map((file) => join(cwd, file)),
-  );
+  const sources = globSync('**/*.*', { cwd: SOURCES }).map((file) => join(SOURCES, file));
   const made = [import.meta.filename, join(ROOT, 'package-lock.json'), ...sources];
   return made.every((file) => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) < mtimeMs);
 }

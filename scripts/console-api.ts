@@ -73,6 +73,17 @@ export function printProtocols(protocols: readonly AnyProtocol[]): string {
   ].join('\n');
 }
 
+/** Returns the TypeScript of `src/console/api/error-advice.ts`. */
+export function printErrorAdvice(errors: Record<string, { advice: string }>): string {
+  const advice = Object.entries(errors).map(
+    ([code, { advice }]) => `  ${code}: ${JSON.stringify(advice)},`,
+  );
+  return [
+    '// Made from src/domain/transfer-errors.ts by `npm run console-api`.\n',
+    `export const ERROR_ADVICE = {\n${advice.join('\n')}\n};\n`,
+  ].join('\n');
+}
+
 function fieldsOfForm(form: Readonly<Record<string, object | undefined>>): object[] {
   return Object.entries(form).map(([name, field]) => ({ name, ...field, optional: undefined }));
 }

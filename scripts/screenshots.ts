@@ -47,6 +47,7 @@ async function photograph(url: string, key: string): Promise<void> {
     endpoint: await findEndpoint(url, key),
   };
   const pages = {
+    home: '/console',
     transfers: '/console/transfers',
     'no-transfer': '/console/transfers?status=pending',
     'transfer-completed': `/console/transfers/${ids.completed}`,

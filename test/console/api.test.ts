@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { printOperations, printProtocols } from '../../scripts/console-api.ts';
+import { printErrorAdvice, printOperations, printProtocols } from '../../scripts/console-api.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
+import { TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -20,4 +21,10 @@ describeWithPostgres("the console's types", () => {
 
 test("match the service's protocols (if not, run `npm run console-api`)", async () => {
   await expect(printProtocols(PROTOCOLS)).toMatchFileSnapshot('../../src/console/api/protocols.ts');
+});
+
+test("match the service's advice on errors (if not, run `npm run console-api`)", async () => {
+  await expect(printErrorAdvice(TRANSFER_ERRORS)).toMatchFileSnapshot(
+    '../../src/console/api/error-advice.ts',
+  );
 });

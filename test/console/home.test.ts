@@ -1,11 +1,13 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { loseConnectivity, pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { load } from '../../src/commands/handle.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import type { EndpointEvent } from '../../src/domain/endpoint.ts';
+import { type Endpoint, endpointDecider } from '../../src/domain/endpoint.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { streamName } from '../../src/domain/streams.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 import { transferError } from '../../src/domain/transfer-errors.ts';
 import {
@@ -167,19 +169,19 @@ await describeConsole('the home page of the console', () => {
   });
 
   test('leads to an endpoint that is down', async () => {
-    const lost: EndpointEvent = {
-      type: 'endpoint.connectivity_lost',
-      data: {
-        endpoint_id: endpointId,
-        name: 'held',
-        protocol: 'sftp',
-        host: '127.0.0.1',
-        last_success_at: null,
-        detected_at: T0,
-        error: { code: 'connection_failed', message: 'The server refused the connection' },
-      },
-    };
-    await appendEvents(console.installation.store, `endpoint-${endpointId}`, [lost], null);
+    const { installation } = console;
+    const { state } = await load(
+      installation.store,
+      endpointDecider,
+      streamName('endpoint', endpointId),
+    );
+    const error = { code: 'connection_failed', message: 'connection refused' } as const;
+    await loseConnectivity(
+      installation.commands,
+      state as Endpoint,
+      { lastSuccessAt: null, error },
+      CAUSE,
+    );
     const page = await openHome();
     const down = finding(page, '1 endpoint is unreachable');
     await down.getByRole('link', { name: 'held' }).waitFor();
@@ -250,6 +252,32 @@ await describeConsole('the home page of the console', () => {
           await page.screenshot({ path: `/tmp/home-${colorScheme}-${width}.png`, fullPage: true });
       }
     }
+  });
+
+  test('shows a viewer no part that needs another role', async () => {
+    const request = keyRequest.parse({
+      name: 'reader',
+      role: 'viewer',
+      account: 'acc_default',
+      expires_in: '90d',
+    });
+    const { key } = await createKey(console.installation.commands, request, CAUSE, {
+      allowNever: false,
+    });
+    const page = await console.visit('/console/sign-in');
+    const asked: string[] = [];
+    page.on('request', (sent) => asked.push(new URL(sent.url()).pathname));
+    await signIn(page, key);
+    await finding(page, 'endpoint is unreachable').waitFor();
+    await finding(page, 'deliveries failed').waitFor();
+    await tile(page, 'All').waitFor();
+    await page.getByText('No transfer failed today.', { exact: true }).waitFor();
+    expect(await finding(page, 'expires within seven days').count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'API Keys' }).count()).toBe(0);
+    for (const path of ['/v1/keys', '/v1/projections', '/v1/movers'])
+      expect(asked).not.toContain(path);
+    expect(asked).toContain('/v1/endpoints');
+    await expectAccessible(page);
   });
 
   test('keeps the other parts if one cannot be loaded', async () => {

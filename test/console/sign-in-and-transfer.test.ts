@@ -69,7 +69,7 @@ await describeConsole('the Admin Console', () => {
     test('redirects only within the console', async () => {
       const page = await visit('/console/sign-in?return=//evil.example/console/');
       await signIn(page, console.key);
-      expect(page.url()).toBe(`${console.url}/console/transfers`);
+      expect(page.url()).toBe(`${console.url}/console`);
     });
 
     test('ends when the user signs out', async () => {

@@ -74,7 +74,7 @@ function endpoints({ endpoints: part }: Overview): Check {
     href: `${address}/${endpoint.id}`,
     detail: [
       endpoint.unreachable_since
-        ? `unreachable since ${distance(endpoint.unreachable_since)}`
+        ? `went down ${distance(endpoint.unreachable_since)}`
         : healthOf(endpoint).label.toLowerCase(),
       endpoint.health?.error?.message,
     ]

@@ -1,4 +1,5 @@
-import { TRANSFER_ERRORS, type TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import { ERROR_ADVICE } from '../../api/error-advice.ts';
+import type { TransferErrorCode } from '../../api/operations.ts';
 
 const LABELS: Record<TransferErrorCode, string> = {
   auth_failed: 'Sign-in rejected',
@@ -25,5 +26,5 @@ const LABELS: Record<TransferErrorCode, string> = {
 /** Returns an error code in words, and the advice that the transfer's page gives. */
 export function reasonOf(code: TransferErrorCode): { label: string; advice: string } {
   // A newer service may know more codes.
-  return { label: LABELS[code] ?? code, advice: TRANSFER_ERRORS[code]?.advice ?? '' };
+  return { label: LABELS[code] ?? code, advice: ERROR_ADVICE[code] ?? '' };
 }
