@@ -39,16 +39,22 @@ export async function buildConsole(): Promise<boolean> {
   }
 }
 
-/** Replaces the build. Others may do so at the same time: any of their results is valid. */
+/**
+ * Replaces the build. Others may do so at the same time: any of their results is valid. A rename
+ * takes the whole old build away at once; two removals at a time would leave parts of it.
+ */
 function replace(fresh: string): void {
+  const old = `${fresh}.old`;
   for (let attempt = 1; ; attempt++) {
-    rmSync(BUILT, { recursive: true, force: true });
     try {
+      if (existsSync(BUILT)) renameSync(BUILT, old);
       renameSync(fresh, BUILT);
       return;
     } catch (error) {
-      // Another process has put its build there meanwhile.
+      // Another process has taken the old build, or has put its own there meanwhile.
       if (attempt === 10) throw error;
+    } finally {
+      rmSync(old, { recursive: true, force: true });
     }
   }
 }
