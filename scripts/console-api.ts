@@ -84,6 +84,21 @@ export function printErrorAdvice(errors: Record<string, { advice: string }>): st
   ].join('\n');
 }
 
+/** Returns the TypeScript of `src/console/api/event-words.ts`: what users read for event types. */
+export function printEventWords(tables: Record<string, Record<string, string>>): string {
+  return [
+    '// Made from src/domain/audit.ts by `npm run console-api`.\n',
+    ...Object.entries(tables).map(
+      ([name, words]) =>
+        `export const ${name} = {\n` +
+        Object.entries(words)
+          .map(([type, text]) => `  ${nameOf(type)}: ${literal(text)},\n`)
+          .join('') +
+        '} as const;\n',
+    ),
+  ].join('\n');
+}
+
 function fieldsOfForm(form: Readonly<Record<string, object | undefined>>): object[] {
   return Object.entries(form).map(([name, field]) => ({ name, ...field, optional: undefined }));
 }

@@ -1,16 +1,39 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Batch } from '../adapters/event-store/port.ts';
 import { createChainVerifier } from '../commands/chain.ts';
+import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/audit.ts';
 import { toAuditEvent } from '../contract/events.ts';
+import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
+import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
 import { EXIT } from './exit-codes.ts';
-import { print, printJson } from './output.ts';
+import { note, print, printJson, printTable, write } from './output.ts';
+import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
 
 const BATCH = 1_000;
 
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('the whole log, for auditors');
+
+  audit
+    .command('list')
+    .description('list what people and keys did, newest first')
+    .option('--kind <kind>', 'only this kind of subject: transfer, endpoint, key or webhook')
+    .option('--type <type>', 'only this type of event: endpoint.paused')
+    .option('--actor <name>', 'only this actor: a key, a user or a person')
+    .option('--subject <name>', 'only this endpoint, key, webhook or transfer: a name or an id')
+    .option('--from <date>', 'at or after this date or time')
+    .option('--to <date>', 'at or before this date or time')
+    .option('--limit <number>', 'up to 100', '25')
+    .option('--offset <number>', 'skips the newest', '0')
+    .addOption(
+      new Option('--csv', 'all matches as CSV, whatever the limit and offset').conflicts('json'),
+    )
+    .option('--json', 'one JSON document, as the API answers')
+    .action((options: ListOptions) =>
+      withInstallation((installation) => list(installation, options)),
+    );
 
   audit
     .command('export')
@@ -58,6 +81,51 @@ export function addAuditCommands(program: Command): void {
           );
       }),
     );
+}
+
+interface ListOptions extends Record<string, unknown> {
+  from?: string;
+  to?: string;
+  csv?: boolean;
+  json?: boolean;
+}
+
+async function list(
+  { sql, commands }: Installation,
+  { from, to, csv, json, ...options }: ListOptions,
+): Promise<void> {
+  const query = parseRequest(
+    auditQuery,
+    { ...options, from_date: from, to_date: to },
+    'The filter',
+  );
+  const { limit, offset, ...filters } = query;
+  const filter = toAuditFilter(filters);
+  await commands.catchUp('audit');
+  if (csv) {
+    for await (const piece of auditToCsv(eachAuditEvent(sql, filter))) await write(piece);
+    return;
+  }
+  const { events, total, hasMore } = await listAuditEvents(sql, filter, {
+    limit,
+    offset,
+    countTo: COUNTED_TO,
+  });
+  const data = events.map(toAuditItem);
+  if (json) return printJson({ data, pagination: { total, limit, offset, has_more: hasMore } });
+  await printTable(
+    ['TIME', 'ACTOR', 'EVENT', 'SUBJECT', 'NAME'],
+    data.map(({ occurred_at, actor, actor_name, title, subject }) => [
+      occurred_at,
+      actor_name ?? actor,
+      title,
+      subject.id,
+      subject.name,
+    ]),
+    'No events match',
+  );
+  if (hasMore)
+    note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
 }
 
 /** Reads the log up to its current end. */

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { Handled } from '../commands/handle.ts';
 import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
 import { toSearchPagination } from '../contract/pages.ts';
-import { toCsv } from '../contract/transfers/csv.ts';
+import { transfersToCsv } from '../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
 import { notFound, PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
@@ -162,7 +162,8 @@ async function list(
   const filter = toFilter(filters);
   if (filter.q !== undefined) await commands.catchUp('transfer_search');
   if (csv) {
-    for await (const piece of toCsv(eachTransfer(sql, account, filter, sort))) await write(piece);
+    for await (const piece of transfersToCsv(eachTransfer(sql, account, filter, sort)))
+      await write(piece);
     return;
   }
   const found = await listTransfers(sql, account, filter, { limit, offset, sort });

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { registerWebhook, removeWebhook } from '../commands/webhooks.ts';
+import { COUNTED_TO } from '../contract/pages.ts';
 import {
-  COUNTED_TO,
   DELIVERY_STATUSES,
   replayRequest,
   webhookDeliveriesQuery,

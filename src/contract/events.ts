@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { StoredEvent } from '../domain/event.ts';
 import { timestamp } from './instants.ts';
 
-const position = z
+export const position = z
   .string()
   .describe('Position in the whole log, as a decimal string.')
   .meta({ examples: ['4711'] });

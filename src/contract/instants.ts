@@ -25,6 +25,30 @@ export function parseLimit(text: string, edge: Edge): string | null {
   return toIso(edge === 'start' ? start : start + DAY_MS - 1);
 }
 
+/** Returns the schema of an inclusive limit, which becomes an ISO instant with milliseconds. */
+export function timeLimit(edge: Edge) {
+  return z.string().transform((value, context) => {
+    const instant = parseLimit(value, edge);
+    if (instant !== null) return instant;
+    context.addIssue({
+      code: 'custom',
+      message:
+        'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset, with + written as %2B',
+    });
+    return z.NEVER;
+  });
+}
+
+/** Checks the order of two limits, for `refine`. */
+export const isOrdered = ({
+  from_date,
+  to_date,
+}: {
+  from_date?: string;
+  to_date?: string;
+}): boolean => from_date === undefined || to_date === undefined || from_date <= to_date;
+export const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
+
 /** Parses an RFC 3339 time with an offset. Returns an ISO instant with milliseconds, or null. */
 export function parseTime(text: string, edge: Edge = 'end'): string | null {
   const match = DATE_TIME.exec(text);

@@ -28,6 +28,19 @@ export function toPagination(
   return { total, limit, offset, has_more: offset + shown < total };
 }
 
+/** The total of a list of a large table stops here: each counted row costs time. */
+export const COUNTED_TO = 10_000;
+
+/** The part of a page beside its results, where the total stops at `COUNTED_TO`. */
+export const countedPagination = pagination.extend({
+  total: z
+    .int()
+    .describe(
+      `Number of matching results, counted up to ${COUNTED_TO.toLocaleString('en')}: ` +
+        'there may be more.',
+    ),
+});
+
 /** The part of a page beside its results, where the results may be those of a search. */
 export const searchPagination = pagination
   .extend({

@@ -1,5 +1,6 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
+import { auditProjection } from './audit.ts';
 import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
@@ -14,6 +15,7 @@ export const PROJECTIONS: Record<ProjectionName, Projection> = {
   transfers: transfersProjection,
   catalog: catalogProjection,
   transfer_search: transferSearchProjection,
+  audit: auditProjection,
 };
 
 /** Creates the consumer that keeps a projection's tables in a schema up to date. */

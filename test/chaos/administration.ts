@@ -74,6 +74,7 @@ export function startAdministration(
     rebuildTransfers: () => rebuild('transfers'),
     rebuildCatalog: () => rebuild('catalog'),
     rebuildSearch: () => rebuild('transfer_search'),
+    rebuildAudit: () => rebuild('audit'),
     rebuildDispatch: () => rebuild('dispatch'),
     replay: () => webhooks.replay(random),
     replayAgain: () => webhooks.replay(random),

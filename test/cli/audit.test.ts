@@ -51,6 +51,25 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
   });
 
+  it('lists what people and keys did, by filters, also as CSV', async () => {
+    const [page] = (await cli.run(['audit', 'list', '--subject', 'a', '--json'])).json<{
+      data: { title: string; actor: string }[];
+      pagination: { total: number };
+    }>();
+    expect(page?.data.map(({ title }) => title)).toEqual(['Endpoint paused', 'Endpoint created']);
+    expect(page?.pagination.total).toBe(2);
+    const actor = page?.data[0]?.actor ?? '';
+    expect(actor).toMatch(/^cli:./);
+    const paused = await cli.run(['audit', 'list', '--type', 'endpoint.paused']);
+    expect(paused.stdout).toMatch(/^TIME .*\n\S+Z +cli:\S+ +Endpoint paused +end_\w+ +a\n$/);
+    const csv = await cli.run([
+      ...['audit', 'list', '--actor', actor.slice('cli:'.length), '--kind', 'key'],
+      ...['--limit', '1', '--csv'],
+    ]);
+    expect(csv.stdout.split('\r\n')[1]).toContain(',key.created,API key created,key,key_');
+    expect(await cli.run(['audit', 'list', '--kind', 'log'])).toMatchObject({ code: 2 });
+  });
+
   it('ends quietly when its reader closes the pipe', async () => {
     const program = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
     const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;

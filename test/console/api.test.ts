@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { printErrorAdvice, printOperations, printProtocols } from '../../scripts/console-api.ts';
+import {
+  printErrorAdvice,
+  printEventWords,
+  printOperations,
+  printProtocols,
+} from '../../scripts/console-api.ts';
+import { AUDIT_KINDS, AUDIT_TITLES, EVENT_WORDS } from '../../src/domain/audit.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
 import { startApi, type TestApi } from '../support/api.ts';
@@ -26,5 +32,11 @@ test("match the service's protocols (if not, run `npm run console-api`)", async 
 test("match the service's advice on errors (if not, run `npm run console-api`)", async () => {
   await expect(printErrorAdvice(TRANSFER_ERRORS)).toMatchFileSnapshot(
     '../../src/console/api/error-advice.ts',
+  );
+});
+
+test("match the service's words for events (if not, run `npm run console-api`)", async () => {
+  await expect(printEventWords({ EVENT_WORDS, AUDIT_KINDS, AUDIT_TITLES })).toMatchFileSnapshot(
+    '../../src/console/api/event-words.ts',
   );
 });

@@ -145,6 +145,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     400: [...BODY[400], 'invalid_parameter'],
   },
   'post /v1/deliveries/{delivery_id}/retry': TO_ENABLED,
+  'get /v1/audit': { ...WITH_KEY, ...QUERY },
   'get /v1/events': { ...WITH_KEY, ...QUERY },
   'get /v1/endpoints': { ...WITH_KEY, 400: ['unknown_field'] },
   'post /v1/endpoints': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },

@@ -64,14 +64,31 @@ export async function* lines<Line>(name: keyof Operations, input: AnyInput): Asy
   }
 }
 
-async function send(name: string, { path, query, body, signal }: AnyInput = {}): Promise<Response> {
+/** Saves all matches of a list as CSV. Throws as `call`. */
+export async function saveCsv(
+  name: keyof Operations,
+  query: AnyInput['query'],
+  fileName: string,
+): Promise<void> {
+  const response = await send(name, { query }, { accept: 'text/csv' });
+  const address = URL.createObjectURL(await response.blob().catch(throwNetworkError));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = fileName;
+  link.click();
+  URL.revokeObjectURL(address);
+}
+
+async function send(
+  name: string,
+  { path, query, body, signal }: AnyInput = {},
+  headers: Record<string, string> = {},
+): Promise<Response> {
   const [method = '', template = ''] = name.split(' ');
   const response = await fetch(urlOf(template, { path, query }), {
     method,
-    ...(body !== undefined && {
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
-    }),
+    headers: { ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
   }).catch(throwNetworkError);
   if (response.ok) return response;

@@ -5,6 +5,7 @@ export interface Operations {
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
+  'GET /v1/audit': { query?: { kind?: AuditKind; type?: AuditEventType; actor?: string; subject?: string; from_date?: string; to_date?: string; limit?: number; offset?: number }; answer: AuditList };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
   'GET /v1/endpoints': { answer: EndpointList };
@@ -75,6 +76,36 @@ export type AuditEvent = {
   schema_version: number;
   data: Record<string, unknown>;
   metadata: Record<string, unknown>;
+};
+
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed";
+
+export type AuditItem = {
+  id: string;
+  occurred_at: string;
+  actor: string;
+  actor_name: string | null;
+  type: AuditEventType;
+  title: string;
+  subject: AuditSubject;
+  account: string | null;
+  data: Record<string, unknown>;
+  stream: string;
+  revision: number;
+  position: string;
+};
+
+export type AuditKind = "transfer" | "endpoint" | "key" | "webhook";
+
+export type AuditList = {
+  data: AuditItem[];
+  pagination: { total: number; limit: number; offset: number; has_more: boolean };
+};
+
+export type AuditSubject = {
+  kind: AuditKind;
+  id: string;
+  name: string | null;
 };
 
 export type AzureEndpoint = {

@@ -1,6 +1,9 @@
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../api/client.ts';
 
+/** Where the API stops counting the rows of a large table. */
+export const COUNTED_TO = 10_000;
+
 interface PagerProps {
   pagination: { total: number; offset: number; limit: number; has_more: boolean };
   /** Rows on this page. */

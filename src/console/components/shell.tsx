@@ -37,6 +37,7 @@ const PLACES: { heading: string; places: Place[] }[] = [
         scope: 'observe',
       },
       { href: '/console/operations', label: 'Operations', icon: 'operations', scope: 'admin' },
+      { href: '/console/audit', label: 'Audit log', icon: 'audit', scope: 'audit:all' },
     ],
   },
   {

@@ -1,10 +1,7 @@
-import { stringify } from 'csv-stringify/sync';
 import type { Transfer } from '../../domain/transfer.ts';
+import { toCsv } from '../csv.ts';
 import type { TransferListItem } from './answers.ts';
 import { toListItem } from './views.ts';
-
-export const CSV_TYPE = 'text/csv; charset=utf-8';
-export const CSV_FILE = 'transfers.csv';
 
 /** Columns of transfers in CSV: the fields of a list item that have one value. */
 const COLUMNS = [
@@ -18,23 +15,14 @@ const COLUMNS = [
   'completed_at',
 ] as const satisfies (keyof TransferListItem)[];
 
-/**
- * Yields transfers as CSV (RFC 4180) with a line of names, a piece for each batch. A cell that a
- * spreadsheet would take for a formula begins with an apostrophe.
- */
-export async function* toCsv(
+/** Yields transfers as CSV, a piece for each batch. */
+export function transfersToCsv(
   batches: AsyncIterable<Transfer[]>,
 ): AsyncGenerator<string, void, void> {
-  yield csv([[...COLUMNS]]);
-  for await (const transfers of batches)
-    yield csv(
-      transfers.map((transfer) => {
-        const item = toListItem(transfer, null);
-        return COLUMNS.map((column) => item[column]);
-      }),
-    );
+  return toCsv(COLUMNS, items(batches));
 }
 
-function csv(records: unknown[][]): string {
-  return stringify(records, { record_delimiter: 'windows', escape_formulas: true });
+async function* items(batches: AsyncIterable<Transfer[]>): AsyncGenerator<TransferListItem[]> {
+  for await (const transfers of batches)
+    yield transfers.map((transfer) => toListItem(transfer, null));
 }

@@ -4,7 +4,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
-import { type Edge, parseLimit, parseTime } from '../instants.ts';
+import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 
 export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
@@ -98,19 +98,6 @@ export const transferRequest = z
   });
 export type TransferRequest = z.output<typeof transferRequest>;
 
-function limit(edge: Edge) {
-  return z.string().transform((value, context) => {
-    const instant = parseLimit(value, edge);
-    if (instant !== null) return instant;
-    context.addIssue({
-      code: 'custom',
-      message:
-        'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset, with + written as %2B',
-    });
-    return z.NEVER;
-  });
-}
-
 const WORDS = 10;
 /** A search shows no more than its first matches. */
 const MATCHES_SHOWN = 10_000;
@@ -121,12 +108,12 @@ const words = text
   .refine((value) => value.trim().split(/\s+/).length <= WORDS, `must have at most ${WORDS} words`);
 
 const createdBetween = {
-  from_date: limit('start')
+  from_date: timeLimit('start')
     .optional()
     .describe(
       'Created at or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.',
     ),
-  to_date: limit('end')
+  to_date: timeLimit('end')
     .optional()
     .describe(
       'Created at or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 ' +
@@ -153,10 +140,6 @@ const filters = {
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
   retry_of: transferId.optional().describe('Only retries of this transfer.'),
 };
-
-const isOrdered = ({ from_date, to_date }: { from_date?: string; to_date?: string }): boolean =>
-  from_date === undefined || to_date === undefined || from_date <= to_date;
-const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
 
 /** The filters of GET /v1/transfers, in a body. */
 export const transferFilters = z

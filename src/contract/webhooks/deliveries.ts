@@ -3,14 +3,11 @@ import { isId } from '../../domain/ids.ts';
 import { text } from '../../domain/text.ts';
 import { parseTime, timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
-import { pageQuery, pagination } from '../pages.ts';
+import { countedPagination, pageQuery } from '../pages.ts';
 import { webhookId } from './requests.ts';
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
-
-/** The total of a list stops here: the table can be large, and each counted row costs time. */
-export const COUNTED_TO = 10_000;
 
 const deliveryId = z.string().meta({ examples: ['dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 const status = z.enum(DELIVERY_STATUSES);
@@ -101,14 +98,7 @@ export type DeliveryDetail = z.output<typeof deliveryDetail>;
 export const deliveryList = z
   .strictObject({
     data: z.array(delivery).describe('Newest first.'),
-    pagination: pagination.extend({
-      total: z
-        .int()
-        .describe(
-          `Number of matching results, counted up to ${COUNTED_TO.toLocaleString('en')}: ` +
-            'there may be more.',
-        ),
-    }),
+    pagination: countedPagination,
   })
   .meta({ id: 'DeliveryList' });
 export type DeliveryList = z.output<typeof deliveryList>;

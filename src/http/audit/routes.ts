@@ -1,14 +1,59 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
+import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
+import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries.ts';
 import { clientOf } from '../auth.ts';
+import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../documentation.ts';
 
-export function auditRoutes({ store }: { store: EventStore }): FastifyPluginAsyncZod {
+export interface AuditDeps {
+  sql: Sql;
+  store: EventStore;
+}
+
+export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
   return async (app) => {
+    app.route({
+      method: 'GET',
+      url: '/audit',
+      config: { scope: 'audit:all' },
+      schema: {
+        operationId: 'listAuditEvents',
+        summary: 'List what people and keys did',
+        description:
+          'Changes of endpoints, keys and webhooks, and what clients did to transfers after their ' +
+          'creation, in the whole installation. A new event appears a moment later. With ' +
+          '`Accept: text/csv`, the answer has all matches as CSV, and `limit` and `offset` have ' +
+          'no effect.',
+        tags: ['Audit'],
+        querystring: audit.auditQuery,
+        response: responses({ 200: ['A page of events', audit.auditList] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
+      },
+      async handler(request, reply): Promise<audit.AuditList> {
+        const { limit, offset, ...filters } = request.query;
+        const filter = audit.toAuditFilter(filters);
+        if (prefersCsv(request, reply)) {
+          const pieces = audit.auditToCsv(eachAuditEvent(sql, filter));
+          return sendCsv(request, reply, 'audit.csv', pieces);
+        }
+        const page = { limit, offset, countTo: COUNTED_TO };
+        const { events, total, hasMore } = await listAuditEvents(sql, filter, page);
+        return {
+          data: events.map(audit.toAuditItem),
+          pagination: { total, limit, offset, has_more: hasMore },
+        };
+      },
+    });
+
     app.route({
       method: 'GET',
       url: '/events',

@@ -1,5 +1,6 @@
 import { PROBLEMS } from '../../contract/problems.ts';
 import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
+import { AUDIT_KINDS, AUDIT_TITLES } from '../../domain/audit.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
 import { ROLES } from '../../domain/role.ts';
@@ -15,6 +16,8 @@ import type { Schema } from './json-schema.ts';
  * copies, and the numbers change with the API.
  */
 const LISTS: Record<string, readonly string[]> = {
+  AuditEventType: Object.keys(AUDIT_TITLES),
+  AuditKind: Object.keys(AUDIT_KINDS),
   BulkAction: Object.keys(CHANGES),
   DeliveryStatus: DELIVERY_STATUSES,
   Priority: PRIORITIES,

@@ -1,5 +1,3 @@
-import { Readable } from 'node:stream';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -15,20 +13,19 @@ import {
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
 import { toSearchPagination } from '../../contract/pages.ts';
 import * as answers from '../../contract/transfers/answers.ts';
-import { CSV_FILE, CSV_TYPE, toCsv } from '../../contract/transfers/csv.ts';
+import { transfersToCsv } from '../../contract/transfers/csv.ts';
 import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
-import { notFound, type SortOrder } from '../../domain/transfer.ts';
+import { notFound } from '../../domain/transfer.ts';
 import { stateAsOf } from '../../domain/transfer-history.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
-import type { TransferFilter } from '../../projections/transfer-filter.ts';
 import { readHistory } from '../../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfer-queries.ts';
 import { summarizeTransfers } from '../../projections/transfer-summary.ts';
-import { prefersCsv } from '../accept.ts';
 import { causeOf, clientOf } from '../auth.ts';
+import { prefersCsv, sendCsv } from '../csv.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -47,27 +44,6 @@ export interface TransferRoutesDeps {
 
 export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
   const { sql, store } = deps;
-
-  /** Sends all matches. The connection breaks if the rest cannot be read. */
-  async function sendCsv(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    accountId: string,
-    filter: TransferFilter,
-    sort: SortOrder,
-  ): Promise<never> {
-    const pieces = toCsv(eachTransfer(sql, accountId, filter, sort));
-    // Read before the answer begins, so that a store that is away gets its problem document.
-    const first = [(await pieces.next()).value, (await pieces.next()).value];
-    async function* body() {
-      yield first.join('');
-      if (request.method !== 'HEAD') yield* pieces;
-    }
-    return reply
-      .type(CSV_TYPE)
-      .header('content-disposition', `attachment; filename="${CSV_FILE}"`)
-      .send(Readable.from(body())) as never;
-  }
 
   return async (app) => {
     app.route({
@@ -92,8 +68,10 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { limit, offset, sort, ...filters } = request.query;
         const { accountId } = clientOf(request);
         const filter = requests.toFilter(filters);
-        void reply.header('vary', 'accept');
-        if (prefersCsv(request)) return sendCsv(request, reply, accountId, filter, sort);
+        if (prefersCsv(request, reply)) {
+          const pieces = transfersToCsv(eachTransfer(sql, accountId, filter, sort));
+          return sendCsv(request, reply, 'transfers.csv', pieces);
+        }
         const found = await listTransfers(sql, accountId, filter, { limit, offset, sort });
         const waits = await findWaits(sql, found.transfers);
         return {

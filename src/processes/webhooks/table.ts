@@ -4,11 +4,11 @@
  */
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Outcome } from '../../adapters/webhooks/send.ts';
-import {
-  COUNTED_TO,
-  type Delivery,
-  type DeliveryAttempt,
-  type DeliveryDetail,
+import { COUNTED_TO } from '../../contract/pages.ts';
+import type {
+  Delivery,
+  DeliveryAttempt,
+  DeliveryDetail,
 } from '../../contract/webhooks/deliveries.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Capacity } from './concurrency-limits.ts';

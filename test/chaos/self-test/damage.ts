@@ -11,6 +11,7 @@ const TABLES = [
   'read.transfer_counts',
   'read.transfer_totals',
   'read.transfer_search',
+  'read.audit',
   'read.endpoints',
   'read.keys',
   'read.webhooks',

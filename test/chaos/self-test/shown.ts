@@ -59,6 +59,19 @@ export const SHOWN_DAMAGES: Damage[] = [
       sql(run)`delete from read.transfer_search where transfer_id = ${run.ids.plain}`,
   },
   {
+    what: 'an event is not in the audit log',
+    finds: 'read.audit',
+    names: () => 'evt_',
+    tables: (run) => sql(run)`delete from read.audit where type = 'endpoint.configured'`,
+  },
+  {
+    what: 'an event of the audit log has another actor',
+    finds: 'read.audit',
+    names: () => 'evt_',
+    tables: (run) =>
+      sql(run)`update read.audit set actor = 'cli:nobody' where type = 'endpoint.configured'`,
+  },
+  {
     what: 'a count by hour is wrong',
     finds: 'read.transfer_counts',
     names: () => 'failed',

@@ -48,11 +48,12 @@ describeWithPostgres('/v1/projections', () => {
     const { status, body } = await ask('GET');
     expect(status).toBe(200);
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual([
+      'audit',
       'catalog',
       'transfer_search',
       'transfers',
     ]);
-    expect(body.data[2]).toMatchObject({
+    expect(body.data[3]).toMatchObject({
       state: 'running',
       version: expect.any(Number),
       position: expect.stringMatching(/^\d+$/),

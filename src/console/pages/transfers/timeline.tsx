@@ -1,4 +1,5 @@
 import type { TransferEvent, TransferQueued } from '../../../domain/transfer.ts';
+import { EVENT_WORDS } from '../../api/event-words.ts';
 import type { HistoryItem, TransferHistory } from '../../api/operations.ts';
 import { useKeyNames } from '../../api/use-key-names.ts';
 import type { Loaded } from '../../api/use-load.ts';
@@ -35,7 +36,9 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
             aria-current={chosen === String(event.revision) ? 'step' : undefined}
           >
             <p class="event">
-              <strong>{TITLES[event.type as TransferEvent['type']] ?? event.type}</strong>{' '}
+              <strong>
+                {capitalized(EVENT_WORDS[event.type as TransferEvent['type']] ?? event.type)}
+              </strong>{' '}
               <Gap from={events[index - 1]?.occurred_at} to={event.occurred_at} />
               <Time at={event.occurred_at} />
             </p>
@@ -66,15 +69,9 @@ function Gap({ from, to }: { from: string | undefined; to: string }) {
   );
 }
 
-const TITLES: Record<TransferEvent['type'], string> = {
-  'transfer.created': 'Created',
-  'transfer.queued': 'Queued',
-  'transfer.in_progress': 'Started',
-  'transfer.completed': 'Completed',
-  'transfer.failed': 'Failed',
-  'transfer.cancelled': 'Cancelled',
-  'transfer.priority_changed': 'Priority changed',
-};
+function capitalized(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 /** Returns the reason or the outcome of an event; empty for an event type unknown to this page. */
 function reasonOf(item: HistoryItem, zone: Zone): string {

@@ -2,9 +2,6 @@ import type { Delivery } from '../../api/operations.ts';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 
-/** The largest total of deliveries that the service counts. */
-export const COUNTED_TO = 10_000;
-
 export const EVENT: Column<Delivery> = {
   heading: 'Event',
   kind: 'row',

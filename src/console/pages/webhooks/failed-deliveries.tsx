@@ -7,13 +7,13 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Page } from '../../components/page.tsx';
-import { Pager } from '../../components/pager.tsx';
+import { COUNTED_TO, Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May, useSession } from '../../session.tsx';
-import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
+import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
 /** Value of `account` in the address. */

@@ -4,12 +4,12 @@ import type { Delivery, Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { Empty } from '../../components/empty.tsx';
-import { Pager } from '../../components/pager.tsx';
+import { COUNTED_TO, Pager } from '../../components/pager.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
-import { COUNTED_TO, EVENT, LATEST, retrying } from './delivery-columns.tsx';
+import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
 import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
 
 const PAGE = 25;

@@ -1,6 +1,7 @@
 import type { Report } from '../report.ts';
+import { auditRow } from '../shown/audit.ts';
 import { createChainCheck } from './chain.ts';
-import { type Kind, type LoggedEvent, NAMES, streamOf } from './event.ts';
+import { type Fields, type Kind, type LoggedEvent, NAMES, streamOf } from './event.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
@@ -39,6 +40,8 @@ export interface LogContents {
   keys: Map<string, Folded<CatalogState>>;
   webhooks: Map<string, Folded<CatalogState>>;
   events: Map<string, EventNote>;
+  /** Rows of the audit log. By event id. */
+  audited: Map<string, Fields>;
   /**
    * Event ids that each webhook must get, because it was live at their place in the log. By
    * webhook.
@@ -69,6 +72,7 @@ export async function readContents(
     keys: catalog.key,
     webhooks: catalog.webhook,
     events: new Map(),
+    audited: new Map(),
     owed: new Map(),
     replayable: new Map(),
     heads: new Map(),
@@ -92,6 +96,8 @@ export async function readContents(
       continue;
     }
     contents.heads.set(stream.kind, event.position);
+    const row = auditRow(event);
+    if (row) contents.audited.set(event.id, row);
     const wrong = (problem: string) =>
       report.finding(
         'log.order',

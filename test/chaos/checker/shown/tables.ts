@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import type { Folded } from '../log/contents.ts';
 import type { Fields, Kind } from '../log/event.ts';
 import type { CatalogState } from '../log/fold-catalog.ts';
+import { checkAudit } from './audit.ts';
 
 const BATCH = 2_000;
 
@@ -15,6 +16,7 @@ export async function checkTables(context: Context): Promise<void> {
   await checkSearch(context);
   await checkCounts(context);
   await checkCatalog(context);
+  await checkAudit(context);
   await checkCheckpoints(context);
 }
 
@@ -242,6 +244,7 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   transfer_search: ['transfer'],
+  audit: ['transfer', 'endpoint', 'key', 'webhook'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
   outbox: ['transfer', 'endpoint', 'key', 'webhook'],

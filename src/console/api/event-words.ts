@@ -1,0 +1,55 @@
+// Made from src/domain/audit.ts by `npm run console-api`.
+
+export const EVENT_WORDS = {
+  "transfer.created": "created",
+  "transfer.queued": "queued",
+  "transfer.in_progress": "started",
+  "transfer.completed": "completed",
+  "transfer.failed": "failed",
+  "transfer.cancelled": "cancelled",
+  "transfer.priority_changed": "priority changed",
+  "endpoint.configured": "created",
+  "endpoint.updated": "changed",
+  "endpoint.credentials_replaced": "credentials replaced",
+  "endpoint.paused": "paused",
+  "endpoint.resumed": "resumed",
+  "endpoint.removed": "removed",
+  "endpoint.connectivity_lost": "unreachable",
+  "endpoint.connectivity_restored": "reachable again",
+  "key.created": "created",
+  "key.revoked": "revoked",
+  "key.expiring_soon": "expires soon",
+  "webhook.registered": "created",
+  "webhook.updated": "changed",
+  "webhook.secret_rotated": "secret rotated",
+  "webhook.removed": "removed",
+} as const;
+
+export const AUDIT_KINDS = {
+  transfer: "Transfer",
+  endpoint: "Endpoint",
+  key: "API key",
+  webhook: "Webhook",
+} as const;
+
+export const AUDIT_TITLES = {
+  "transfer.created": "Transfer retried",
+  "transfer.failed": "Transfer aborted",
+  "transfer.cancelled": "Transfer cancelled",
+  "transfer.priority_changed": "Transfer priority changed",
+  "endpoint.configured": "Endpoint created",
+  "endpoint.updated": "Endpoint changed",
+  "endpoint.credentials_replaced": "Endpoint credentials replaced",
+  "endpoint.paused": "Endpoint paused",
+  "endpoint.resumed": "Endpoint resumed",
+  "endpoint.removed": "Endpoint removed",
+  "endpoint.connectivity_lost": "Endpoint unreachable",
+  "endpoint.connectivity_restored": "Endpoint reachable again",
+  "key.created": "API key created",
+  "key.revoked": "API key revoked",
+  "key.expiring_soon": "API key expires soon",
+  "webhook.registered": "Webhook created",
+  "webhook.updated": "Webhook changed",
+  "webhook.secret_rotated": "Webhook secret rotated",
+  "webhook.removed": "Webhook removed",
+} as const;

@@ -1,0 +1,116 @@
+import { urlOf } from '../../api/client.ts';
+import type { AuditItem } from '../../api/operations.ts';
+import { CloseButton } from '../../components/dialog.tsx';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { useSession } from '../../session.tsx';
+import { ADDRESS } from './filters.tsx';
+
+const COLUMNS: Column<AuditItem>[] = [
+  {
+    heading: 'Event',
+    kind: 'row',
+    cell: ({ title, type }) => (
+      <>
+        <strong>{title}</strong>
+        <span class="route mono">{type}</span>
+      </>
+    ),
+  },
+  {
+    heading: 'Subject',
+    cell: ({ subject, account }) => <Subject of={subject} account={account} />,
+  },
+  { heading: 'Actor', cell: (event) => <Actor event={event} /> },
+  { heading: 'Time', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
+  { heading: 'Account', cell: ({ account }) => <span class="whole">{account ?? 'All'}</span> },
+  { heading: 'Details', cell: (event) => <Details event={event} /> },
+];
+
+export function AuditTable({ events }: { events: AuditItem[] }) {
+  return (
+    <Table
+      caption="Events, newest first"
+      columns={COLUMNS}
+      rows={events}
+      id={({ position, revision }) => `${position}-${revision}`}
+    />
+  );
+}
+
+interface SubjectProps {
+  of: AuditItem['subject'];
+  account: string | null;
+}
+
+/** Links to the page of a subject, if this session may open it. */
+function Subject({ of: { kind, id, name }, account }: SubjectProps) {
+  const { session } = useSession();
+  const pages = {
+    transfer: `/console/transfers/${id}`,
+    endpoint: `/console/settings/endpoints/${id}`,
+    webhook: `/console/webhooks/${id}`,
+    key: '/console/settings/api-keys',
+  };
+  // Transfers and webhooks of another account are not found in this one.
+  const may =
+    kind === 'key'
+      ? session.scopes.includes('admin')
+      : (account ?? session.account) === session.account;
+  return (
+    <span>
+      {may ? <a href={pages[kind]}>{name ?? id}</a> : (name ?? id)}
+      {name !== null && <span class="route mono">{id}</span>}
+    </span>
+  );
+}
+
+/** Names the actor, and links to all that it did. */
+function Actor({ event: { actor, actor_name } }: { event: AuditItem }) {
+  return (
+    <span>
+      <a href={urlOf(ADDRESS, { query: { actor } })} title={`All events of ${actor}`}>
+        {actor_name ?? actor}
+      </a>
+      {actor_name !== null && <span class="route mono">{actor}</span>}
+    </span>
+  );
+}
+
+function Details({ event }: { event: AuditItem }) {
+  const { id, title, occurred_at, actor, stream, revision, position, data } = event;
+  return (
+    <DialogButton
+      label={
+        <>
+          Details<span class="visually-hidden"> of {title}</span>
+        </>
+      }
+      title={title}
+    >
+      {() => (
+        <>
+          <Facts
+            of={{
+              Time: <Time at={occurred_at} />,
+              Actor: <code>{actor}</code>,
+              'Event id': <code>{id}</code>,
+              Stream: <code>{stream}</code>,
+              Revision: revision,
+              Position: position,
+            }}
+          />
+          <h3>Data</h3>
+          <pre>
+            <code>{JSON.stringify(data, null, 2)}</code>
+          </pre>
+          <div class="actions">
+            <CloseButton>Close</CloseButton>
+          </div>
+        </>
+      )}
+    </DialogButton>
+  );
+}

@@ -1,0 +1,109 @@
+import { useLocation } from 'preact-iso/router';
+import { urlOf } from '../../api/client.ts';
+import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
+import type { AuditEventType, AuditKind } from '../../api/operations.ts';
+import { dayOf, type Edge, edgeOf } from '../../components/instants.ts';
+import { SearchField } from '../../components/search-field.tsx';
+import { useZone } from '../../components/time-zone.tsx';
+
+export const ADDRESS = '/console/audit';
+
+const KINDS = Object.keys(AUDIT_KINDS) as AuditKind[];
+const TYPES = Object.keys(AUDIT_TITLES) as AuditEventType[];
+
+/** The query of `GET /v1/audit`. */
+export interface Filter {
+  kind?: AuditKind;
+  type?: AuditEventType;
+  actor?: string;
+  subject?: string;
+  from_date?: string;
+  to_date?: string;
+}
+
+export function readFilter(query: Record<string, string>): Filter {
+  const { actor, subject, from_date, to_date } = query;
+  const kind = KINDS.find((known) => known === query.kind);
+  const type = TYPES.find((known) => known === query.type);
+  return {
+    ...(kind && { kind }),
+    ...(type && { type }),
+    ...(actor && { actor }),
+    ...(subject && { subject }),
+    ...(from_date && { from_date }),
+    ...(to_date && { to_date }),
+  };
+}
+
+/** Filters of the audit log; each change goes into the address. */
+export function Filters({ filter }: { filter: Filter }) {
+  const { route } = useLocation();
+  const zone = useZone();
+  const types = TYPES.filter((type) => !filter.kind || type.startsWith(`${filter.kind}.`));
+
+  const apply = (changes: Record<string, string>) =>
+    route(urlOf(ADDRESS, { query: { ...filter, ...changes } }));
+  /** A type of another kind would match nothing. */
+  const applyKind = (kind: string) =>
+    apply({ kind, ...(kind && !filter.type?.startsWith(`${kind}.`) && { type: '' }) });
+  /** The address has instants, so it shows the same events in every zone. */
+  const day = (label: string, name: 'from_date' | 'to_date', edge: Edge) => (
+    <label>
+      <span>{label}</span>
+      <input
+        type="date"
+        value={dayOf(filter[name] ?? '', edge, zone)}
+        onChange={({ currentTarget }) => apply({ [name]: edgeOf(currentTarget.value, edge, zone) })}
+      />
+    </label>
+  );
+
+  return (
+    <search>
+      <form class="filters even" onSubmit={(event) => event.preventDefault()}>
+        <SearchField
+          label="Subject: name or id"
+          value={filter.subject ?? ''}
+          placeholder="bank"
+          onSearch={(subject) => apply({ subject: subject.trim() })}
+        />
+        <SearchField
+          label="Actor: name or id"
+          value={filter.actor ?? ''}
+          placeholder="night job"
+          onSearch={(actor) => apply({ actor: actor.trim() })}
+        />
+        <label>
+          <span>Kind</span>
+          <select
+            value={filter.kind ?? ''}
+            onChange={({ currentTarget }) => applyKind(currentTarget.value)}
+          >
+            <option value="">All</option>
+            {KINDS.map((kind) => (
+              <option key={kind} value={kind}>
+                {AUDIT_KINDS[kind]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Event</span>
+          <select
+            value={filter.type ?? ''}
+            onChange={({ currentTarget }) => apply({ type: currentTarget.value })}
+          >
+            <option value="">All</option>
+            {types.map((type) => (
+              <option key={type} value={type}>
+                {AUDIT_TITLES[type]}
+              </option>
+            ))}
+          </select>
+        </label>
+        {day('From', 'from_date', 'start')}
+        {day('To', 'to_date', 'end')}
+      </form>
+    </search>
+  );
+}

@@ -1,0 +1,52 @@
+import { useLocation } from 'preact-iso/router';
+import { call, saveCsv } from '../../api/client.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Page } from '../../components/page.tsx';
+import { COUNTED_TO, Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { AuditTable } from './events.tsx';
+import { ADDRESS, Filters, readFilter } from './filters.tsx';
+
+const PAGE = 50;
+
+/** What people and keys did, in the whole installation. The address holds filter and page. */
+export function AuditPage() {
+  const { query } = useLocation();
+  const filter = readFilter(query);
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/audit', { query: { ...filter, limit: PAGE, offset }, signal }),
+    [JSON.stringify(filter), offset],
+  );
+  const total = data?.pagination.total ?? 0;
+  return (
+    <Page
+      title="Audit log"
+      subtitle="Who did what, in every account"
+      actions={
+        <ActionButton
+          disabled={total === 0}
+          onAction={() => saveCsv('GET /v1/audit', { ...filter }, 'audit.csv')}
+        >
+          Export CSV
+        </ActionButton>
+      }
+    >
+      <Filters filter={filter} />
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data && total === 0 && (
+        <Empty title="No events match">
+          <p>
+            <a href={ADDRESS}>Show all</a>
+          </p>
+        </Empty>
+      )}
+      {data && data.data.length > 0 && <AuditTable events={data.data} />}
+      {data && total > 0 && (
+        <Pager pagination={data.pagination} shown={data.data.length} countedTo={COUNTED_TO} />
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,170 @@
+import { z } from 'zod';
+import {
+  AUDIT_KINDS,
+  AUDIT_TITLES,
+  type AuditedEvent,
+  type AuditKind,
+  type AuditType,
+} from '../domain/audit.ts';
+import { streamName } from '../domain/streams.ts';
+import { text } from '../domain/text.ts';
+import { toCsv } from './csv.ts';
+import { position } from './events.ts';
+import { isOrdered, notOrdered, timeLimit, timestamp } from './instants.ts';
+import { countedPagination, pageQuery } from './pages.ts';
+
+const kind = z.enum(Object.keys(AUDIT_KINDS) as AuditKind[]);
+const type = z.enum(Object.keys(AUDIT_TITLES) as AuditType[]);
+
+const filters = {
+  kind: kind.optional().describe('Only events of this kind of subject.'),
+  type: type.optional().describe('Only events of this type.'),
+  actor: text
+    .min(1)
+    .optional()
+    .describe(
+      'Only events that this actor caused: an actor as events have it, the id or name of an API ' +
+        'key, the user of a command line, or the email of a person.',
+    )
+    .meta({ examples: ['night job'] }),
+  subject: text
+    .min(1)
+    .optional()
+    .describe(
+      'Only events of this subject: an id, the name of an endpoint or API key, or the URL of a ' +
+        'webhook.',
+    )
+    .meta({ examples: ['bank'] }),
+  from_date: timeLimit('start')
+    .optional()
+    .describe('At or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.'),
+  to_date: timeLimit('end')
+    .optional()
+    .describe(
+      'At or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 time with an ' +
+        'offset.',
+    ),
+};
+type AuditFilters = z.output<z.ZodObject<typeof filters>>;
+
+/** Query of GET /v1/audit. */
+export const auditQuery = z
+  .strictObject({ ...filters, ...pageQuery })
+  .refine(isOrdered, notOrdered);
+
+/** Returns the filters as the read model takes them. */
+export function toAuditFilter({ from_date, to_date, ...filter }: AuditFilters) {
+  return { ...filter, from: from_date, to: to_date };
+}
+
+const auditItem = z
+  .strictObject({
+    id: z.string().meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    occurred_at: timestamp,
+    actor: z
+      .string()
+      .describe('Who caused the event.')
+      .meta({ examples: ['console:key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    actor_name: z
+      .string()
+      .nullable()
+      .describe('Name of the API key, or email or name of the person. Null for other actors.')
+      .meta({ examples: ['night job'] }),
+    type,
+    title: z
+      .string()
+      .describe('What happened, in words.')
+      .meta({ examples: ['Endpoint paused'] }),
+    subject: z
+      .strictObject({
+        kind,
+        id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+        name: z
+          .string()
+          .nullable()
+          .describe('Name of the endpoint or API key, URL of the webhook, or name of the file.')
+          .meta({ examples: ['bank'] }),
+      })
+      .meta({ id: 'AuditSubject' }),
+    account: z
+      .string()
+      .nullable()
+      .describe('Account of the subject. Null for endpoints, which belong to the installation.')
+      .meta({ examples: ['acc_default'] }),
+    data: z.record(z.string(), z.unknown()).describe('The data of the event, without any secret.'),
+    stream: z.string().meta({ examples: ['endpoint-end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    revision: z.int().describe('Place of the event in its stream, from 0.'),
+    position,
+  })
+  .meta({ id: 'AuditItem' });
+export type AuditItem = z.output<typeof auditItem>;
+
+export const auditList = z
+  .strictObject({
+    data: z.array(auditItem).describe('Newest first.'),
+    pagination: countedPagination,
+  })
+  .meta({ id: 'AuditList' });
+export type AuditList = z.output<typeof auditList>;
+
+/** Returns an event as the audit log shows it. */
+export function toAuditItem(row: AuditedEvent): AuditItem {
+  const { event_id, occurred_at, actor, key_name, type, kind, subject_id, subject_name } = row;
+  return {
+    id: event_id,
+    occurred_at,
+    actor,
+    actor_name: key_name ?? personIn(actor),
+    type,
+    title: AUDIT_TITLES[type],
+    subject: { kind, id: subject_id, name: subject_name },
+    account: row.account_id,
+    data: row.data,
+    stream: streamName(kind, subject_id),
+    revision: row.revision,
+    position: String(row.position),
+  };
+}
+
+/** Returns the email or name of a person from an actor: `person:LABEL (SUBJECT)`. */
+function personIn(actor: string): string | null {
+  return /^person:(.+) \([^()]*\)$/.exec(actor)?.[1] ?? null;
+}
+
+const COLUMNS = [
+  'occurred_at',
+  'actor',
+  'actor_name',
+  'type',
+  'title',
+  'subject_kind',
+  'subject_id',
+  'subject_name',
+  'account',
+  'data',
+  'id',
+  'stream',
+  'revision',
+  'position',
+] as const;
+
+/** Yields events as CSV, a piece for each batch. */
+export function auditToCsv(
+  batches: AsyncIterable<AuditedEvent[]>,
+): AsyncGenerator<string, void, void> {
+  return toCsv(COLUMNS, records(batches));
+}
+
+async function* records(batches: AsyncIterable<AuditedEvent[]>) {
+  for await (const rows of batches)
+    yield rows.map((row) => {
+      const { subject, data, ...item } = toAuditItem(row);
+      return {
+        ...item,
+        subject_kind: subject.kind,
+        subject_id: subject.id,
+        subject_name: subject.name,
+        data: JSON.stringify(data),
+      };
+    });
+}

@@ -1,0 +1,90 @@
+import type { EndpointEvent } from './endpoint.ts';
+import type { StoredEvent } from './event.ts';
+import type { KeyEvent } from './key.ts';
+import { parseStream } from './streams.ts';
+import type { TransferCreated, TransferEvent } from './transfer.ts';
+import type { WebhookEvent } from './webhook.ts';
+
+export type EventType = (TransferEvent | EndpointEvent | KeyEvent | WebhookEvent)['type'];
+
+/** What each event did to its subject. Users read these words. */
+export const EVENT_WORDS: Record<EventType, string> = {
+  'transfer.created': 'created',
+  'transfer.queued': 'queued',
+  'transfer.in_progress': 'started',
+  'transfer.completed': 'completed',
+  'transfer.failed': 'failed',
+  'transfer.cancelled': 'cancelled',
+  'transfer.priority_changed': 'priority changed',
+  'endpoint.configured': 'created',
+  'endpoint.updated': 'changed',
+  'endpoint.credentials_replaced': 'credentials replaced',
+  'endpoint.paused': 'paused',
+  'endpoint.resumed': 'resumed',
+  'endpoint.removed': 'removed',
+  'endpoint.connectivity_lost': 'unreachable',
+  'endpoint.connectivity_restored': 'reachable again',
+  'key.created': 'created',
+  'key.revoked': 'revoked',
+  'key.expiring_soon': 'expires soon',
+  'webhook.registered': 'created',
+  'webhook.updated': 'changed',
+  'webhook.secret_rotated': 'secret rotated',
+  'webhook.removed': 'removed',
+};
+
+/** Kinds of subjects of the audit log, with their names. */
+export const AUDIT_KINDS = {
+  transfer: 'Transfer',
+  endpoint: 'Endpoint',
+  key: 'API key',
+  webhook: 'Webhook',
+} as const;
+export type AuditKind = keyof typeof AUDIT_KINDS;
+
+/** Only movers and the service cause these events. */
+const STEPS = [
+  'transfer.queued',
+  'transfer.in_progress',
+  'transfer.completed',
+] as const satisfies EventType[];
+export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
+
+/** The types of events in the audit log, with their titles. */
+export const AUDIT_TITLES = Object.fromEntries(
+  Object.entries(EVENT_WORDS)
+    .filter(([type]) => !(STEPS as string[]).includes(type))
+    .map(([type, words]) => [type, `${AUDIT_KINDS[type.split('.')[0] as AuditKind]} ${words}`]),
+) as Record<AuditType, string>;
+// `isAudited` leaves out the other events of these types.
+AUDIT_TITLES['transfer.created'] = 'Transfer retried';
+AUDIT_TITLES['transfer.failed'] = 'Transfer aborted';
+
+/** An event of the audit log, with the names of its subject and actor. */
+export interface AuditedEvent {
+  event_id: string;
+  position: bigint;
+  revision: number;
+  type: AuditType;
+  kind: AuditKind;
+  subject_id: string;
+  /** Name, URL or file name. Null if the read model of the subject is behind. */
+  subject_name: string | null;
+  account_id: string | null;
+  actor: string;
+  /** Name of the key. Null for other actors. */
+  key_name: string | null;
+  occurred_at: string;
+  data: Record<string, unknown>;
+}
+
+/**
+ * Returns true for an event of the audit log: every change of an endpoint, key or webhook, and what
+ * people and keys did to a transfer after its creation. Creations would be nearly all of the log.
+ */
+export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
+  if (!Object.hasOwn(AUDIT_TITLES, type)) return false;
+  if (parseStream(stream).kind !== 'transfer') return true;
+  if (type === 'transfer.created') return (data as TransferCreated).retry_of !== null;
+  return !/^(mover|system):/.test(actor);
+}

@@ -1,0 +1,86 @@
+/*
+ * The read model of the audit log: one row for each event that an administrator or a client caused.
+ * `isAudited` says which. Each transfer has many more events, so the log itself is too long to
+ * filter.
+ *
+ * A row has the ids of its subject and actor. Queries add the names (audit-queries.ts).
+ */
+import { AUDIT_KINDS, isAudited } from '../domain/audit.ts';
+import { parseStream, type StreamKind, streamPrefix } from '../domain/streams.ts';
+import type { Projection } from './projection.ts';
+
+export const auditProjection: Projection = {
+  name: 'audit',
+  version: 1,
+  streams: (Object.keys(AUDIT_KINDS) as StreamKind[]).map(streamPrefix),
+  tables: ['audit'],
+  // No request waits for it, and most batches of a busy log have nothing for it.
+  gatherMs: 250,
+
+  async create(tx, schema) {
+    await tx`
+      create table ${tx(schema)}.audit (
+        position bigint not null,
+        revision integer not null,
+        event_id text collate "C" not null,
+        type text collate "C" not null,
+        kind text collate "C" not null,
+        subject_id text collate "C" not null,
+        account_id text collate "C",
+        actor text collate "C" not null,
+        occurred_at timestamptz not null,
+        data jsonb not null,
+        -- events of one append may share a position in an EventStoreDB
+        primary key (position, revision)
+      )`;
+  },
+
+  /** Each filter has an index in the order of the list. */
+  async createIndexes(tx, schema) {
+    await tx`create index on ${tx(schema)}.audit (occurred_at, position, revision)`;
+    for (const column of ['type', 'kind', 'subject_id', 'actor'])
+      await tx`
+        create index on ${tx(schema)}.audit (${tx(column)}, occurred_at, position, revision)`;
+  },
+
+  async apply(tx, schema, events) {
+    const rows = events.filter(isAudited).map((event) => {
+      const { kind, id } = parseStream(event.stream);
+      const { actor, account_id, occurred_at } = event.metadata;
+      return {
+        position: String(event.position),
+        revision: event.revision,
+        event_id: event.id,
+        type: event.type,
+        kind,
+        subject_id: id,
+        account_id,
+        actor,
+        occurred_at,
+        data: withoutHash(event.data as object),
+      };
+    });
+    if (rows.length === 0) return;
+    await tx`
+      insert into ${tx(schema)}.audit
+        (position, revision, event_id, type, kind, subject_id, account_id, actor, occurred_at, data)
+      select * from jsonb_to_recordset(${tx.json(rows as never)})
+        as r(position bigint, revision integer, event_id text, type text, kind text,
+             subject_id text, account_id text, actor text, occurred_at timestamptz, data jsonb)
+      on conflict do nothing`;
+  },
+
+  async differences(tx, live, shadow, position, limit) {
+    const rows = await tx<{ key: string }[]>`
+      select coalesce(l.event_id, s.event_id) as key
+        from ${tx(live)}.audit l full join ${tx(shadow)}.audit s using (position, revision)
+       where position <= ${position} and l is distinct from s
+       limit ${limit}`;
+    return rows.map(({ key }) => key);
+  },
+};
+
+/** Leaves out the hash of an API key: readers of this log have no use for it. */
+function withoutHash(data: object): object {
+  return Object.fromEntries(Object.entries(data).filter(([name]) => name !== 'sha256'));
+}

@@ -1,0 +1,51 @@
+import { differences, same } from '../canonical.ts';
+import type { Context } from '../context.ts';
+import { type Fields, type LoggedEvent, streamOf } from '../log/event.ts';
+
+const BATCH = 2_000;
+/** The only events of transfers that people and keys cause after the creation. */
+const OF_TRANSFERS = ['transfer.cancelled', 'transfer.failed', 'transfer.priority_changed'];
+
+/** Returns the row of the audit log for an event. Null for an event that has none. */
+export function auditRow(event: LoggedEvent): Fields | null {
+  const stream = streamOf(event.stream);
+  if (stream === null) return null;
+  const { actor, account_id, occurred_at } = event.metadata;
+  const byItself = ['mover', 'system'].includes(String(actor).split(':')[0] as string);
+  const isRetry = event.type === 'transfer.created' && typeof event.data.retry_of === 'string';
+  const isAct = isRetry || (OF_TRANSFERS.includes(event.type) && !byItself);
+  if (stream.kind === 'transfer' && !isAct) return null;
+  const { sha256: _, ...data } = event.data;
+  return {
+    event_id: event.id,
+    position: String(event.position),
+    revision: event.revision,
+    type: event.type,
+    kind: stream.kind,
+    subject_id: stream.id,
+    account_id,
+    actor,
+    occurred_at,
+    data,
+  };
+}
+
+/** Checks that the audit log has each event that belongs there, as the log has it. */
+export async function checkAudit({ sql, log, report }: Context): Promise<void> {
+  const unseen = new Map(log.audited);
+  const rows = sql<(Fields & { event_id: string })[]>`
+    select event_id, position::text, revision, type, kind, subject_id, account_id, actor,
+           occurred_at, data
+      from read.audit`;
+  for await (const batch of rows.cursor(BATCH))
+    for (const row of batch) {
+      report.count('audit_rows');
+      const expected = unseen.get(row.event_id);
+      if (!expected) report.finding('read.audit', row.event_id, 'the row is one too many');
+      else if (!same(row, expected))
+        report.finding('read.audit', row.event_id, differences(row, expected));
+      unseen.delete(row.event_id);
+    }
+  for (const id of unseen.keys()) report.finding('read.audit', id, 'it has no row');
+  report.expectSome('read.audit', 'audit_rows', log.audited.size);
+}

@@ -1,0 +1,123 @@
+import { readFile } from 'node:fs/promises';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { createKey, revokeKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+} from '../support/console.ts';
+import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { useConsole } from '../support/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const AUDIT = '/console/audit';
+
+await describeConsole('the audit log in the console', () => {
+  const console = useConsole();
+  let endpoint: string;
+  let revoked: string;
+
+  const rowOf = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text });
+
+  beforeAll(async () => {
+    const { installation, keyId } = console;
+    const { commands } = installation;
+    const request = (name: string) =>
+      keyRequest.parse({ name, scopes: ['transfers:read'], expires_in: '1h' });
+    endpoint = await configureEndpoint(installation, {
+      name: 'bank',
+      protocol: 's3',
+      bucket: 'bucket',
+      access_key_id: 'id',
+      secret_access_key: 'secret',
+    });
+    await pauseEndpoint(commands, endpoint, { ...CAUSE, actor: `console:${keyId}` });
+    revoked = (await createKey(commands, request('leaked'), CAUSE, { allowNever: false })).id;
+    await revokeKey(commands, revoked, {
+      ...CAUSE,
+      actor: 'person:ann@example.com (248289761001)',
+    });
+    expect(await commands.catchUp('audit')).toBe(true);
+  });
+
+  test('finds who paused an endpoint, and links to it', async () => {
+    const page = await console.visitSignedIn('/console/transfers');
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor();
+    await page.getByLabel('Subject: name or id').fill('bank');
+    await page.getByLabel('Subject: name or id').press('Enter');
+    await page.getByLabel('Event').selectOption('Endpoint paused');
+    await eventually(() => page.url()).toContain('?subject=bank&type=endpoint.paused');
+    await eventually(() => page.getByRole('row').count()).toBe(2);
+    await eventually(() => rowOf(page, 'Endpoint paused').innerText()).toContain(
+      'Test administrator',
+    );
+    await rowOf(page, 'Endpoint paused').getByRole('link', { name: 'bank' }).click();
+    await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
+    expect(page.url()).toContain(endpoint);
+  });
+
+  test("finds who revoked a key, the event's data, and all that this person did", async () => {
+    const page = await console.visitSignedIn(`${AUDIT}?type=key.revoked`);
+    const row = rowOf(page, 'API key revoked');
+    await row.waitFor();
+    expect(await row.innerText()).toContain('leaked');
+    expect(await row.innerText()).toMatch(/\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2}\.\d{3}/);
+    await row.getByRole('button', { name: 'Details of API key revoked' }).click();
+    const dialog = page.getByRole('dialog');
+    for (const text of ['person:ann@example.com (248289761001)', `key-${revoked}`, 'revoked_at'])
+      await dialog.getByText(text).first().waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByLabel('Event').selectOption('All');
+    await eventually(() => page.getByRole('row').count()).toBeGreaterThan(2);
+    await row.getByRole('link', { name: 'ann@example.com' }).click();
+    await eventually(() => page.getByRole('row').count()).toBe(2);
+    expect(page.url()).toContain('actor=person');
+    await page.getByLabel('Actor').fill('nobody');
+    await page.getByLabel('Actor').press('Enter');
+    await page.getByRole('heading', { name: 'No events match' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Export CSV' }).isDisabled()).toBe(true);
+    await page.getByRole('link', { name: 'Show all' }).click();
+    await row.waitFor();
+  });
+
+  test('is exported as filtered', async () => {
+    const page = await console.visitSignedIn(`${AUDIT}?kind=endpoint`);
+    await rowOf(page, 'Endpoint paused').waitFor();
+    const saving = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export CSV' }).click();
+    const saved = await saving;
+    expect(saved.suggestedFilename()).toBe('audit.csv');
+    const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\r\n');
+    expect(lines.map((line) => line.split(',')[4])).toEqual([
+      'title',
+      'Endpoint paused',
+      'Endpoint created',
+    ]);
+  });
+
+  test.each([
+    ['light', 1440],
+    ['dark', 1440],
+    ['light', 320],
+    ['dark', 320],
+  ] as const)('is accessible in %s at %i pixels', async (colorScheme, width) => {
+    const page = await console.visitSignedIn(AUDIT, {
+      colorScheme,
+      viewport: { width, height: 800 },
+    });
+    await rowOf(page, 'API key revoked').waitFor();
+    await expectAccessible(page);
+    await expectNoSidewaysScroll(page);
+    await page.screenshot({
+      fullPage: true,
+    });
+  });
+});
