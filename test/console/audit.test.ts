@@ -116,8 +116,5 @@ await describeConsole('the audit log in the console', () => {
     await rowOf(page, 'API key revoked').waitFor();
     await expectAccessible(page);
     await expectNoSidewaysScroll(page);
-    await page.screenshot({
-      fullPage: true,
-    });
   });
 });
