@@ -363,6 +363,43 @@ function changes(start: () => Promise<TestApi>): void {
       expect(await bulk({ action: 'cancel', filter })).toMatchObject({ matched: 3, done: 3 });
     });
 
+    test('takes the transfers that a search finds, and goes on with the next call', async () => {
+      const word = `${newKey()}-found`;
+      const source_uri = `sftp://files.example.com/out/${word}.csv`;
+      const filter = { q: word.toUpperCase(), destination: BODY.destination_uri };
+      /** The search finds a transfer a moment after its creation. */
+      const untilFound = (transfers: number) =>
+        expect
+          .poll(async () => (await api.ask('GET', `/v1/transfers?q=${word}`)).body.data.length)
+          .toBe(transfers);
+      const [failed, cancelled, pending] = [
+        await createIn('failed', { source_uri }),
+        await createIn('cancelled', { source_uri }),
+        await createIn('pending', { source_uri }),
+      ];
+      await createIn('failed');
+      await untilFound(3);
+      expect(await bulk({ action: 'retry', filter })).toMatchObject({
+        matched: 2,
+        done: 2,
+        has_more: false,
+        retries: [{ retry_of: failed }, { retry_of: cancelled }],
+      });
+      expect(await bulk({ action: 'retry', filter })).toMatchObject({ matched: 0 });
+      const later = await createIn('failed', { source_uri });
+      await untilFound(6);
+      expect(await bulk({ action: 'retry', filter })).toMatchObject({
+        matched: 1,
+        retries: [{ retry_of: later }],
+      });
+      await untilFound(7);
+      const high = { action: 'set_priority', priority: 'high', filter };
+      expect(await bulk(high)).toMatchObject({ matched: 4, done: 4 });
+      expect(await bulk(high)).toMatchObject({ matched: 0 });
+      expect(await bulk({ action: 'cancel', filter })).toMatchObject({ matched: 4, done: 4 });
+      expect(await detail(pending)).toMatchObject({ status: 'cancelled', priority: 'high' });
+    });
+
     test('changes no transfer of another account', async () => {
       const { key } = await api.createKey(['transfers:write'], { account: 'acc_other' });
       const theirs = await create({ destination_uri: 's3://archive/theirs/' }, key);
