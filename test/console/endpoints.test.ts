@@ -229,7 +229,7 @@ await describeConsole('endpoints in the console', () => {
         await page.getByRole('button', { name: 'Test' }).click();
         await page.getByText('The endpoint works').waitFor();
         await eventually(() => states(page)).toEqual(['● Reachable']);
-        await page.getByText('acc_default has no transfers to').waitFor();
+        await page.getByText('acc_default has no transfers from or to').waitFor();
         await expectAccessible(page);
         await page.goto(`${LIST}/${(await saved('bank'))?.endpoint_id}/edit`);
         await page.getByRole('button', { name: 'Replace credentials' }).click();
@@ -277,12 +277,10 @@ await describeConsole('endpoints in the console', () => {
         await dialog.getByRole('link', { name: transferId }).click();
         await eventually(() => heading(page)).toBe('file');
         await page.goto(`${LIST}/${id}`);
-        const transfers = page.getByRole('region', { name: 'Transfers to this endpoint' });
+        const transfers = page.getByRole('region', { name: 'Transfers from or to this endpoint' });
         await transfers.getByRole('link', { name: 'file' }).waitFor();
         await transfers.getByRole('link', { name: 'Show all transfers' }).click();
-        await eventually(() =>
-          page.getByLabel('Destination prefix or transfer id').inputValue(),
-        ).toBe('sftp://busy/');
+        await eventually(() => page.getByLabel('Search').inputValue()).toBe('sftp://busy/');
         await page.getByRole('link', { name: 'file' }).waitFor();
         await cancelTransfer(console.installation.commands, transferId, CAUSE);
 

@@ -317,9 +317,9 @@ await describeConsole('webhooks in the console', () => {
       `/console/webhooks/failed-deliveries?webhook_id=${webhookId}`,
     );
     const pager = page.getByRole('navigation', { name: 'Pages' });
-    await eventually(() => pager.innerText()).toContain('1–50 of 10,000+');
+    await eventually(() => pager.innerText()).toContain('1–50 of at least 10,000');
     await page.goto(`/console/webhooks/${webhookId}?offset=10000`);
-    await eventually(() => pager.innerText()).toContain('10,001–10,001 of 10,000+');
+    await eventually(() => pager.innerText()).toContain('10,001–10,001 of at least 10,000');
     expect(await pager.getByRole('button', { name: 'Next' }).isDisabled()).toBe(true);
   });
 });

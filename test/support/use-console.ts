@@ -9,8 +9,11 @@ export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
   visit(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** The same, and signs in. */
   visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page>;
-  /** Ignores the browser's own reports of answers with this status; fails if there were none. */
-  pardon(status: number): void;
+  /**
+   * Ignores the browser's own reports of answers with this status, or of `lost` answers; fails if
+   * there were none.
+   */
+  pardon(status: number | 'lost'): void;
 }
 
 /**
@@ -52,14 +55,11 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
       await eventually(() => page.url()).toBe(started.url + path);
       return page;
     },
-    pardon(status: number): void {
+    pardon(status: number | 'lost'): void {
+      const report = status === 'lost' ? 'net::ERR_FAILED' : `status of ${status}`;
       const before = open.flatMap(({ complaints }) => complaints).length;
       for (const { complaints } of open) {
-        complaints.splice(
-          0,
-          Infinity,
-          ...complaints.filter((text) => !text.includes(`status of ${status}`)),
-        );
+        complaints.splice(0, Infinity, ...complaints.filter((text) => !text.includes(report)));
       }
       expect(open.flatMap(({ complaints }) => complaints).length).toBeLessThan(before);
     },

@@ -18,7 +18,7 @@ export class RequestFailed extends Error {
   }
 }
 
-type Input<O> = Omit<O, 'answer'> & { signal?: AbortSignal };
+type Input<O> = Omit<O, 'answer'> & Pick<AnyInput, 'signal' | 'idempotencyKey'>;
 type Answer<O> = O extends { answer: infer A } ? A : never;
 /** An operation without required input takes its name alone. */
 type Arguments<O> =
@@ -29,6 +29,8 @@ interface AnyInput {
   query?: Record<string, string | number | boolean | undefined>;
   body?: unknown;
   signal?: AbortSignal;
+  /** The service carries out a request once, however often it comes with this key. */
+  idempotencyKey?: string;
 }
 
 let onSessionEnded = (_problem: Problem) => {};
@@ -76,18 +78,28 @@ export async function saveCsv(
   link.href = address;
   link.download = fileName;
   link.click();
-  URL.revokeObjectURL(address);
+  // The browser reads the file after the click.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+/** Returns a new Idempotency-Key. `crypto.randomUUID` is missing in pages served over HTTP. */
+export function newIdempotencyKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join('-');
 }
 
 async function send(
   name: string,
-  { path, query, body, signal }: AnyInput = {},
+  { path, query, body, signal, idempotencyKey }: AnyInput = {},
   headers: Record<string, string> = {},
 ): Promise<Response> {
   const [method = '', template = ''] = name.split(' ');
   const response = await fetch(urlOf(template, { path, query }), {
     method,
-    headers: { ...headers, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    headers: {
+      ...headers,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
   }).catch(throwNetworkError);

@@ -1,3 +1,4 @@
+import { useSession } from '../session.tsx';
 import { call } from './client.ts';
 import { useLoad } from './use-load.ts';
 
@@ -6,6 +7,10 @@ import { useLoad } from './use-load.ts';
  * to see keys.
  */
 export function useKeyNames(): ReadonlyMap<string, string> {
-  const { data } = useLoad((signal) => call('GET /v1/keys', { signal }), []);
+  const maySee = useSession().session.scopes.includes('admin');
+  const { data } = useLoad(
+    async (signal) => (maySee ? call('GET /v1/keys', { signal }) : null),
+    [maySee],
+  );
   return new Map(data?.data.map(({ id, name }) => [id, name]));
 }

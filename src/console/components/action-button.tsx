@@ -6,12 +6,13 @@ import { ProblemNotice } from './problem.tsx';
 
 interface ActionButtonProps {
   children: ComponentChildren;
+  kind?: 'primary';
   disabled?: boolean;
   onAction: () => Promise<unknown>;
 }
 
 /** A button that acts at once, and shows an error in a dialog. */
-export function ActionButton({ children, disabled = false, onAction }: ActionButtonProps) {
+export function ActionButton({ children, kind, disabled = false, onAction }: ActionButtonProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
 
@@ -30,7 +31,13 @@ export function ActionButton({ children, disabled = false, onAction }: ActionBut
 
   return (
     <>
-      <button type="button" disabled={disabled} aria-busy={busy} onClick={() => void act()}>
+      <button
+        type="button"
+        class={kind}
+        disabled={disabled}
+        aria-busy={busy}
+        onClick={() => void act()}
+      >
         {children}
       </button>
       {failure && (

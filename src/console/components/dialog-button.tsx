@@ -4,7 +4,7 @@ import { Dialog } from './dialog.tsx';
 
 interface DialogButtonProps {
   label: ComponentChildren;
-  kind?: 'primary' | 'danger' | undefined;
+  kind?: 'primary' | 'danger' | 'ghost' | undefined;
   title: string;
   /** Renders the content of the dialog; `close` closes it. */
   children: (close: () => void) => ComponentChildren;

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../api/client.ts';
 
@@ -5,32 +6,42 @@ import { urlOf } from '../api/client.ts';
 export const COUNTED_TO = 10_000;
 
 interface PagerProps {
-  pagination: { total: number; offset: number; limit: number; has_more: boolean };
+  pagination: {
+    total: number;
+    offset: number;
+    limit: number;
+    has_more: boolean;
+    total_is_exact?: boolean;
+  };
   /** Rows on this page. */
   shown: number;
-  /** The largest total that this list counts; a total of this value shows as `10,000+`. */
+  /** The largest total that this list counts; a total of this value may be larger. */
   countedTo?: number;
+  /** Controls beside the links. */
+  children?: ComponentChildren;
 }
 
 /** Links to the other pages of a list whose address takes `offset`. */
 export function Pager({
-  pagination: { total, offset, limit, has_more },
+  pagination: { total, offset, limit, has_more, total_is_exact = true },
   shown,
   countedTo = Number.POSITIVE_INFINITY,
+  children,
 }: PagerProps) {
   const { path, query } = useLocation();
   const to = (start: number) =>
     urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
   const end = offset + shown;
-  const open = total >= countedTo;
+  const open = !total_is_exact || total >= countedTo;
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
   return (
     <nav class="pager" aria-label="Pages">
       <p class="muted number">
         {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of{' '}
+        {open && 'at least '}
         {total.toLocaleString()}
-        {open && '+'}
       </p>
+      {children}
       {(has_more || offset > 0) && (
         <div class="actions">
           <PageLink href={offset > 0 ? to(0) : null}>First</PageLink>

@@ -3,8 +3,11 @@ import type { ComponentChildren, Key } from 'preact';
 export interface Column<Row> {
   heading: string;
   cell: (row: Row) => ComponentChildren;
-  /** `number` aligns at the end. `row` is the row's header: screen readers read it first. */
-  kind?: 'number' | 'row';
+  /**
+   * `number` aligns at the end. `row` is the row's header: screen readers read it first. `select`
+   * has a check box, in the corner of a card.
+   */
+  kind?: 'number' | 'row' | 'select';
 }
 
 interface TableProps<Row> {
@@ -24,7 +27,7 @@ export function Table<Row>({ caption, columns, rows, id }: TableProps<Row>) {
         <tr>
           {columns.map(({ heading, kind }) => (
             <th key={heading} scope="col" class={kind}>
-              {heading}
+              {kind === 'select' ? <span class="visually-hidden">{heading}</span> : heading}
             </th>
           ))}
         </tr>

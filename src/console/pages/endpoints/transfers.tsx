@@ -15,12 +15,14 @@ const COLUMNS: Column<TransferListItem>[] = [
   {
     heading: 'File',
     kind: 'row',
-    cell: ({ id, file_name, destination }) => (
+    cell: ({ id, file_name, source, destination }) => (
       <>
         <a class="file" href={`/console/transfers/${id}`}>
           {file_name}
         </a>
-        <span class="route mono">{destination}</span>
+        <span class="route mono">
+          <span>{source}</span> <span aria-hidden="true">→</span> <span>{destination}</span>
+        </span>
       </>
     ),
   },
@@ -29,33 +31,33 @@ const COLUMNS: Column<TransferListItem>[] = [
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
-/** Lists the newest transfers of the account to an endpoint, and links to all of them. */
+/** Lists the newest transfers of the account from or to an endpoint, and links to all of them. */
 export function EndpointTransfers({ endpoint: { protocol, name } }: { endpoint: Endpoint }) {
   const { account } = useSession().session;
-  const destination = `${protocol}://${name}/`;
+  const q = `${protocol}://${name}/`;
   const { data, error, reload } = useLoad(
-    (signal) => call('GET /v1/transfers', { query: { destination, limit: SHOWN }, signal }),
-    [destination],
+    (signal) => call('GET /v1/transfers', { query: { q, limit: SHOWN }, signal }),
+    [q],
     LOOK_MS,
   );
   const rows = data?.data ?? [];
   return (
-    <section class="card" aria-label="Transfers to this endpoint">
+    <section class="card" aria-label="Transfers from or to this endpoint">
       <header class="page-header">
-        <h2>Transfers to this endpoint</h2>
+        <h2>Transfers from or to this endpoint</h2>
         {rows.length > 0 && (
-          <a href={urlOf('/console/transfers', { query: { destination } })}>Show all transfers</a>
+          <a href={urlOf('/console/transfers', { query: { q } })}>Show all transfers</a>
         )}
       </header>
       {error && <ProblemNotice error={error} retry={reload} />}
       {data && rows.length === 0 && (
         <p class="muted">
-          {account} has no transfers to <code>{destination}</code>.
+          {account} has no transfers from or to <code>{q}</code>.
         </p>
       )}
       {rows.length > 0 && (
         <Table
-          caption={`Newest transfers of ${account} to this endpoint`}
+          caption={`Newest transfers of ${account} from or to this endpoint`}
           columns={COLUMNS}
           rows={rows}
           id={({ id }) => id}

@@ -1,18 +1,17 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
-import { call, urlOf } from '../../api/client.ts';
+import { call } from '../../api/client.ts';
 import type { TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ConfirmButton } from '../../components/confirm.tsx';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
-import { useToast } from '../../components/toast.tsx';
-import { May } from '../../session.tsx';
+import { TransferActions } from './actions.tsx';
 import { Attempts } from './attempts.tsx';
 import { Moving } from './moving.tsx';
-import { hasEnded, TransferState } from './states.tsx';
+import { Retries } from './retries.tsx';
+import { CHANGEABLE, hasEnded, TransferState } from './states.tsx';
 import { Timeline } from './timeline.tsx';
 import { TransferFacts } from './transfer-facts.tsx';
 import { useLiveTransfers } from './use-live-transfers.ts';
@@ -30,7 +29,7 @@ export function TransferPage() {
   const history = useLoad(
     (signal) =>
       call('GET /v1/transfers/{transfer_id}/events', { path: { transfer_id: id }, signal }),
-    [id, transfer?.status, transfer?.retry_count, transfer?.error?.occurred_at],
+    [id, transfer?.status, transfer?.retry_count, transfer?.error?.occurred_at, transfer?.priority],
   );
   useLiveTransfers(([latest]) => latest && now.set(latest), {
     transferId: id,
@@ -51,11 +50,12 @@ export function TransferPage() {
           <CopyButton text={transfer.id} what="transfer id" />
         </>
       }
-      actions={<Actions transfer={transfer} onChange={now.reload} />}
+      actions={<TransferActions transfer={transfer} onChange={now.reload} />}
     >
       {transfer.error && (
         <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />
       )}
+      {CHANGEABLE.retry.includes(transfer.status) && <Retries id={id} />}
       {transfer.waiting_for && (
         <section class="notice">
           <h2>Waiting</h2>
@@ -73,51 +73,6 @@ export function TransferPage() {
       {history.data && <Attempts events={history.data.data} />}
       <Timeline history={history} transferId={id} chosen={query.as_of} />
     </Page>
-  );
-}
-
-function Actions({
-  transfer: { id, status },
-  onChange,
-}: {
-  transfer: TransferDetail;
-  onChange: () => void;
-}) {
-  const notify = useToast();
-  const path = { transfer_id: id };
-  async function cancel(): Promise<void> {
-    await call('DELETE /v1/transfers/{transfer_id}', { path });
-    notify('Transfer cancelled');
-    onChange();
-  }
-  async function abort(): Promise<void> {
-    await call('POST /v1/transfers/{transfer_id}/abort', { path });
-    notify('Transfer aborted');
-    onChange();
-  }
-  if (hasEnded(status)) {
-    return (
-      <May scope="transfers:write">
-        <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
-          Create again
-        </a>
-      </May>
-    );
-  }
-  return status === 'in_progress' ? (
-    <May scope="operate">
-      <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
-        <p>
-          It fails at once. Waybill removes what it wrote at the destination. The source file stays.
-        </p>
-      </ConfirmButton>
-    </May>
-  ) : (
-    <May scope="transfers:write">
-      <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
-        <p>It ends without copying the file.</p>
-      </ConfirmButton>
-    </May>
   );
 }
 

@@ -1,9 +1,8 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
-import type { Endpoint, TransferDetail } from '../../api/operations.ts';
+import type { Endpoint, Priority, TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
@@ -11,8 +10,7 @@ import { useSession } from '../../session.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
 import { type Place, placeOf, uriOf } from './place.ts';
 import { PlaceFields } from './place-fields.tsx';
-
-const PRIORITIES = ['low', 'normal', 'high'] as const;
+import { PriorityField } from './priority-field.tsx';
 
 /** Creates a transfer; `?like=` names one whose values fill the form. */
 export function NewTransferPage() {
@@ -65,9 +63,7 @@ function TransferForm({
   const [destination, setDestination] = useState(() =>
     initialPlace(template?.destination, endpoints[1] ?? endpoints[0]),
   );
-  const [priority, setPriority] = useState<(typeof PRIORITIES)[number]>(
-    template?.priority ?? 'normal',
-  );
+  const [priority, setPriority] = useState<Priority>(template?.priority ?? 'normal');
   const [notify, setNotify] = useState(false);
   const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));
 
@@ -114,16 +110,7 @@ function TransferForm({
               error={errors.destination_uri}
             />
             <div class="field-row">
-              <Field label="Priority">
-                <select
-                  value={priority}
-                  onChange={(event) => setPriority(event.currentTarget.value as typeof priority)}
-                >
-                  {PRIORITIES.map((name) => (
-                    <option key={name}>{name}</option>
-                  ))}
-                </select>
-              </Field>
+              <PriorityField value={priority} onChange={setPriority} />
               <label class="choice">
                 <input
                   type="checkbox"

@@ -1,4 +1,4 @@
-import type { TransferDetail } from '../../api/operations.ts';
+import type { BulkAction, TransferDetail } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 
 export type TransferStatus = TransferDetail['status'];
@@ -22,6 +22,13 @@ export function TransferState({ status }: { status: TransferStatus }) {
   const { label, tone } = STATES[status];
   return <Status tone={tone}>{label}</Status>;
 }
+
+/** The states that allow an action. The service decides; this says what to expect and to offer. */
+export const CHANGEABLE: Record<BulkAction, TransferStatus[]> = {
+  retry: ['failed', 'cancelled'],
+  cancel: ['pending', 'queued'],
+  set_priority: ['pending', 'queued'],
+};
 
 /** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {

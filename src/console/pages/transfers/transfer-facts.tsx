@@ -35,6 +35,11 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
           'Average speed': speed(speed_bps),
           Priority: transfer.priority,
           Retries: transfer.retry_count,
+          'Retry of': transfer.retry_of ? (
+            <a class="mono" href={`/console/transfers/${transfer.retry_of}`}>
+              {transfer.retry_of}
+            </a>
+          ) : undefined,
           Created: <Time at={transfer.created_at} />,
           Completed: <Time at={transfer.completed_at} />,
           Error: withState && error ? error.message : undefined,

@@ -1,0 +1,108 @@
+import { useMemo, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call, newIdempotencyKey, urlOf } from '../../api/client.ts';
+import type { TransferDetail } from '../../api/operations.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { CloseButton } from '../../components/dialog.tsx';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Form } from '../../components/form.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
+import { PriorityField } from './priority-field.tsx';
+import { CHANGEABLE, hasEnded } from './states.tsx';
+
+interface ActionsProps {
+  transfer: TransferDetail;
+  onChange: () => void;
+}
+
+/** The buttons of a transfer: what its state allows. */
+export function TransferActions({ transfer: { id, status, priority }, onChange }: ActionsProps) {
+  const notify = useToast();
+  const path = { transfer_id: id };
+  const after = (text: string) => () => {
+    notify(text);
+    onChange();
+  };
+  const cancel = () =>
+    call('DELETE /v1/transfers/{transfer_id}', { path }).then(after('Transfer cancelled'));
+  const abort = () =>
+    call('POST /v1/transfers/{transfer_id}/abort', { path }).then(after('Transfer aborted'));
+  const changePriority = (to: typeof priority) =>
+    call('PATCH /v1/transfers/{transfer_id}', { path, body: { priority: to } }).then(
+      after('Priority changed'),
+    );
+
+  if (hasEnded(status)) {
+    return (
+      <May scope="transfers:write">
+        {CHANGEABLE.retry.includes(status) && <RetryButton key={id} id={id} />}
+        <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
+          Create again
+        </a>
+      </May>
+    );
+  }
+  if (status === 'in_progress') {
+    return (
+      <May scope="operate">
+        <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
+          <p>
+            It fails at once. Waybill removes what it wrote at the destination. The source file
+            stays.
+          </p>
+        </ConfirmButton>
+      </May>
+    );
+  }
+  return (
+    <May scope="transfers:write">
+      <DialogButton label="Change priority" title="Change priority">
+        {(close) => <PriorityForm now={priority} onSave={(to) => changePriority(to).then(close)} />}
+      </DialogButton>
+      <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
+        <p>It ends without copying the file.</p>
+      </ConfirmButton>
+    </May>
+  );
+}
+
+/** Retries at once, and opens the new transfer. */
+function RetryButton({ id }: { id: string }) {
+  const { route } = useLocation();
+  const notify = useToast();
+  // One for all clicks: if an answer was lost, the next click gets the same new transfer.
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  async function retry(): Promise<void> {
+    const created = await call('POST /v1/transfers/{transfer_id}/retry', {
+      path: { transfer_id: id },
+      idempotencyKey,
+    });
+    notify('New transfer created');
+    route(`/console/transfers/${created.id}`);
+  }
+  return (
+    <ActionButton kind="primary" onAction={retry}>
+      Retry transfer
+    </ActionButton>
+  );
+}
+
+interface PriorityFormProps {
+  now: TransferDetail['priority'];
+  onSave: (priority: TransferDetail['priority']) => Promise<void>;
+}
+
+function PriorityForm({ now, onSave }: PriorityFormProps) {
+  const [priority, setPriority] = useState(now);
+  return (
+    <Form
+      submit="Change priority"
+      beside={<CloseButton>Close</CloseButton>}
+      onSubmit={() => onSave(priority)}
+    >
+      {() => <PriorityField value={priority} onChange={setPriority} />}
+    </Form>
+  );
+}

@@ -1,0 +1,157 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { RequestFailed } from '../../api/client.ts';
+import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../api/operations.ts';
+import { CloseButton, useKeptOpen } from '../../components/dialog.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { bulkCalls } from './bulk.ts';
+import { PriorityField } from './priority-field.tsx';
+
+const DONE: Record<BulkAction, string> = {
+  retry: 'retried',
+  cancel: 'cancelled',
+  set_priority: 'changed',
+};
+
+type Tally = Pick<BulkAnswer, 'done' | 'refusals'>;
+
+interface BulkRunProps {
+  action: BulkAction;
+  /** Text of the button. */
+  label: string;
+  /** What to change. Null if there is nothing. */
+  body: Pick<BulkRequest, 'ids' | 'filter'> | null;
+  /** Transfers that the change may reach. */
+  expected: number;
+  onSend: () => void;
+  /** Says what will happen. */
+  children: ComponentChildren;
+}
+
+/** Sends the calls of a bulk change until all are changed or the user stops, and counts. */
+export function BulkRun({ action, label, body, expected, onSend, children }: BulkRunProps) {
+  const [state, setState] = useState<'ready' | 'running' | 'stopped' | 'ended'>('ready');
+  const [priority, setPriority] = useState<Priority>('high');
+  const [{ done, refusals }, setTally] = useState<Tally>({ done: 0, refusals: [] });
+  const [error, setError] = useState<RequestFailed | null>(null);
+  const [stopping, setStopping] = useState(false);
+  const stop = useRef(false);
+  const next = useRef<ReturnType<typeof bulkCalls> | null>(null);
+  const result = useRef<HTMLDivElement>(null);
+  useKeptOpen(state === 'running');
+  useEffect(() => {
+    if (state !== 'ready') result.current?.focus();
+  }, [state]);
+  useEffect(
+    () => () => {
+      stop.current = true;
+    },
+    [],
+  );
+
+  async function run(): Promise<void> {
+    next.current ??= bulkCalls({
+      ...body,
+      action,
+      ...(action === 'set_priority' && { priority }),
+    });
+    stop.current = false;
+    setStopping(false);
+    setError(null);
+    setState('running');
+    onSend();
+    try {
+      for (;;) {
+        const answer = await next.current();
+        setTally((before) => ({
+          done: before.done + answer.done,
+          refusals: [...before.refusals, ...answer.refusals],
+        }));
+        // If all were refused, the next call would meet the same transfers.
+        if (!answer.has_more || answer.done === 0) return setState('ended');
+        if (stop.current) return setState('stopped');
+      }
+    } catch (failure) {
+      if (!(failure instanceof RequestFailed)) throw failure;
+      setError(failure);
+      setState('stopped');
+    }
+  }
+
+  if (state === 'ready') {
+    return (
+      <>
+        <div class="prose">{children}</div>
+        {action === 'set_priority' && <PriorityField value={priority} onChange={setPriority} />}
+        <div class="actions">
+          <button
+            type="button"
+            class={action === 'cancel' ? 'danger' : 'primary'}
+            disabled={body === null}
+            onClick={() => void run()}
+          >
+            {label}
+          </button>
+          <CloseButton>Close</CloseButton>
+        </div>
+      </>
+    );
+  }
+  const counts = [
+    `${done.toLocaleString()} ${DONE[action]}`,
+    ...(refusals.length > 0 ? [`${refusals.length.toLocaleString()} refused`] : []),
+  ].join(', ');
+  return (
+    <>
+      <div ref={result} class="prose" role="status" tabIndex={-1}>
+        {state === 'running' && (
+          <progress
+            class="whole"
+            aria-label={label}
+            max={expected}
+            value={body?.filter && done + refusals.length}
+          />
+        )}
+        <p>
+          {state === 'stopped' && 'Stopped. '}
+          <strong>{counts}</strong>
+          {state !== 'ended' && ` of up to ${expected.toLocaleString()}`}.
+          {state === 'stopped' && ' The others stay as they are.'}
+        </p>
+      </div>
+      {error && <ProblemNotice error={error} />}
+      {refusals.length > 0 && (
+        <ul class="refusals" aria-label="Refused transfers">
+          {refusals.map(({ id, detail }) => (
+            <li key={id}>
+              <a class="mono" href={`/console/transfers/${id}`}>
+                {id}
+              </a>
+              <span>{detail}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div class="actions">
+        {state === 'running' && body?.filter && (
+          <button
+            type="button"
+            disabled={stopping}
+            onClick={() => {
+              stop.current = true;
+              setStopping(true);
+            }}
+          >
+            Stop
+          </button>
+        )}
+        {state === 'stopped' && (
+          <button type="button" class="primary" onClick={() => void run()}>
+            Continue
+          </button>
+        )}
+        <CloseButton>Close</CloseButton>
+      </div>
+    </>
+  );
+}

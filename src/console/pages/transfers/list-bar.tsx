@@ -1,0 +1,106 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { BulkAction, TransferList } from '../../api/operations.ts';
+import { May } from '../../session.tsx';
+import { ACTIONS, BulkDialog } from './bulk-dialog.tsx';
+import type { Row } from './columns.tsx';
+import type { Filter } from './filter.ts';
+import type { Selection } from './selection.tsx';
+
+/** Texts of the buttons, which fit a phone. */
+const SHORT: Record<BulkAction, string> = {
+  retry: 'Retry',
+  cancel: 'Cancel',
+  set_priority: 'Priority',
+};
+
+interface ListBarProps {
+  selection: Selection;
+  rows: Row[];
+  filter: Filter;
+  pagination: TransferList['pagination'];
+  /** Other rows belong on the page; they wait while rows are selected. */
+  outdated: boolean;
+  reload: () => void;
+  /** Shown while nothing is selected. */
+  children: ComponentChildren;
+}
+
+/** The line above the list: selects its rows, and acts on the selected ones. */
+export function ListBar({
+  selection,
+  rows,
+  filter,
+  pagination: { total, total_is_exact = true },
+  outdated,
+  reload,
+  children,
+}: ListBarProps) {
+  const [action, setAction] = useState<BulkAction | null>(null);
+  const { ids, everything, wholePage, clear } = selection;
+  const selected = rows.filter(({ id }) => ids.has(id));
+  const count = selected.length;
+  const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString()} that match`;
+
+  function close(sent: boolean): void {
+    setAction(null);
+    if (!sent) return;
+    clear();
+    reload();
+  }
+
+  return (
+    <section class="list-bar" aria-label="Selection" data-selected={count > 0}>
+      <May scope="transfers:write">
+        <label class="choice">
+          <input
+            type="checkbox"
+            checked={wholePage}
+            ref={(box) => {
+              if (box) box.indeterminate = count > 0 && !wholePage;
+            }}
+            onChange={wholePage ? clear : selection.selectPage}
+          />
+          <span>Select page</span>
+        </label>
+      </May>
+      <p role="status">{everything ? `Selected ${matching}` : count > 0 && `${count} selected`}</p>
+      {wholePage && total > count && !everything && (
+        <button type="button" onClick={selection.selectEverything}>
+          Select {matching}
+        </button>
+      )}
+      {count > 0 ? (
+        <div class="actions">
+          {(Object.keys(ACTIONS) as BulkAction[]).map((name) => (
+            <button
+              type="button"
+              key={name}
+              aria-label={ACTIONS[name].label}
+              onClick={() => setAction(name)}
+            >
+              {SHORT[name]}
+            </button>
+          ))}
+          <button type="button" class="ghost" onClick={clear}>
+            Clear<span class="visually-hidden"> selection</span>
+          </button>
+          {outdated && (
+            <button type="button" class="ghost" onClick={reload}>
+              Update list
+            </button>
+          )}
+        </div>
+      ) : (
+        <div class="actions">{children}</div>
+      )}
+      {action && (
+        <BulkDialog
+          action={action}
+          target={everything ? { filter } : { rows: selected }}
+          onClose={close}
+        />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,363 @@
+import { readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { createKey } from '../../src/commands/keys.ts';
+import { cancelTransfer } from '../../src/commands/transfers.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import type { TransferList } from '../../src/contract/transfers/answers.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+} from '../support/console.ts';
+import { signIn } from '../support/console-pages.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
+import { tabTo, useConsole } from '../support/use-console.ts';
+import { appendTransfer, type Step } from '../support/webhooks.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const FAILED: Step[] = ['admitted', 'started', 'failed'];
+const COMPLETED: Step[] = ['admitted', 'started', 'completed'];
+
+await describeConsole('the list of transfers', () => {
+  const console = useConsole();
+  const list = (search: string) => `/console/transfers?q=${search}`;
+  const files = (page: Page) => page.locator('.file').allInnerTexts();
+  const parameter = (page: Page, name: string) => new URL(page.url()).searchParams.get(name);
+  const box = (page: Page, file: string) => page.getByLabel(`Select ${file}`, { exact: true });
+
+  beforeAll(async () => {
+    const held = await configureEndpoint(console.installation, {
+      name: 'held',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: 1,
+      username: 'nobody',
+      password: 'none',
+    });
+    await pauseEndpoint(console.installation.commands, held, CAUSE);
+  });
+
+  /** Appends a transfer that can be retried: it waits then at a paused endpoint. */
+  async function append(folder: string, name: string, steps: Step[], created_at?: string) {
+    const source_uri = `sftp://held/${folder}/${name}`;
+    const destination_uri = `sftp://held/in/${name}`;
+    const { transferId } = await appendTransfer(console.installation.store, steps, {
+      file_name: name,
+      source: source_uri,
+      source_uri,
+      destination: destination_uri,
+      destination_uri,
+      metadata: { customer: `${folder}-customer` },
+      ...(created_at && { created_at }),
+    });
+    return transferId;
+  }
+  /** Waits until a search finds so many: it finds a transfer a moment after its creation. */
+  const untilFound = (folder: string, transfers: number) =>
+    eventually(async () => {
+      const headers = { authorization: `Bearer ${console.key}` };
+      const answer = await fetch(`${console.url}/v1/transfers?q=${folder}`, { headers });
+      return ((await answer.json()) as TransferList).pagination?.total;
+    }).toBe(transfers);
+  const wait = (folder: string, name: string) =>
+    submit(console.installation, `sftp://held/${folder}/${name}`, `sftp://held/in/${name}`);
+
+  test('finds transfers, sorts them, and has the view in its address', async () => {
+    const [, first] = await Promise.all([
+      append('found', 'two.csv', COMPLETED, '2026-03-02T10:00:00.000Z'),
+      append('found', 'one.csv', FAILED, '2026-03-01T10:00:00.000Z'),
+      append('other', 'three.csv', FAILED),
+    ]);
+    await untilFound('found', 2);
+    const page = await console.visitSignedIn('/console/transfers');
+    const search = page.getByLabel('Search');
+    await search.fill('FOUND-cust  .csv');
+    await search.press('Enter');
+    await eventually(() => files(page)).toEqual(['two.csv', 'one.csv']);
+    expect(parameter(page, 'q')).toBe('FOUND-cust  .csv');
+    await page.getByText('1–2 of 2').waitFor();
+    await page.getByLabel('Order').selectOption('Oldest first');
+    await eventually(() => files(page)).toEqual(['one.csv', 'two.csv']);
+    await page.getByLabel('State').selectOption('Failed');
+    await eventually(() => files(page)).toEqual(['one.csv']);
+    await page.getByLabel('Rows per page').selectOption('25');
+    await page.reload();
+    await eventually(() => files(page)).toEqual(['one.csv']);
+    expect(new URL(page.url()).search).toBe(
+      '?q=FOUND-cust++.csv&status=failed&sort=created_at&limit=25',
+    );
+
+    await page.goto(`${list('found')}&destination=sftp%3A%2F%2Fheld%2Fin%2Ftwo`);
+    await eventually(() => files(page)).toEqual(['two.csv']);
+    await page.getByRole('link', { name: 'Show all destinations' }).click();
+    await eventually(() => files(page)).toEqual(['two.csv', 'one.csv']);
+    // The browser keeps the page size.
+    expect(await page.getByLabel('Rows per page').inputValue()).toBe('25');
+
+    await search.fill(first);
+    await search.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'one.csv' }).waitFor();
+  });
+
+  test('says so if more may match than it counted', async () => {
+    await append('uncounted', 'a.csv', FAILED);
+    await untilFound('uncounted', 1);
+    const page = await console.visitSignedIn('/console/transfers');
+    await page.route('**/v1/transfers?*', async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      json.pagination.total_is_exact = false;
+      json.pagination.total += 1;
+      await route.fulfill({ response, json });
+    });
+    await page.goto(list('uncounted'));
+    await page.getByText('1–1 of at least 2').waitFor();
+    await page.getByLabel('Select page').check();
+    await page.getByRole('button', { name: 'Select all of at least 2 that match' }).waitFor();
+  });
+
+  test('keeps filters under names, and the chosen columns', async () => {
+    await append('saved', 'kept.csv', COMPLETED);
+    await untilFound('saved', 1);
+    const page = await console.visitSignedIn(`${list('saved')}&status=completed`);
+    const saved = page.getByRole('navigation', { name: 'Saved filters' });
+    const dialog = page.getByRole('dialog');
+    await saved.getByRole('button', { name: 'Save filter' }).click();
+    await dialog.getByLabel('Name').fill('Done');
+    await page.keyboard.press('Enter');
+    await saved.getByRole('link', { name: 'Done' }).waitFor();
+    expect(await saved.getByRole('button', { name: 'Save filter' }).count()).toBe(0);
+    await saved.getByRole('link', { name: 'Clear filters' }).click();
+    await eventually(() => new URL(page.url()).search).toBe('');
+    await page.reload();
+    await saved.getByRole('link', { name: 'Done' }).click();
+    await eventually(() => files(page)).toEqual(['kept.csv']);
+    await saved.getByRole('button', { name: 'Edit saved filters' }).click();
+    await expectAccessible(page);
+    await dialog.getByLabel('Name of Done').fill('Completed ones');
+    await dialog.getByRole('button', { name: 'Save changes' }).click();
+    await saved.getByRole('link', { name: 'Completed ones' }).waitFor();
+    await saved.getByRole('button', { name: 'Edit saved filters' }).click();
+    await dialog.getByRole('button', { name: 'Delete Completed ones' }).click();
+    await dialog.getByRole('button', { name: 'Save changes' }).click();
+    await eventually(() => saved.getByRole('link', { name: 'Completed ones' }).count()).toBe(0);
+
+    const column = (name: string) => page.getByRole('columnheader', { name, exact: true });
+    await page.getByRole('button', { name: 'Columns' }).click();
+    await dialog.getByLabel('Speed').uncheck();
+    await dialog.getByLabel('Completed').check();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await column('Completed').waitFor();
+    await page.reload();
+    await column('Completed').waitFor();
+    expect(await column('Speed').count()).toBe(0);
+  });
+
+  test('downloads what matches as CSV', async () => {
+    const ids = [await append('table', 'a.csv', FAILED), await append('table', 'b.csv', FAILED)];
+    await append('table', 'c.csv', COMPLETED);
+    await untilFound('table', 3);
+    const page = await console.visitSignedIn(`${list('table')}&status=failed`);
+    await eventually(() => files(page)).toHaveLength(2);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download CSV' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe('transfers.csv');
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split('\r\n');
+    expect(lines.map((line) => line.split(',')[0]).sort()).toEqual(['id', ...ids].sort());
+  });
+
+  test('retries the selected transfers, and names each refusal', async () => {
+    await append('retried', 'a.csv', FAILED);
+    await append('retried', 'b.csv', ['cancelled']);
+    const completed = await append('retried', 'c.csv', COMPLETED);
+    await untilFound('retried', 3);
+    const page = await console.visitSignedIn(list('retried'));
+    await eventually(() => files(page)).toHaveLength(3);
+    for (const name of ['a.csv', 'b.csv', 'c.csv']) await box(page, name).check();
+    await page.getByText('3 selected').waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Retry transfers' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Retry transfers' });
+    await dialog.getByText('2 of 3 selected transfers').waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+    await dialog.getByText('2 retried, 1 refused').waitFor();
+    await eventually(() => dialog.getByRole('status').and(page.locator(':focus')).count()).toBe(1);
+    const refused = dialog.getByRole('list', { name: 'Refused transfers' }).getByRole('listitem');
+    expect(await refused.innerText()).toMatch(/The transfer is completed/);
+    expect(await refused.getByRole('link').getAttribute('href')).toBe(
+      `/console/transfers/${completed}`,
+    );
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await eventually(() => files(page)).toHaveLength(5);
+    expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
+  });
+
+  test('changes all that match on all pages, call by call, however often an answer is lost', async () => {
+    const waiting = Array.from({ length: 26 }, (_, index) => wait('many', `${index}.csv`));
+    await Promise.all(waiting);
+    await untilFound('many', 26);
+    const page = await console.visitSignedIn(`${list('many')}&limit=25`);
+    await page.getByText('1–25 of 26').waitFor();
+    await page.getByLabel('Select page').check();
+    await page.getByText('25 selected').waitFor();
+    await page.getByRole('button', { name: 'Select all 26 that match' }).click();
+    await page.getByText('Selected all 26 that match').waitFor();
+    await page.getByRole('button', { name: 'Cancel transfers' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel transfers' });
+    await eventually(() => dialog.innerText()).toMatch(/26 (pending|queued)|25 queued/);
+
+    // The first answer is lost; its repeat says that more follow, and comes after a press of Stop.
+    const keys: (string | undefined)[] = [];
+    const stopped = Promise.withResolvers<void>();
+    await page.route('**/v1/transfers/bulk', async (route) => {
+      keys.push(route.request().headers()['idempotency-key']);
+      const response = await route.fetch();
+      if (keys.length === 1) return route.abort();
+      if (keys.length > 2) return route.fulfill({ response });
+      await stopped.promise;
+      return route.fulfill({ response, json: { ...(await response.json()), has_more: true } });
+    });
+    await dialog.getByRole('button', { name: 'Cancel transfers' }).click();
+    await dialog.getByRole('progressbar').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.getByRole('button', { name: 'Stop' }).click();
+    stopped.resolve();
+    await dialog.getByText('Stopped. 26 cancelled').waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Continue' }).click();
+    await dialog.getByText('26 cancelled.').waitFor();
+    await eventually(() => dialog.getByText('Stopped').count()).toBe(0);
+    expect(keys).toHaveLength(3);
+    expect(keys[0]).toMatch(/./);
+    expect(keys[1]).toBe(keys[0]);
+    expect(keys[2]).not.toBe(keys[0]);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByLabel('State').selectOption('Cancelled');
+    await page.getByText('1–25 of 26').waitFor();
+    console.pardon('lost');
+  });
+
+  test('keeps check marks and places while rows change, also by keyboard', async () => {
+    const id = await wait('moving', 'first.csv');
+    await untilFound('moving', 1);
+    const page = await console.visitSignedIn(list('moving'));
+    await page.locator('.subtitle').getByText('Live').waitFor();
+    await eventually(() => files(page)).toEqual(['first.csv']);
+    await tabTo(page, box(page, 'first.csv'));
+    await page.keyboard.press('Space');
+    await page.getByText('1 selected').waitFor();
+    const other = await wait('moving', 'second.csv');
+    await page.getByRole('button', { name: 'Update list' }).waitFor();
+    await cancelTransfer(console.installation.commands, id, CAUSE);
+    const row = page.getByRole('row').filter({ hasText: 'first.csv' });
+    await row.getByText('Cancelled').waitFor();
+    expect(await files(page)).toEqual(['first.csv']);
+    expect(await box(page, 'first.csv').isChecked()).toBe(true);
+    await untilFound('moving', 2);
+    await page.getByRole('button', { name: 'Update list' }).click();
+    await eventually(() => files(page)).toEqual(['second.csv', 'first.csv']);
+    expect(await box(page, 'first.csv').isChecked()).toBe(true);
+    expect(await box(page, 'second.csv').isChecked()).toBe(false);
+    await page.getByRole('button', { name: 'Clear selection' }).click();
+    // Nothing is held now: a change shows by itself.
+    await wait('moving', 'third.csv');
+    await eventually(() => files(page)).toEqual(['third.csv', 'second.csv', 'first.csv']);
+    await cancelTransfer(console.installation.commands, other, CAUSE);
+  });
+
+  test('a transfer is retried, cancelled and given another priority on its page', async () => {
+    const old = await append('single', 'again.csv', FAILED);
+    const page = await console.visitSignedIn(`/console/transfers/${old}`);
+    await page.getByRole('button', { name: 'Retry transfer' }).click();
+    await page.waitForURL((url) => !url.pathname.endsWith(old));
+    const id = new URL(page.url()).pathname.split('/').at(-1) as string;
+    await page.getByRole('button', { name: 'Change priority' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Priority').selectOption('high');
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Change priority' }).click();
+    const priority = page.locator('.facts div').filter({ hasText: 'Priority' });
+    await eventually(() => priority.innerText()).toContain('high');
+    await eventually(() => page.locator('.timeline').innerText()).toMatch(/priority/i);
+    await page.getByRole('button', { name: 'Cancel transfer' }).click();
+    await dialog.getByRole('button', { name: 'Cancel transfer' }).click();
+    await page.locator('.subtitle').getByText('Cancelled').waitFor();
+    await page.getByRole('button', { name: 'Retry transfer' }).waitFor();
+
+    await page.getByRole('link', { name: old }).click();
+    await page.getByRole('heading', { name: 'Retried' }).waitFor();
+    await page.getByRole('link', { name: id }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Show retry in the list' }).click();
+    await eventually(() => files(page)).toEqual(['again.csv']);
+    await page.getByText(`Retries of ${old}`).waitFor();
+    await page.getByRole('link', { name: 'again.csv' }).click();
+    await page.waitForURL((url) => url.pathname.endsWith(id));
+  });
+
+  test('only shows and downloads, to those who may only read', async () => {
+    const id = await append('read', 'a.csv', FAILED);
+    await untilFound('read', 1);
+    const { key } = await createKey(
+      console.installation.commands,
+      keyRequest.parse({
+        name: 'reader',
+        role: 'viewer',
+        account: 'acc_default',
+        expires_in: '1h',
+      }),
+      CAUSE,
+      { allowNever: false },
+    );
+    const page = await console.visit(list('read'));
+    await signIn(page, key);
+    await eventually(() => files(page)).toEqual(['a.csv']);
+    await page.getByRole('button', { name: 'Download CSV' }).waitFor();
+    expect(await page.getByRole('checkbox').count()).toBe(0);
+    await page.goto(`/console/transfers/${id}`);
+    await page.getByRole('heading', { name: 'Transfer failed' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Retry transfer' }).count()).toBe(0);
+  });
+
+  test.each([
+    [320, 'light'],
+    [320, 'dark'],
+    [1440, 'light'],
+    [1440, 'dark'],
+  ] as const)('fits %i pixels, %s', async (width, colorScheme) => {
+    const folder = `look-${width}-${colorScheme}`;
+    await append(folder, 'a-report-with-a-long-name-2026-03-01.csv', FAILED);
+    await append(folder, 'b.csv', COMPLETED);
+    await untilFound(folder, 2);
+    const page = await console.visitSignedIn(`${list(folder)}&sort=created_at`, {
+      viewport: { width, height: 800 },
+      colorScheme,
+    });
+    await eventually(() => files(page)).toHaveLength(2);
+    await expectNoSidewaysScroll(page);
+    await box(page, 'b.csv').check();
+    await page.getByText('1 selected').waitFor();
+    await expectAccessible(page);
+    await expectNoSidewaysScroll(page);
+    await page.getByRole('button', { name: 'Change priority' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Priority').waitFor();
+    await expectNoSidewaysScroll(page);
+    await dialog.getByRole('button', { name: 'Change priority' }).click();
+    await dialog.getByText('0 changed, 1 refused').waitFor();
+    await expectAccessible(page);
+    await expectNoSidewaysScroll(page);
+  });
+});
