@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { FileError, type FileStep } from '../port.ts';
 import { explainError } from '../system-error.ts';
 
@@ -16,7 +17,7 @@ const OF_THE_NETWORK = /^(E[A-Z0-9]+|EAI_.+|HPE_.+|ERR_STREAM_PREMATURE_CLOSE)$/
 export function connectionError(error: unknown, step: FileStep, subject: string): FileError {
   if (error instanceof FileError) return error;
   const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
-  const words = `${subject}: ${explainError(error)}`;
+  const words = `${subject}: ${explainError(error)}${placeOf(error)}`;
   if (CUT.test(code)) return new FileError('connection_failed', step, words, { cause: error });
   if (TLS_ERROR.test(code)) return new FileError('tls_error', 'connect', words, { cause: error });
   if (!OF_THE_NETWORK.test(code))
@@ -25,4 +26,11 @@ export function connectionError(error: unknown, step: FileStep, subject: string)
   return new FileError(code === 'ETIMEDOUT' ? 'timeout' : 'connection_failed', at, words, {
     cause: error,
   });
+}
+
+/** The subject may be a file, which does not tell where the request went. */
+function placeOf(error: unknown): string {
+  const [first] = error instanceof AggregateError ? error.errors : [error];
+  const { address, port } = first ?? {};
+  return address === undefined ? '' : ` (${isIPv6(address) ? `[${address}]` : address}:${port})`;
 }
