@@ -62,8 +62,15 @@ export interface IdentityProvider {
   begin(redirectUri: string): Promise<{ url: string; pending: PendingSignIn }>;
   /** Exchanges the code in `callback`, the address that the browser came back to. */
   finish(callback: URL, pending: PendingSignIn): Promise<Confirmed>;
-  /** Asks again about a person. */
-  confirm(subject: string, tokens: Tokens): Promise<Confirmed>;
+  /**
+   * Asks again about a person, and returns the claims. `keep` stores new tokens before anything
+   * else is asked: the provider may accept the old ones no more.
+   */
+  confirm(
+    subject: string,
+    tokens: Tokens,
+    keep: (tokens: Tokens) => Promise<void>,
+  ): Promise<Claims>;
   /** Returns the address that ends the provider's own session, or null if it has none. */
   signOutUrl(returnTo: string): Promise<string | null>;
 }
@@ -153,15 +160,12 @@ export function createIdentityProvider(settings: ProviderSettings): IdentityProv
         return { claims: await withUserInfo(client, config, claims, tokens), tokens };
       }),
 
-    confirm: (subject, { access, refresh }) =>
-      ask(async (client, config) => {
-        if (refresh === null) {
-          const tokens = { access, refresh };
-          return {
-            claims: await withUserInfo(client, config, { sub: subject }, tokens),
-            tokens,
-          };
-        }
+    async confirm(subject, { access, refresh }, keep) {
+      if (refresh === null)
+        return ask((client, config) =>
+          withUserInfo(client, config, { sub: subject }, { access, refresh }),
+        );
+      const { claims, tokens } = await ask(async (client, config) => {
         const answer = await client.refreshTokenGrant(config, refresh);
         const tokens = {
           access: answer.access_token,
@@ -170,8 +174,11 @@ export function createIdentityProvider(settings: ProviderSettings): IdentityProv
         const claims: Claims = { sub: subject, ...answer.claims() };
         if (claims.sub !== subject)
           throw new IdentityProviderError('rejected', 'it answered about another person');
-        return { claims: await withUserInfo(client, config, claims, tokens), tokens };
-      }),
+        return { claims, tokens };
+      });
+      await keep(tokens);
+      return ask((client, config) => withUserInfo(client, config, claims, tokens));
+    },
 
     signOutUrl: (returnTo) =>
       ask(async (client, config) =>

@@ -14,9 +14,17 @@ export interface Person {
 const LONGEST = 200;
 const ALL_UNSAFE = new RegExp(UNSAFE.source, 'g');
 
+/**
+ * Returns true if the provider says that the email is the person's. Some say so as a text. Without
+ * that claim, people or other organizations may have chosen it.
+ */
+export function isEmailVerified({ email_verified: verified }: Claims): boolean {
+  return verified === true || verified === 'true';
+}
+
 /** Reads a person from claims. The claims need a `sub`. Ignores an email that is not verified. */
 export function personOf(claims: Claims): Person {
-  const email = claims.email_verified === false ? null : readable(claims.email);
+  const email = isEmailVerified(claims) ? readable(claims.email) : null;
   const name = readable(claims.name) ?? readable(claims.preferred_username);
   return { subject: String(claims.sub), name, email };
 }
@@ -26,7 +34,8 @@ export function personOf(claims: Claims): Person {
  * email. The subject is the text in the last parentheses.
  */
 export function actorOf({ subject, name, email }: Person): string {
-  const label = email ?? name;
+  // A name may look like the email of somebody else.
+  const label = email ?? name?.replaceAll('@', ' at ') ?? null;
   const id = readable(subject) ?? '';
   return label === null ? `person:${id}` : `person:${label} (${id})`;
 }

@@ -1,5 +1,5 @@
 import { ACCOUNT, grants, SCOPES, type Scope } from './key.ts';
-import type { Claims } from './person.ts';
+import { type Claims, isEmailVerified } from './person.ts';
 
 export const ROLES = ['viewer', 'operator', 'auditor', 'admin'] as const;
 /** A named set of scopes, for people and for keys. */
@@ -54,11 +54,11 @@ export function grantsOf(claims: Claims, rules: readonly RoleRule[]): RoleGrant[
 }
 
 /**
- * Returns the values of a claim as texts. A claim can be one value or a list. An email address that
- * the provider has not verified has none: people may choose it freely.
+ * Returns the values of a claim as texts. A claim can be one value or a list. An email address has
+ * none unless the provider has verified it: people may choose it freely.
  */
 export function valuesOf(claims: Claims, name: string): string[] {
-  if (name === 'email' && claims.email_verified === false) return [];
+  if (name === 'email' && !isEmailVerified(claims)) return [];
   const value = Object.hasOwn(claims, name) ? claims[name] : nested(claims, name.split('.'));
   return [value].flat().filter(isPlain).map(String);
 }

@@ -47,10 +47,12 @@ describe('claims', () => {
     [{ realm: { roles: ['a'] } }, ['viewer']],
     [{ 'realm.roles': ['a'], realm: { roles: [] } }, ['viewer']],
     [{ realm: 'roles' }, []],
-    [{ email: 'a@b.c' }, ['admin']],
+    [{ email: 'a@b.c' }, []],
+    [{ email: 'a@b.c', email_verified: 'true' }, ['admin']],
+    [{ email: 'a@b.c', email_verified: 'false' }, []],
     [{ email: 'a@b.c', email_verified: true }, ['admin']],
     [{ email: 'a@b.c', email_verified: false }, []],
-    [{ groups: ['ops'], email: 'a@b.c' }, ['operator', 'admin']],
+    [{ groups: ['ops'], email: 'a@b.c', email_verified: true }, ['operator', 'admin']],
     [{}, []],
   ])('%j give the roles %j', (claims, roles) => {
     const given = rules('groups:ops=operator@a', 'realm.roles:a=viewer@a', 'email:a@b.c=admin@*');
@@ -82,7 +84,8 @@ describe('grants', () => {
 
 describe('the actor of a person', () => {
   it.each([
-    [{ sub: '7', email: 'a@b.c', name: 'Ann' }, 'person:a@b.c (7)'],
+    [{ sub: '7', email: 'a@b.c', email_verified: true, name: 'Ann' }, 'person:a@b.c (7)'],
+    [{ sub: '7', name: 'root@b.c' }, 'person:root at b.c (7)'],
     [{ sub: '7', email: 'a@b.c', email_verified: false, name: 'Ann' }, 'person:Ann (7)'],
     [{ sub: '7', preferred_username: 'ann' }, 'person:ann (7)'],
     [{ sub: '7' }, 'person:7'],

@@ -11,6 +11,8 @@ type Health = Omit<answers.EndpointHealth, 'error'> & {
 export function toEndpoint(
   endpoint: Endpoint & { revision: number },
   health: Health | undefined,
+  /** The only account that the client may know of; null for all. */
+  account: string | null,
 ): answers.Endpoint {
   const { endpoint_id, name, settings, max_connections, accounts, overwrite } = endpoint;
   const { sign_in, paused, unreachable_since, revision, configured_at } = endpoint;
@@ -19,7 +21,7 @@ export function toEndpoint(
     name,
     ...settings,
     max_connections,
-    accounts,
+    accounts: account === null ? accounts : (accounts?.filter((name) => name === account) ?? null),
     overwrite,
     has_credentials: sign_in,
     paused,

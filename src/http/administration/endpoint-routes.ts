@@ -58,12 +58,12 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
     return found;
   }
 
-  async function shown({
-    state,
-    revision,
-  }: Pick<Handled<Endpoint>, 'state' | 'revision'>): Promise<answers.Endpoint> {
+  async function shown(
+    request: FastifyRequest,
+    { state, revision }: Pick<Handled<Endpoint>, 'state' | 'revision'>,
+  ): Promise<answers.Endpoint> {
     const health = await endpointConnectivity(sql);
-    return toEndpoint({ ...state, revision }, health.get(state.endpoint_id));
+    return toEndpoint({ ...state, revision }, health.get(state.endpoint_id), accountLimit(request));
   }
 
   return async (app) => {
@@ -89,7 +89,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const account = accountLimit(request);
         const usable = endpoints.filter((endpoint) => mayUse(endpoint, account));
         return {
-          data: usable.map((endpoint) => toEndpoint(endpoint, health.get(endpoint.endpoint_id))),
+          data: usable.map((endpoint) =>
+            toEndpoint(endpoint, health.get(endpoint.endpoint_id), account),
+          ),
         };
       },
     });
@@ -122,7 +124,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
               endpointId,
             );
             const location = `/v1/endpoints/${created.endpointId}`;
-            return { status: 201, body: await shown(created), location };
+            return { status: 201, body: await shown(request, created), location };
           },
         }),
     });
@@ -168,7 +170,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<answers.Endpoint> {
         const state = await find(request);
-        return shown({ state, revision: state.revision });
+        return shown(request, { state, revision: state.revision });
       },
     });
 
@@ -194,6 +196,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<answers.Endpoint> {
         return shown(
+          request,
           await updateEndpoint(
             deps.commands,
             request.params.endpoint_id,
@@ -298,7 +301,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
               causeOf(request),
               signal,
             );
-            return { status: 200, body: await shown(accepted) };
+            return { status: 200, body: await shown(request, accepted) };
           },
         });
       },
@@ -337,7 +340,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
             reserve: () => ({}),
             run: async (_reserved, _repeated, commands) => ({
               status: 200,
-              body: await shown(await command(commands, endpoint_id, causeOf(request))),
+              body: await shown(request, await command(commands, endpoint_id, causeOf(request))),
             }),
           });
         },

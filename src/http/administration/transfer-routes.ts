@@ -28,19 +28,13 @@ export function transferAdministration(
     quietMs: number,
     signal: AbortSignal,
   ): AsyncGenerator<ServerEvent> {
-    for await (const update of live.follow({ transferId, quietMs, signal })) {
-      const visible = (update?.transfers ?? []).filter(
-        ({ transfer }) => account === null || transfer.facts.account_id === account,
-      );
-      if (update?.type === 'snapshot' && transferId !== undefined && visible.length === 0)
+    for await (const update of live.follow({ transferId, account, quietMs, signal })) {
+      if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0)
         throw notFound();
-      const empty = visible.length === 0 && (account !== null || update?.moreEnded === 0);
-      if (update === null || (update.type === 'changes' && empty)) yield null;
+      if (update === null) yield null;
       else {
-        const transfers = visible.map(({ transfer, ...live }) => toLive(transfer, live));
-        // The count is of all accounts.
-        const moreEnded = account === null ? update.moreEnded : 0;
-        yield { event: update.type, data: { transfers, more_ended: moreEnded } };
+        const transfers = update.transfers.map(({ transfer, ...live }) => toLive(transfer, live));
+        yield { event: update.type, data: { transfers, more_ended: update.moreEnded } };
       }
     }
   }
@@ -57,8 +51,8 @@ export function transferAdministration(
           'Server-sent events; with the scope `admin`, across all accounts. `snapshot` has the ' +
           'moving transfers (at most 500) and the newest open ones (at most 200). Then `changes` follow, at most ' +
           'one a second, also of transfers that began and ended within that second. If many end ' +
-          'at once, `more_ended` counts those that the event leaves out (0 without the scope ' +
-          '`admin`). With `transfer_id`, the stream has only that transfer, open or not.',
+          'at once, `more_ended` counts those that the event leaves out. With `transfer_id`, the ' +
+          'stream has only that transfer, open or not.',
         tags: ['Administration'],
         querystring: liveQuery,
         response: responses(

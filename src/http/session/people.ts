@@ -8,7 +8,7 @@ import {
 } from '../../adapters/identity-provider.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
-import { SESSION_TOKENS, type Vault } from '../../adapters/vault.ts';
+import { SESSION_TOKENS, type Vault, VaultError } from '../../adapters/vault.ts';
 import type { OidcSettings } from '../../config.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
 import { type Claims, personOf } from '../../domain/person.ts';
@@ -25,6 +25,7 @@ const UNREACHABLE =
   'The identity provider does not answer, so it cannot confirm your role. Sign in with an API key ' +
   'meanwhile';
 const REMOVED = 'The identity provider no longer gives you a role for Waybill';
+const MOVED = 'You no longer have a role in this account: sign in again to use another one';
 const REJECTED = 'The identity provider no longer confirms your sign-in: sign in again';
 
 export interface PeopleDeps {
@@ -98,16 +99,20 @@ export function createPeople({ sql, vault, locks, logger, config }: PeopleDeps):
 
   async function ask(session: string, found: PersonSession): Promise<PersonSession> {
     if (provider === null) return end(session, REJECTED, 'no provider is configured');
+    const tokens = await vault
+      .open<Tokens>(found.tokensRecord, SESSION_TOKENS)
+      .catch((error: unknown) => {
+        if (error instanceof VaultError) return end(session, REJECTED, error);
+        throw error;
+      });
     try {
-      const tokens = await vault.open<Tokens>(found.tokensRecord, SESSION_TOKENS);
-      const confirmed = await provider.confirm(found.person.subject, tokens);
-      const roles = rolesOf(confirmed.claims);
+      const claims = await provider.confirm(found.person.subject, tokens, async (fresh) =>
+        sessions.keepTokens(session, await vault.seal(SESSION_TOKENS, fresh)),
+      );
+      const roles = rolesOf(claims);
       if (roles.length === 0) return await end(session, REMOVED, 'no role');
-      const tokensRecord =
-        JSON.stringify(confirmed.tokens) === JSON.stringify(tokens)
-          ? found.tokensRecord
-          : await vault.seal(SESSION_TOKENS, confirmed.tokens);
-      await sessions.confirm(session, { roles, tokensRecord });
+      if (!(await sessions.confirm(session, roles)))
+        return await end(session, MOVED, 'no role in the account of the session');
       return await find(session);
     } catch (error) {
       if (!(error instanceof IdentityProviderError)) throw error;

@@ -76,8 +76,13 @@ export interface Sessions {
   switchAccount(sha256: string, accountId: string): Promise<boolean>;
   /** Returns the session of a person, or null if there is none. */
   findPerson(sha256: string): Promise<PersonSession | null>;
-  /** Records that the provider has confirmed the person's roles just now. */
-  confirm(sha256: string, standing: Standing): Promise<void>;
+  /**
+   * Records that the provider has confirmed the person's roles just now. Returns false if they give
+   * nothing in the session's account: another account would get what was meant for this one.
+   */
+  confirm(sha256: string, roles: RoleGrant[]): Promise<boolean>;
+  /** Stores the tokens that the provider gave in exchange for earlier ones. */
+  keepTokens(sha256: string, tokensRecord: string): Promise<void>;
   end(sha256: string): Promise<void>;
 }
 
@@ -105,10 +110,14 @@ export async function noteSessionUse(sql: Sql, sha256: string): Promise<void> {
   await sql`update work.console_sessions set used_at = now() where token_sha256 = ${sha256}`;
 }
 
-/** Removes sessions that nothing has used for a day. */
+/** Removes sessions that nothing has used for a day, and ended ones that hold a person's tokens. */
 export async function removeOldSessions(sql: Sql): Promise<void> {
   await sql`
-    delete from work.console_sessions where used_at < now() - ${SESSIONS_KEPT}::interval`;
+    delete from work.console_sessions
+     where used_at < now() - ${SESSIONS_KEPT}::interval
+        or person is not null
+       and (used_at < now() - ${IDLE_MINUTES} * interval '1 minute'
+            or created_at < now() - ${ABSOLUTE_HOURS} * interval '1 hour')`;
 }
 
 /** Returns which of these vault records hold the tokens of a session. */
@@ -216,21 +225,26 @@ export function createSessions(sql: Sql): Sessions {
       return row ?? null;
     },
 
-    confirm: (sha256, { roles, tokensRecord }) =>
+    confirm: (sha256, roles) =>
       sql.begin(async (tx) => {
         const [row] = await tx<[{ account: string }?]>`
           select account_id as account from work.console_sessions
            where token_sha256 = ${sha256} for update`;
-        if (row === undefined) return;
-        const keeps = scopesIn(roles, row.account).length > 0;
-        const account = keeps ? row.account : firstAccount(roles);
+        const scopes = row ? scopesIn(roles, row.account) : [];
+        if (scopes.length === 0) return false;
         await tx`
           update work.console_sessions
-             set account_id = ${account}, roles = ${tx.json(roles as never)},
-                 scopes = ${scopesIn(roles, account)}::text[], tokens_record = ${tokensRecord},
+             set roles = ${tx.json(roles as never)}, scopes = ${scopes}::text[],
                  confirmed_at = now()
            where token_sha256 = ${sha256}`;
+        return true;
       }),
+
+    async keepTokens(sha256, tokensRecord) {
+      await sql`
+        update work.console_sessions set tokens_record = ${tokensRecord}
+         where token_sha256 = ${sha256}`;
+    },
 
     async end(sha256) {
       await sql`delete from work.console_sessions where token_sha256 = ${sha256}`;

@@ -21,6 +21,8 @@ export interface Changes {
 export interface Listener {
   /** The only transfer that it follows; undefined for all. */
   readonly transferId: string | undefined;
+  /** The only account that it may see; null for all. */
+  readonly account: string | null;
   add(id: string, transfer: FollowedTransfer): void;
   /** Adds transfers that have ended and are not told one by one. */
   addEnded(count: number): void;
@@ -31,7 +33,7 @@ export interface Listener {
   take(): Changes | null;
 }
 
-export function createListener(transferId: string | undefined): Listener {
+export function createListener(transferId: string | undefined, account: string | null): Listener {
   const open = new Map<string, FollowedTransfer>();
   const ended = new Map<string, FollowedTransfer>();
   const { wait, wake } = createWakeUp();
@@ -47,6 +49,7 @@ export function createListener(transferId: string | undefined): Listener {
 
   return {
     transferId,
+    account,
     wait,
     wake,
     add(id, transfer) {
@@ -56,7 +59,7 @@ export function createListener(transferId: string | undefined): Listener {
       wake();
     },
     addEnded(count) {
-      if (transferId !== undefined) return;
+      if (transferId !== undefined || count === 0) return;
       moreEnded += count;
       wake();
     },

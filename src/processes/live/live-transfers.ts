@@ -13,13 +13,16 @@ const POLL_MS = 1_000;
  * model may be this far behind, and clocks of processes may differ by it.
  */
 const RECENT_MS = 10_000;
-/** Ended transfers that one poll tells, at most. The others are only counted. */
+/** Ended transfers of an account that one poll tells, at most. The others are only counted. */
 const ENDED_TOLD = 100;
 
 export interface LiveUpdate {
   type: 'snapshot' | 'changes';
   transfers: FollowedTransfer[];
-  /** Transfers of all accounts that have ended and are in no update. */
+  /**
+   * Transfers that have ended and are in no update: of all accounts, or of the one that is
+   * followed, as far as they were found.
+   */
   moreEnded: number;
 }
 
@@ -34,11 +37,12 @@ export interface LiveTransfers {
   /**
    * Yields a snapshot of the open transfers, then their changes, including ends, until the signal
    * aborts. The first changes repeat the ends of the last seconds. Yields null after `quietMs` without a change. If `transferId` is given, follows only
-   * that transfer. A slow reader gets the latest state of each transfer, not every state. At high
+   * that transfer, and with `account` only that account. A slow reader gets the latest state of each transfer, not every state. At high
    * rates, further ended transfers are counted instead of sent.
    */
   follow(options: {
     transferId?: string | undefined;
+    account: string | null;
     quietMs: number;
     signal: AbortSignal;
   }): AsyncGenerator<LiveUpdate | null>;
@@ -78,6 +82,7 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
     );
     const waits = await findWaits(found.map(({ transfer }) => transfer));
     let endedTold = 0;
+    const endedOf = new Map<string, number>();
     for (const row of found) {
       const id = row.transfer.facts.transfer_id;
       const live = { ...row, waiting: waits.get(id) ?? null };
@@ -85,7 +90,10 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       const before = known.get(id);
       const wasOpen = before ? !isEnded(before.live.transfer) : live.recent;
       const justEnded = wasOpen && isEnded(live.transfer);
-      if (before?.text !== text && (!justEnded || endedTold < ENDED_TOLD || watched.has(id))) {
+      const account = row.transfer.facts.account_id;
+      const endedBefore = endedOf.get(account) ?? 0;
+      if (justEnded) endedOf.set(account, endedBefore + 1);
+      if (before?.text !== text && (!justEnded || endedBefore < ENDED_TOLD || watched.has(id))) {
         notify(id, live);
         if (justEnded) endedTold++;
       }
@@ -95,6 +103,8 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
     }
     known = next;
     tellMore(ended, endedTold);
+    for (const { account, addEnded } of listeners)
+      if (account !== null) addEnded(Math.max(0, (endedOf.get(account) ?? 0) - ENDED_TOLD));
   }
 
   /** Tells how many transfers have ended without being told. */
@@ -105,12 +115,16 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
     else endedKnown += told;
     // A read model that is being filled has fewer.
     if (more < -ENDED_TOLD) endedKnown = ended;
-    if (more > 0) for (const listener of listeners) listener.addEnded(more);
+    for (const { account, addEnded } of listeners) if (account === null && more > 0) addEnded(more);
   }
 
   function notify(id: string, { transfer, moving, waiting }: FollowedTransfer): void {
-    for (const { transferId, add } of listeners)
-      if (transferId === undefined || transferId === id) add(id, { transfer, moving, waiting });
+    for (const { transferId, account, add } of listeners)
+      if (
+        (transferId === undefined || transferId === id) &&
+        (account === null || account === transfer.facts.account_id)
+      )
+        add(id, { transfer, moving, waiting });
   }
 
   async function poll(): Promise<void> {
@@ -130,8 +144,8 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
   }
 
   return {
-    async *follow({ transferId, quietMs, signal }) {
-      const listener = createListener(transferId);
+    async *follow({ transferId, account, quietMs, signal }) {
+      const listener = createListener(transferId, account);
       signal.addEventListener('abort', listener.wake);
       listeners.add(listener);
       try {
@@ -145,10 +159,12 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
             if (isEnded(live.transfer)) listener.add(live.transfer.facts.transfer_id, live);
         yield {
           type: 'snapshot',
-          transfers: transfers.filter((live) =>
-            transferId === undefined
-              ? !isEnded(live.transfer)
-              : live.transfer.facts.transfer_id === transferId,
+          transfers: transfers.filter(
+            ({ transfer }) =>
+              (account === null || transfer.facts.account_id === account) &&
+              (transferId === undefined
+                ? !isEnded(transfer)
+                : transfer.facts.transfer_id === transferId),
           ),
           moreEnded: 0,
         };
