@@ -73,7 +73,8 @@ async function search(
   { action, priority }: Changing,
   limit: number,
 ): Promise<string[]> {
-  const found: Transfer[] = [];
+  // By id: a transfer may pass from one status to the next between two searches.
+  const found = new Map<string, Transfer>();
   for (const status of statuses) {
     let wanted = limit;
     for await (const batch of eachTransfer(sql, accountId, { ...filter, status }, 'created_at')) {
@@ -81,12 +82,16 @@ async function search(
       const changeable = batch.filter(
         ({ facts }) => !retried.has(facts.transfer_id) && facts.priority !== priority,
       );
-      found.push(...changeable.slice(0, wanted));
+      for (const transfer of changeable.slice(0, wanted))
+        found.set(transfer.facts.transfer_id, transfer);
       wanted -= changeable.length;
       if (wanted <= 0) break;
     }
   }
-  const places = found.map(({ facts }) => ({ ...facts, at: Date.parse(facts.created_at) }));
+  const places = [...found.values()].map(({ facts }) => ({
+    ...facts,
+    at: Date.parse(facts.created_at),
+  }));
   places.sort((a, b) => a.at - b.at || (a.transfer_id < b.transfer_id ? -1 : 1));
   return places.slice(0, limit).map(({ transfer_id }) => transfer_id);
 }

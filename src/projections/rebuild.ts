@@ -41,7 +41,8 @@ const BATCH = 5_000;
 const DIFFERENCES_SHOWN = 20;
 /** How long the take-over may block the live consumer while it reads the last events. */
 const TAKE_OVER_WITHIN_MS = 20_000;
-const LOCK_NOT_AVAILABLE = '55P03';
+/** A table was locked for too long, or by a consumer that waited for the take-over. */
+const LOCKED = ['55P03', '40P01'];
 
 export interface RebuildProgress {
   events: number;
@@ -248,7 +249,7 @@ async function takeOver(
     });
     return true;
   } catch (error) {
-    if ((error as { code?: unknown }).code === LOCK_NOT_AVAILABLE) return false;
+    if (LOCKED.includes(String((error as { code?: unknown }).code))) return false;
     throw error;
   }
 }

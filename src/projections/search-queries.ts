@@ -25,6 +25,8 @@ const COUNTING_MS = 50;
 const COUNTED_AT_ONCE = 4;
 /** If no more transfers than this pass the other filters, a search reads their states instead. */
 const FEW = 2_000;
+/** How many segments one statement reads at most, so that it ends in time. */
+const READ_AT_ONCE = 64;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
 /**
@@ -43,6 +45,8 @@ export interface Search {
   rows: number;
   /** How far to count; at least `rows`. */
   count: number;
+  /** Reads all segments also for words that no index knows. */
+  thorough?: boolean;
 }
 
 export interface SearchResult {
@@ -105,15 +109,15 @@ async function searchSegments(tx: Transaction, search: Search): Promise<SearchRe
   const started = performance.now();
   const segments = await findSegments(tx, search);
   const indexed = searchWords(filter.q).some(hasTrigram);
-  const readable = indexed ? segments.length : READ_WITHOUT_INDEX;
+  const readable = indexed || search.thorough ? segments.length : READ_WITHOUT_INDEX;
   let places: Place[] = [];
   let total = 0;
   let next = 0;
-  // How many segments a statement asks: twice as many each time.
+  // How many segments a statement asks: twice as many each time, up to a limit.
   for (let asked = 1; next < Math.min(readable, segments.length); asked = next) {
     const complete = places.length >= rows && isBefore(places[rows - 1], segments[next], order);
     if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
-    const most = complete ? Math.min(asked, COUNTED_AT_ONCE) : asked;
+    const most = Math.min(asked, complete ? COUNTED_AT_ONCE : READ_AT_ONCE);
     const batch = segments.slice(next, Math.min(next + most, readable));
     const found = await searchBatch(
       tx,
@@ -175,7 +179,7 @@ async function searchBatch(
       : tx`and text || '' like ${likePattern(part)}`,
   );
   const passing =
-    filter.status === undefined && filter.destination === undefined
+    filter.status === undefined && filter.destination === undefined && filter.retryOf === undefined
       ? tx`true`
       : tx`exists (
           select from read.transfers

@@ -96,7 +96,7 @@ async function searchBatch(
   order: SortOrder,
   after: Place | null,
 ) {
-  const search = { accountId, filter, order, after, rows: BATCH, count: BATCH };
+  const search = { accountId, filter, order, after, rows: BATCH, count: BATCH, thorough: true };
   const { places } = await searchTransfers(sql, search);
   return {
     transfers: await transfersAt(sql, places, order),

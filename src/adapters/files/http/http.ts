@@ -168,6 +168,11 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       );
       outgoing.on('response', (answer) => {
         incoming = answer;
+        // Who has refused a request reads no more of it. Its body may be reused from now on.
+        if ((answer.statusCode as number) >= 300)
+          answer.once('end', () => {
+            if (!outgoing.writableFinished) outgoing.destroy();
+          });
         resolve({
           response: {
             statusCode: answer.statusCode as number,
