@@ -12,6 +12,7 @@ const ROLES = [
   'groups:watchers=viewer@acc_default',
   'groups:ops=operator@acc_default',
   'groups:ops=viewer@acc_b',
+  'groups:west=viewer@acc_b',
   'groups:audit=auditor@*',
   'email:root@example.com=admin@*',
 ].join();
@@ -254,6 +255,15 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(answer).toMatchObject(ended);
     expect(answer.body.detail).toContain('no longer gives you a role');
     expect(await ask('GET', '/v1/transfers')).toMatchObject(ended);
+  });
+
+  test('lose the session when no role is left in its account, and never move to another', async () => {
+    const { ask } = await signIn('ann');
+    provider.people.set('ann', { email: 'ann@example.com', groups: ['west'] });
+    await age(4);
+    const answer = await ask('GET', '/v1/transfers');
+    expect(answer).toMatchObject({ status: 401, body: { code: 'session_ended' } });
+    expect(answer.body.detail).toContain('no longer have a role in this account');
   });
 
   test('lose the session when the provider no longer knows them', async () => {
