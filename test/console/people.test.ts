@@ -31,7 +31,11 @@ await describeConsole('people in the console', () => {
       ['bob', ['watchers']],
       ['eve', []],
     ] as const)
-      provider.people.set(subject, { email: `${subject}@example.com`, groups });
+      provider.people.set(subject, {
+        email: `${subject}@example.com`,
+        email_verified: true,
+        groups,
+      });
   });
 
   const link = (page: Page) => page.getByRole('link', { name: /^Sign in with 127\.0\.0\.1/ });
