@@ -70,7 +70,7 @@ interface Follower {
   pauseMs?: number;
   /**
    * Pause after every batch with events, in milliseconds, also of a quiet moment. For tables that
-   * nobody waits for.
+   * no request waits for.
    */
   gatherMs?: number;
 }

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 
 /**
- * Keeps a value in the browser under a name. `parse` gets what is stored there, whatever it is, or
- * null. A change starts from the stored value, which another tab may have changed.
+ * Keeps a value in the browser under a name. `parse` gets the stored value, which may have any
+ * shape, or null. A change starts from the stored value, which another tab may have changed.
  */
 export function useStored<T>(
   name: string,

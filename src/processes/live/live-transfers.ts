@@ -73,7 +73,7 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       [...listeners].map(({ transferId }) => transferId).filter((id) => id !== undefined),
     );
     const next = new Map<string, Known>();
-    // Counted before the query: an end in between is told now and counted by the next poll.
+    // The count comes before the query: this poll shows an end in between, the next one counts it.
     const ended = await countEnded(sql);
     const found = await findLiveTransfers(
       sql,

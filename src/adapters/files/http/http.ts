@@ -168,7 +168,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       );
       outgoing.on('response', (answer) => {
         incoming = answer;
-        // Who has refused a request reads no more of it. Its body may be reused from now on.
+        // The server has refused the request, and the buffer of its body may get a new owner.
         if ((answer.statusCode as number) >= 300)
           answer.once('end', () => {
             if (!outgoing.writableFinished) outgoing.destroy();

@@ -2,9 +2,8 @@ import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
 import type { AuditEventType, AuditKind } from '../../api/operations.ts';
-import { dayOf, type Edge, edgeOf } from '../../components/instants.ts';
+import { DayField } from '../../components/day-field.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { useZone } from '../../components/time-zone.tsx';
 
 export const ADDRESS = '/console/audit';
 
@@ -38,7 +37,6 @@ export function readFilter(query: Record<string, string>): Filter {
 /** Filters of the audit log; each change goes into the address. */
 export function Filters({ filter }: { filter: Filter }) {
   const { route } = useLocation();
-  const zone = useZone();
   const types = TYPES.filter((type) => !filter.kind || type.startsWith(`${filter.kind}.`));
 
   const apply = (changes: Record<string, string>) =>
@@ -46,17 +44,6 @@ export function Filters({ filter }: { filter: Filter }) {
   /** A type of another kind would match nothing. */
   const applyKind = (kind: string) =>
     apply({ kind, ...(kind && !filter.type?.startsWith(`${kind}.`) && { type: '' }) });
-  /** The address has instants, so it shows the same events in every zone. */
-  const day = (label: string, name: 'from_date' | 'to_date', edge: Edge) => (
-    <label>
-      <span>{label}</span>
-      <input
-        type="date"
-        value={dayOf(filter[name] ?? '', edge, zone)}
-        onChange={({ currentTarget }) => apply({ [name]: edgeOf(currentTarget.value, edge, zone) })}
-      />
-    </label>
-  );
 
   return (
     <search>
@@ -101,8 +88,18 @@ export function Filters({ filter }: { filter: Filter }) {
             ))}
           </select>
         </label>
-        {day('From', 'from_date', 'start')}
-        {day('To', 'to_date', 'end')}
+        <DayField
+          label="From"
+          value={filter.from_date}
+          edge="start"
+          onChange={(from_date) => apply({ from_date })}
+        />
+        <DayField
+          label="To"
+          value={filter.to_date}
+          edge="end"
+          onChange={(to_date) => apply({ to_date })}
+        />
       </form>
     </search>
   );

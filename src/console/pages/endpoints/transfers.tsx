@@ -6,26 +6,14 @@ import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { useSession } from '../../session.tsx';
+import { FILE } from '../transfers/columns.tsx';
 import { TransferState } from '../transfers/states.tsx';
 
 const SHOWN = 5;
 const LOOK_MS = 10_000;
 
 const COLUMNS: Column<TransferListItem>[] = [
-  {
-    heading: 'File',
-    kind: 'row',
-    cell: ({ id, file_name, source, destination }) => (
-      <>
-        <a class="file" href={`/console/transfers/${id}`}>
-          {file_name}
-        </a>
-        <span class="route mono">
-          <span>{source}</span> <span aria-hidden="true">→</span> <span>{destination}</span>
-        </span>
-      </>
-    ),
-  },
+  FILE,
   { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
   { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },

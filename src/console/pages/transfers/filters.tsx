@@ -1,7 +1,6 @@
 import { useLocation } from 'preact-iso/router';
-import { dayOf, type Edge, edgeOf } from '../../components/instants.ts';
+import { DayField } from '../../components/day-field.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { useZone } from '../../components/time-zone.tsx';
 import { addressOf, type View } from './filter.ts';
 import { labelOf, STATUSES } from './states.tsx';
 
@@ -10,7 +9,6 @@ const TRANSFER_ID = /^txr_[0-9A-Z]{26}$/;
 /** Filters of the list; each change goes into the address. A transfer id opens that transfer. */
 export function Filters({ view }: { view: View }) {
   const { route } = useLocation();
-  const zone = useZone();
   const { filter, order } = view;
   const apply = (changes: Record<string, string>) => route(addressOf(view, changes));
 
@@ -19,17 +17,6 @@ export function Filters({ view }: { view: View }) {
     if (TRANSFER_ID.test(q)) route(`/console/transfers/${q}`);
     else apply({ q });
   }
-  /** The address has instants, so it shows the same transfers in every zone. */
-  const day = (label: string, name: 'from_date' | 'to_date', edge: Edge) => (
-    <label>
-      <span>{label}</span>
-      <input
-        type="date"
-        value={dayOf(filter[name] ?? '', edge, zone)}
-        onChange={({ currentTarget }) => apply({ [name]: edgeOf(currentTarget.value, edge, zone) })}
-      />
-    </label>
-  );
 
   return (
     <search>
@@ -64,8 +51,18 @@ export function Filters({ view }: { view: View }) {
             <option value="created_at">Oldest first</option>
           </select>
         </label>
-        {day('Created from', 'from_date', 'start')}
-        {day('Created to', 'to_date', 'end')}
+        <DayField
+          label="Created from"
+          value={filter.from_date}
+          edge="start"
+          onChange={(from_date) => apply({ from_date })}
+        />
+        <DayField
+          label="Created to"
+          value={filter.to_date}
+          edge="end"
+          onChange={(to_date) => apply({ to_date })}
+        />
       </form>
     </search>
   );

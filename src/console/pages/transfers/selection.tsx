@@ -15,7 +15,7 @@ export interface Selection {
   column: Column<Row>;
 }
 
-/** Keeps what is selected of a list's page. Another page, as named by `page`, begins anew. */
+/** Keeps the selected rows of a page. The selection is empty when `page` names another one. */
 export function useSelection(rows: Pick<Row, 'id'>[], page: string): Selection {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [everything, setEverything] = useState(false);
