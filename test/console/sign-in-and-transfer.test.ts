@@ -92,8 +92,10 @@ await describeConsole('the Admin Console', () => {
       });
       const page = await visit('/console/transfers?status=failed');
       await signIn(page, key);
-      await revokeKey(console.installation.commands, id, CAUSE);
       await page.getByLabel('State').selectOption('Queued');
+      await eventually(() => page.url()).toBe(`${console.url}/console/transfers?status=queued`);
+      await revokeKey(console.installation.commands, id, CAUSE);
+      // The page notices by itself: it asks for the counts of its navigation, or its stream ends.
       await eventually(() => heading(page)).toBe('Sign in');
       await signIn(page, console.key);
       expect(page.url()).toBe(`${console.url}/console/transfers?status=queued`);
