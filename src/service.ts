@@ -5,6 +5,7 @@ import { createHttpServer } from './http/app.ts';
 import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import type { ProcessRole } from './process-roles.ts';
 import { runAdmission } from './processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createConnectivity } from './processes/endpoints/connectivity.ts';
@@ -21,9 +22,6 @@ import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild-outdated.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
 import { createStartUp, readTls, type StartUp } from './start-up.ts';
-
-export const ROLES = ['api', 'projector', 'mover', 'webhooks', 'monitor'] as const;
-export type Role = (typeof ROLES)[number];
 
 /** How long a shutdown waits for running attempts and for requests, in milliseconds. */
 const GRACE_MS = 5_000;
@@ -52,7 +50,7 @@ export interface Service {
  */
 export async function startService(
   installation: Installation,
-  roles: readonly Role[],
+  roles: readonly ProcessRole[],
   startUp: StartUp = createStartUp(installation.config, installation.logger, {
     answers: false,
     signal: new AbortController().signal,

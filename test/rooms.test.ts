@@ -16,7 +16,11 @@ const MAY_IMPORT: Record<string, string[]> = {
   processes: ROOMS,
   http: [...ROOMS, 'processes', 'config.ts'],
   console: ['domain'],
-  cli: [...ROOMS, 'processes', 'dev', 'config.ts', 'installation.ts', 'service.ts', 'start-up.ts'],
+  cli: [
+    ...ROOMS,
+    ...['processes', 'dev'],
+    ...['config.ts', 'installation.ts', 'process-roles.ts', 'service.ts', 'start-up.ts'],
+  ],
   dev: ['domain', 'contract', 'projections', 'commands', 'installation.ts'],
 };
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { ROLES, startService } from '../src/service.ts';
+import { PROCESS_ROLES } from '../src/process-roles.ts';
+import { startService } from '../src/service.ts';
 import { openTestInstallation } from './support/installation.ts';
 import { describeWithPostgres } from './support/postgres.ts';
 import { createProxiedDatabase } from './support/postgres-proxy.ts';
@@ -10,7 +11,7 @@ describeWithPostgres('a service whose Postgres is silent', () => {
     const database = await createProxiedDatabase();
     onTestFinished(() => database.drop());
     const installation = await openTestInstallation({ DATABASE_URL: database.url });
-    const service = await startService(installation, ROLES);
+    const service = await startService(installation, PROCESS_ROLES);
     await sleep(1_000);
     database.proxy.stall(true);
     await sleep(1_000);

@@ -64,3 +64,23 @@ export function stopSignal(): AbortSignal {
   }
   return controller.signal;
 }
+
+/**
+ * Runs work until it ends, or until SIGTERM or SIGINT stops it. It may still wait for its stores.
+ */
+export async function untilStopped(work: (stop: AbortSignal) => Promise<void>): Promise<void> {
+  const stop = stopSignal();
+  try {
+    await work(stop);
+  } catch (error) {
+    if (!stop.aborted || error !== stop.reason) throw error;
+  }
+}
+
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -13,8 +13,8 @@ import { DomainError, fieldError } from '../domain/errors.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, visible } from './output.ts';
 import { wholeNumber } from './parse.ts';
-import { aborted } from './serve.ts';
-import { stopSignal } from './session.ts';
+
+import { aborted, stopSignal } from './session.ts';
 
 const HOST = '127.0.0.1';
 

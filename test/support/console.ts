@@ -6,7 +6,8 @@ import { describe, expect } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import { ROLES, type Role, type Service, startService } from '../../src/service.ts';
+import { PROCESS_ROLES, type ProcessRole } from '../../src/process-roles.ts';
+import { type Service, startService } from '../../src/service.ts';
 import { whyNoChromium } from './chromium.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from './installation.ts';
 import { describeWithPostgres } from './postgres.ts';
@@ -39,7 +40,7 @@ export async function describeConsole(name: string, tests: () => void): Promise<
  */
 export async function startConsole(
   settings: Record<string, string> = {},
-  roles: readonly Role[] = ROLES,
+  roles: readonly ProcessRole[] = PROCESS_ROLES,
 ): Promise<TestConsole> {
   await buildConsole();
   const installation = await openTestInstallation(settings);

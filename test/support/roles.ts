@@ -1,17 +1,18 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Installation } from '../../src/installation.ts';
+import type { ProcessRole } from '../../src/process-roles.ts';
 import { runAdmission } from '../../src/processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
-import { type Role, startService } from '../../src/service.ts';
+import { startService } from '../../src/service.ts';
 import { startProcess } from './server-process.ts';
 
 const WAYBILL = fileURLToPath(new URL('../../bin/waybill', import.meta.url));
 
 /** All the roles that it takes to move a file. */
-export const MOVING: readonly Role[] = ['projector', 'mover'];
+export const MOVING: readonly ProcessRole[] = ['projector', 'mover'];
 
 export interface RunningRoles {
   /** Stops them in good order. Fails if they had ended by themselves. */
@@ -21,7 +22,7 @@ export interface RunningRoles {
 /** Starts roles of an installation in this process. */
 export async function startRoles(
   installation: Installation,
-  roles: readonly Role[] = MOVING,
+  roles: readonly ProcessRole[] = MOVING,
 ): Promise<RunningRoles> {
   const service = await startService(installation, roles);
   let stopped: Promise<unknown> | null = null;
@@ -80,7 +81,7 @@ export interface SpawnedService {
  */
 export async function spawnService(
   environment: Record<string, string>,
-  roles: readonly Role[] = MOVING,
+  roles: readonly ProcessRole[] = MOVING,
 ): Promise<SpawnedService> {
   const { PATH = '', HOME = '' } = process.env;
   const service = startProcess([WAYBILL, 'serve', '--roles', roles.join(',')], {

@@ -1,4 +1,4 @@
-import type { Role } from '../../src/service.ts';
+import type { ProcessRole } from '../../src/process-roles.ts';
 import { openTestInstallation, type TestInstallation } from './installation.ts';
 import { type SpawnedService, spawnService } from './roles.ts';
 import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
@@ -7,7 +7,7 @@ import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.t
 export interface WebhookProcesses {
   installation: TestInstallation;
   receiver: WebhookReceiver;
-  start(roles?: readonly Role[]): Promise<SpawnedService>;
+  start(roles?: readonly ProcessRole[]): Promise<SpawnedService>;
   /** Kills the running processes, and drops the database. */
   close(): Promise<void>;
 }

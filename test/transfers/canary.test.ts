@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import { ROLES } from '../../src/service.ts';
+import { PROCESS_ROLES } from '../../src/process-roles.ts';
 import {
   CAUSE,
   configureSftp,
@@ -39,7 +39,7 @@ await describeTransfers('secrets', () => {
     ]);
     service = await spawnService(
       { ...installation.environment, WAYBILL_LOG_LEVEL: 'trace' },
-      ROLES,
+      PROCESS_ROLES,
     );
   });
   afterAll(async () => {

@@ -6,7 +6,7 @@ import { createKey } from '../../src/commands/keys.ts';
 import { parseConfig } from '../../src/config.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { openInstallation } from '../../src/installation.ts';
-import { ROLES } from '../../src/service.ts';
+import { PROCESS_ROLES } from '../../src/process-roles.ts';
 import { CAUSE, configureEndpoint, transferInLog } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type EndBy, startRestartablePostgres } from '../support/restartable-postgres.ts';
@@ -50,7 +50,7 @@ describeWithPostgres('a service whose Postgres restarts', () => {
       expires_in: '1h',
     });
     const { key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
-    const service = await spawnService(environment, ROLES);
+    const service = await spawnService(environment, PROCESS_ROLES);
     undo.push(() => service.kill());
     const url = /"url":"([^"]+)"/.exec(service.output())?.[1];
 

@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
-import { ROLES, startService } from '../../../src/service.ts';
+import { PROCESS_ROLES } from '../../../src/process-roles.ts';
+import { startService } from '../../../src/service.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -102,7 +103,7 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
     expires_in: '1h',
   });
   const { key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
-  const service = await startService(installation, ROLES);
+  const service = await startService(installation, PROCESS_ROLES);
   const load = createLoad(service.url as string, key, source.root);
   const hooks = recordDeliveries(receiver);
 
