@@ -291,6 +291,7 @@ await describeConsole('endpoints in the console', () => {
         await eventually(() => heading(page)).toBe('Endpoints');
         await eventually(() => page.getByRole('link', { name: 'busy' }).count()).toBe(0);
         expect(await saved('busy')).toBeUndefined();
+        console.pardonPolls(404);
       });
     },
   );
