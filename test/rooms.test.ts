@@ -26,7 +26,7 @@ const MAY_IMPORT: Record<string, string[]> = {
 
 /** The packages that rooms without I/O may import. */
 const PACKAGES: Record<string, string[]> = {
-  domain: ['zod', 'ulid', 'node:crypto', 'node:net'],
+  domain: ['zod', 'ulid', 'canonicalize', 'node:crypto', 'node:net'],
   contract: ['zod', 'csv-stringify/sync'],
 };
 
