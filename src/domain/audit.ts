@@ -1,11 +1,20 @@
+import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
 import type { KeyEvent } from './key.ts';
+import type { SigningKeyEvent } from './signing-key.ts';
 import { parseStream } from './streams.ts';
 import type { TransferCreated, TransferEvent } from './transfer.ts';
 import type { WebhookEvent } from './webhook.ts';
 
-export type EventType = (TransferEvent | EndpointEvent | KeyEvent | WebhookEvent)['type'];
+export type EventType = (
+  | TransferEvent
+  | EndpointEvent
+  | KeyEvent
+  | WebhookEvent
+  | SigningKeyEvent
+  | CheckpointEvent
+)['type'];
 
 /** What each event did to its subject. Users read these words. */
 export const EVENT_WORDS: Record<EventType, string> = {
@@ -31,6 +40,9 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'webhook.updated': 'changed',
   'webhook.secret_rotated': 'secret rotated',
   'webhook.removed': 'removed',
+  'log.key_created': 'signing key created',
+  'log.key_rotated': 'signing key rotated',
+  'log.checkpoint_signed': 'checkpoint signed',
 };
 
 /** Kinds of subjects of the audit log, with their names. */
@@ -39,6 +51,7 @@ export const AUDIT_KINDS = {
   endpoint: 'Endpoint',
   key: 'API key',
   webhook: 'Webhook',
+  log: 'Log',
 } as const;
 export type AuditKind = keyof typeof AUDIT_KINDS;
 
@@ -47,6 +60,7 @@ const STEPS = [
   'transfer.queued',
   'transfer.in_progress',
   'transfer.completed',
+  'log.checkpoint_signed',
 ] as const satisfies EventType[];
 export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
 
@@ -79,8 +93,9 @@ export interface AuditedEvent {
 }
 
 /**
- * Returns true for an event of the audit log: every change of an endpoint, key or webhook, and what
- * people and keys did to a transfer after its creation. Creations would be nearly all of the log.
+ * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
+ * key, and what people and keys did to a transfer after its creation. Creations would be nearly all
+ * of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

@@ -1,4 +1,8 @@
-const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook'] as const;
+const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'log'] as const;
+
+/** The streams that the log keeps of itself, beside `log`. */
+export const SIGNING_KEYS = 'log-keys';
+export const CHECKPOINTS = 'log-checkpoints';
 
 /** The kinds of aggregates. Each aggregate has a stream of events. */
 export type StreamKind = (typeof KINDS)[number];

@@ -11,7 +11,7 @@ import type { Projection } from './projection.ts';
 
 export const auditProjection: Projection = {
   name: 'audit',
-  version: 1,
+  version: 2,
   streams: (Object.keys(AUDIT_KINDS) as StreamKind[]).map(streamPrefix),
   tables: ['audit'],
   // No request waits for it, and most batches of a busy log have nothing for it.

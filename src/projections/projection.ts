@@ -12,6 +12,8 @@ export interface Projection {
   version: number;
   /** Prefixes of the names of the streams that it reads. */
   streams: string[];
+  /** True if it folds events as they are stored. Others get them upcast. */
+  asStored?: boolean;
   /** Partitions of these tables need no entry. */
   tables: string[];
   /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */

@@ -179,7 +179,8 @@ async function catchUp(
           batch.position,
           batch.events.at(-1) ?? null,
         );
-        await projection.apply(tx, schema, batch.events.map(upcast));
+        const events = projection.asStored ? batch.events : batch.events.map(upcast);
+        await projection.apply(tx, schema, events);
       };
       await (within ? saveBatch(within) : sql.begin(saveBatch));
       from = batch.position;

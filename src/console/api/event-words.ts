@@ -23,6 +23,9 @@ export const EVENT_WORDS = {
   "webhook.updated": "changed",
   "webhook.secret_rotated": "secret rotated",
   "webhook.removed": "removed",
+  "log.key_created": "signing key created",
+  "log.key_rotated": "signing key rotated",
+  "log.checkpoint_signed": "checkpoint signed",
 } as const;
 
 export const AUDIT_KINDS = {
@@ -30,6 +33,7 @@ export const AUDIT_KINDS = {
   endpoint: "Endpoint",
   key: "API key",
   webhook: "Webhook",
+  log: "Log",
 } as const;
 
 export const AUDIT_TITLES = {
@@ -52,4 +56,6 @@ export const AUDIT_TITLES = {
   "webhook.updated": "Webhook changed",
   "webhook.secret_rotated": "Webhook secret rotated",
   "webhook.removed": "Webhook removed",
+  "log.key_created": "Log signing key created",
+  "log.key_rotated": "Log signing key rotated",
 } as const;

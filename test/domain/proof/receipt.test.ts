@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { checkpointText } from '../../../src/domain/proof/checkpoint.ts';
@@ -83,6 +85,18 @@ describe('a leaf', () => {
         '"actor":"system","causation_id":null,"correlation_id":"req_1",' +
         '"occurred_at":"2026-01-01T00:00:00.000Z","prev_hash":null},"revision":0,' +
         '"schema_version":1,"stream":"transfer-txr_1","type":"transfer.created"}',
+    );
+  });
+
+  it('is canonical, whatever the order of its keys', () => {
+    const json = fc.jsonValue({ noUnicodeString: false } as never);
+    fc.assert(
+      fc.property(json, (data) => {
+        const parsed = JSON.parse(JSON.stringify(data)) as unknown;
+        const event = { ...(history()[0] as StoredEvent), data: parsed };
+        const { position: _, ...content } = event;
+        expect(leafOf(event)).toBe(canonicalize(content));
+      }),
     );
   });
 });

@@ -1,11 +1,19 @@
 import type { Report } from '../report.ts';
 import { auditRow } from '../shown/audit.ts';
 import { createChainCheck } from './chain.ts';
-import { type Fields, type Kind, type LoggedEvent, NAMES, streamOf } from './event.ts';
+import {
+  type CatalogKind,
+  type Fields,
+  type Kind,
+  type LoggedEvent,
+  NAMES,
+  streamOf,
+} from './event.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
 import { isTold, payloadDigest, subscribes } from './told.ts';
+import { createTreeCheck } from './tree.ts';
 
 /** The state of a stream, folded from all its events. */
 export interface Folded<State> {
@@ -62,8 +70,9 @@ export async function readContents(
   report: Report,
 ): Promise<LogContents> {
   const chain = createChainCheck(report);
+  const tree = createTreeCheck(report);
   const catalog = { endpoint: new Map(), key: new Map(), webhook: new Map() } as Record<
-    Exclude<Kind, 'transfer'>,
+    CatalogKind,
     Map<string, Folded<CatalogState>>
   >;
   const contents: LogContents = {
@@ -82,6 +91,7 @@ export async function readContents(
 
   for await (const event of events) {
     const hash = chain(event);
+    tree(event);
     const stream = streamOf(event.stream);
     if (stream === null) {
       const first = event.stream === 'log' && event.revision === 0 && event.type === 'log.opened';
@@ -108,6 +118,8 @@ export async function readContents(
       foldIntoTransfers(contents.transfers, stream.id, event, wrong);
       checkRetry(event);
       note(event, hash, stream.id, contents.transfers.get(stream.id)?.state ?? null);
+    } else if (stream.kind === 'log') {
+      note(event, hash, null, null);
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
       if (stream.kind === 'webhook') noteEarlier(stream.id);
@@ -195,7 +207,7 @@ function foldIntoTransfers(
 
 function foldIntoCatalog(
   entries: Map<string, Folded<CatalogState>>,
-  kind: Exclude<Kind, 'transfer'>,
+  kind: CatalogKind,
   id: string,
   event: LoggedEvent,
   wrong: (problem: string) => void,

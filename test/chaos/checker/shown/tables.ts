@@ -244,7 +244,8 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   transfer_search: ['transfer'],
-  audit: ['transfer', 'endpoint', 'key', 'webhook'],
+  audit: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
+  proof: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
   outbox: ['transfer', 'endpoint', 'key', 'webhook'],
