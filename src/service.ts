@@ -13,6 +13,7 @@ import { runProbes } from './processes/endpoints/probes.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
+import { runSigner } from './processes/proof/signer.ts';
 import { runDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
@@ -89,6 +90,7 @@ export async function startService(
       run(rebuilt.then(() => consume(projectionConsumer(projection))));
     }
     run(runProjectionTasks(rebuilding, signal));
+    run(runSigner(installation, signal, health.report('signer')));
   }
   if (roles.includes('mover')) {
     const { movers, transferRetryDelays } = installation.config;

@@ -30,6 +30,7 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   transfer_not_cancellable: EXIT.refused,
   transfer_not_retryable: EXIT.refused,
   priority_not_changeable: EXIT.refused,
+  receipt_not_ready: EXIT.refused,
   endpoint_in_use: EXIT.refused,
   limit_reached: EXIT.refused,
   webhook_disabled: EXIT.refused,

@@ -67,7 +67,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       ...['--limit', '1', '--csv'],
     ]);
     expect(csv.stdout.split('\r\n')[1]).toContain(',key.created,API key created,key,key_');
-    expect(await cli.run(['audit', 'list', '--kind', 'log'])).toMatchObject({ code: 2 });
+    expect(await cli.run(['audit', 'list', '--kind', 'file'])).toMatchObject({ code: 2 });
   });
 
   it('ends quietly when its reader closes the pipe', async () => {

@@ -53,15 +53,18 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',
+    // The log itself has no page.
+    log: null,
   };
   // Transfers and webhooks of another account are not found in this one.
   const may =
     kind === 'key'
       ? session.scopes.includes('admin')
       : (account ?? session.account) === session.account;
+  const page = pages[kind];
   return (
     <span>
-      {may ? <a href={pages[kind]}>{name ?? id}</a> : (name ?? id)}
+      {may && page ? <a href={page}>{name ?? id}</a> : (name ?? id)}
       {name !== null && <span class="route mono">{id}</span>}
     </span>
   );
