@@ -4,6 +4,7 @@ import { toCheckpoint } from '../contract/proof.ts';
 import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { listSigningKeys } from '../projections/proof-queries.ts';
+import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { operator, withInstallation } from './session.ts';
 
@@ -21,7 +22,7 @@ export function addLogCommands(program: Command): void {
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
         await ensureSigningKey(installation, operator());
-        await installation.commands.catchUp('proof');
+        await foldLog(installation);
         const keys = await listSigningKeys(installation.sql);
         const origin = originOf(installation.logId);
         if (json) return printJson({ origin, data: keys });
@@ -39,6 +40,7 @@ export function addLogCommands(program: Command): void {
     .option('--json', 'one JSON document, as the API answers')
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
+        await foldLog(installation);
         const signed = await checkpointNow(installation, operator());
         if (json) return printJson(toCheckpoint(signed));
         await write(signed.note);

@@ -9,6 +9,7 @@ import type { TransferEvent } from '../domain/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/receipts.ts';
 import { EXIT } from './exit-codes.ts';
+import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
@@ -25,8 +26,11 @@ export function addReceiptCommands(program: Command): void {
         const make = () => makeReceipt(installation, account ?? null, id);
         let answer = await make();
         if (answer.state === 'not_covered') {
+          await foldLog(installation);
+          answer = await make();
+        }
+        if (answer.state === 'not_covered') {
           await checkpointNow(installation, operator());
-          await installation.commands.catchUp('proof');
           answer = await make();
         }
         if (answer.state === 'ready') return answer.receipt;

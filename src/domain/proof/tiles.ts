@@ -79,11 +79,15 @@ export function tilesOf(ranges: Range[]): TileName[] {
   return [...names.values()];
 }
 
-/** Creates a reader of nodes from these tiles. It throws RangeError if one of them is missing. */
+/**
+ * Creates a reader of nodes from these tiles. It throws RangeError if one of them is missing. It keeps
+ * what it has computed: the proofs of several leaves share most of their nodes.
+ */
 export function readNodes(tiles: Iterable<Tile>): NodeReader {
   const known = new Map<string, Tile>();
   for (const tile of tiles) known.set(`${tile.level}/${tile.tile}`, tile);
-  return (height, index) => {
+  const computed = new Map<string, Hash>();
+  const compute: NodeReader = (height, index) => {
     const { level, tile } = tileOfNode(height, index);
     const width = 2 ** (height % TILE_HEIGHT);
     const start = (index * width - tile * TILE_WIDTH) * HASH_BYTES;
@@ -93,6 +97,12 @@ export function readNodes(tiles: Iterable<Tile>): NodeReader {
     if (hashes?.length !== width * HASH_BYTES)
       throw new RangeError(`tile ${level}/${tile} lacks the node ${index} of height ${height}`);
     return rootOfHashes(hashes);
+  };
+  return (height, index) => {
+    const name = `${height}/${index}`;
+    const hash = computed.get(name) ?? compute(height, index);
+    computed.set(name, hash);
+    return hash;
   };
 }
 
