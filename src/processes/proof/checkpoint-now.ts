@@ -2,8 +2,9 @@ import type { CommandDeps } from '../../commands/deps.ts';
 import { ensureSigningKey } from '../../commands/log.ts';
 import type { CheckpointSigned } from '../../domain/checkpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { LogChanged } from '../../domain/proof/log-changed.ts';
 import { latestCheckpoint } from '../../projections/proof-queries.ts';
-import { LogChanged, type SignerDeps, signIfNeeded } from './signer.ts';
+import { type SignerDeps, signIfNeeded } from './signer.ts';
 
 export interface CheckpointDeps extends Omit<SignerDeps, 'logger' | 'locks'> {
   commands: Pick<CommandDeps, 'catchUp'>;

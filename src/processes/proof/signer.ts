@@ -28,6 +28,7 @@ import {
 } from '../../commands/log.ts';
 import { type CheckpointSigned, isCheckpointEvent } from '../../domain/checkpoint.ts';
 import { newId } from '../../domain/ids.ts';
+import { LogChanged } from '../../domain/proof/log-changed.ts';
 import { CHECKPOINTS } from '../../domain/streams.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
@@ -37,11 +38,6 @@ import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 const EVERY_MS = 60_000;
 const RETRY_AFTER_MS = 5_000;
 const ACTOR = 'system:signer';
-
-/** The log is not the one that was signed. The message says what differs. */
-export class LogChanged extends Error {
-  override readonly name = 'LogChanged';
-}
 
 export type SignerStatus =
   | { state: 'stand_by' }
