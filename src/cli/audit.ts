@@ -1,17 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Batch } from '../adapters/event-store/port.ts';
-import { createChainVerifier } from '../commands/chain.ts';
 import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/audit.ts';
 import { toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
+import { createChainVerifier } from '../commands/chain.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
+import { readLog } from '../projections/read-log.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
-
-const BATCH = 1_000;
 
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('the whole log, for auditors');
@@ -39,9 +37,10 @@ export function addAuditCommands(program: Command): void {
     .command('export')
     .description('print all stored events, one JSON line each, oldest first')
     .option('--from <position>', 'start after this position', position)
-    .action(({ from }: { from?: bigint }) =>
-      withInstallation(async (installation) => {
-        for await (const { events } of readLog(installation, from ?? null))
+    .option('--stream <name>', 'only the events of this stream: transfer-txr_...')
+    .action(({ from, stream }: { from?: bigint; stream?: string }) =>
+      withInstallation(async ({ store }) => {
+        for await (const { events } of readLog(store, { from: from ?? null, stream }))
           for (const event of events) await printJson(toAuditEvent(event));
       }),
     );
@@ -54,7 +53,7 @@ export function addAuditCommands(program: Command): void {
       withInstallation(async (installation) => {
         const verifier = createChainVerifier();
         let [events, broken] = [0, 0];
-        for await (const batch of readLog(installation, null)) {
+        for await (const batch of readLog(installation.store, { from: null })) {
           for (const event of batch.events) {
             events++;
             for (const problem of verifier.check(event)) {
@@ -126,19 +125,6 @@ async function list(
   );
   if (hasMore)
     note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
-}
-
-/** Reads the log up to its current end. */
-async function* readLog({ store }: Installation, from: bigint | null): AsyncGenerator<Batch> {
-  const stop = new AbortController();
-  try {
-    for await (const batch of store.subscribe({ from, signal: stop.signal, batchSize: BATCH })) {
-      yield batch;
-      if (batch.caughtUp) return;
-    }
-  } finally {
-    stop.abort();
-  }
 }
 
 function position(text: string): bigint {

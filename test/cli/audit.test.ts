@@ -38,7 +38,11 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   afterAll(() => database.drop());
 
   it('exports the log in its order, from any position', async () => {
-    const all = (await cli.run(['audit', 'export'])).json<{ type: string; position: string }>();
+    const all = (await cli.run(['audit', 'export'])).json<{
+      type: string;
+      position: string;
+      stream: string;
+    }>();
     expect(all.map(({ type }) => type)).toEqual([
       'log.opened',
       'endpoint_name.claimed',
@@ -48,6 +52,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     ]);
     const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json();
     expect(rest).toEqual(all.slice(2));
+    const key = all[4]!.stream;
+    expect((await cli.run(['audit', 'export', '--stream', key])).json()).toEqual([all[4]]);
     expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
   });
 

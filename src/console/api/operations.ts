@@ -15,7 +15,7 @@ export interface Operations {
   'GET /v1/endpoints': { answer: EndpointList };
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
-  'GET /v1/events': { query?: { from?: string }; answer: unknown };
+  'GET /v1/events': { query?: { from?: string; stream?: string }; answer: unknown };
   'GET /v1/keys': { answer: KeyList };
   'GET /v1/log/keys': { answer: LogSigningKeyList };
   'GET /v1/movers': { answer: Movers };
@@ -434,13 +434,16 @@ export type FtpsEndpointUpdate = {
 };
 
 export type HistoryItem = {
+  position: string;
+  stream: string;
+  revision: number;
   id: string;
   type: string;
-  revision: number;
-  position: string;
+  schema_version: number;
+  data: Record<string, unknown>;
+  metadata: Record<string, unknown>;
   occurred_at: string;
   actor: string;
-  data: Record<string, unknown>;
 };
 
 export type HostKeyRequest = {

@@ -1,0 +1,42 @@
+import type { Batch, EventStore } from '../adapters/event-store/port.ts';
+import { readAhead } from './read-ahead.ts';
+
+export interface LogSlice {
+  /** Exclusive; null starts before the first event. */
+  from: bigint | null;
+  /** Only the events of this stream. */
+  stream?: string | undefined;
+  /** Ends the read early. */
+  signal?: AbortSignal;
+  batchSize?: number;
+}
+
+/** Yields the stored events after a position, up to the end of the log at the time of the call. */
+export async function* readLog(
+  store: EventStore,
+  { from, stream, signal, batchSize }: LogSlice,
+): AsyncGenerator<Batch> {
+  const until = await store.head();
+  if (until === null || (from !== null && from >= until)) return;
+  if (stream !== undefined) {
+    const events = (await store.read(stream)).filter(
+      ({ position }) => position > (from ?? -1n) && position <= until,
+    );
+    yield { events, position: until, caughtUp: true };
+    return;
+  }
+  const done = new AbortController();
+  const subscription = store.subscribe({
+    from,
+    signal: AbortSignal.any([done.signal, ...(signal ? [signal] : [])]),
+    ...(batchSize && { batchSize }),
+  });
+  try {
+    for await (const batch of readAhead(subscription)) {
+      yield { ...batch, events: batch.events.filter(({ position }) => position <= until) };
+      if (batch.position >= until) return;
+    }
+  } finally {
+    done.abort();
+  }
+}
