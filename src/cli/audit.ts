@@ -3,7 +3,7 @@ import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/
 import { toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
-import { createChainVerifier } from '../commands/chain.ts';
+import { createChainVerifier } from '../processes/verification/chain.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
 import { readLog } from '../projections/read-log.ts';
 import { EXIT } from './exit-codes.ts';
@@ -56,7 +56,7 @@ export function addAuditCommands(program: Command): void {
         for await (const batch of readLog(installation.store, { from: null })) {
           for (const event of batch.events) {
             events++;
-            for (const problem of verifier.check(event)) {
+            for (const problem of verifier.check(event).problems) {
               broken++;
               const { id, stream, revision } = event;
               if (json)

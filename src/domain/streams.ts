@@ -1,3 +1,5 @@
+import type { StoredEvent } from './event.ts';
+
 const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'log'] as const;
 
 /** The streams that the log keeps of itself, beside `log`. */
@@ -27,4 +29,33 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
     kind: KINDS.find((kind) => kind.length === end && name.startsWith(kind)),
     id: name.slice(end + 1),
   };
+}
+
+/** The field of an event's data that repeats the id in the name of its stream. */
+const ID_FIELDS: Record<Exclude<StreamKind, 'log'>, string> = {
+  transfer: 'transfer_id',
+  endpoint: 'endpoint_id',
+  endpoint_name: 'name',
+  key: 'key_id',
+  webhook: 'webhook_id',
+};
+
+/**
+ * Returns why an event does not belong into the stream that it is in; null if it does. Its type
+ * begins with the kind of the stream, and its data repeats the id. The first event always has it.
+ */
+export function objectionTo({
+  stream,
+  revision,
+  type,
+  data,
+}: Pick<StoredEvent, 'stream' | 'revision' | 'type' | 'data'>): string | null {
+  const { kind, id } = parseStream(stream);
+  if (!type.startsWith(`${kind ?? stream}.`))
+    return `${type} is no event of the stream ${stream}: the type or the stream was changed`;
+  if (kind === undefined || kind === 'log') return null;
+  const field = ID_FIELDS[kind];
+  const found = (data as Record<string, unknown> | null)?.[field];
+  if (found === id || (found === undefined && revision > 0)) return null;
+  return `its ${field} is ${JSON.stringify(found) ?? 'missing'}: the data or the stream was changed`;
 }

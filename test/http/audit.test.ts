@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { eventHash } from '../../src/commands/event-hash.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
+import { eventHash } from '../../src/domain/event-hash.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import type { NewEvent } from '../domain/event.ts';
+import type { NewEvent } from './event.ts';
 
 /**
  * Returns the lowercase hex SHA-256 of an event's RFC 8785 form. The next event of the stream
