@@ -3,11 +3,10 @@ import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/
 import { toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
-import { createChainVerifier } from '../processes/verification/chain.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
 import { readLog } from '../projections/read-log.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printJson, printTable, write } from './output.ts';
+import { addVerifyCommand } from './audit-verify.ts';
+import { note, printJson, printTable, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
 
@@ -45,41 +44,7 @@ export function addAuditCommands(program: Command): void {
       }),
     );
 
-  audit
-    .command('verify')
-    .description('check the hash chain and order of every stream; exit code 1 if one is broken')
-    .option('--json', 'JSON lines: each fault, then the result')
-    .action(({ json }: { json?: boolean }) =>
-      withInstallation(async (installation) => {
-        const verifier = createChainVerifier();
-        let [events, broken] = [0, 0];
-        for await (const batch of readLog(installation.store, { from: null })) {
-          for (const event of batch.events) {
-            events++;
-            for (const problem of verifier.check(event).problems) {
-              broken++;
-              const { id, stream, revision } = event;
-              if (json)
-                await printJson({
-                  event_id: id,
-                  stream,
-                  revision,
-                  position: event.position,
-                  problem,
-                });
-              else await print(`${stream} revision ${revision} (${id}): ${problem}`);
-            }
-          }
-        }
-        if (broken > 0) process.exitCode = EXIT.failed;
-        if (json) await printJson({ events, streams: verifier.streams(), broken });
-        else
-          await print(
-            `${events} events in ${verifier.streams()} streams: ` +
-              (broken === 0 ? 'every chain is intact' : `${broken} faults`),
-          );
-      }),
-    );
+  addVerifyCommand(audit);
 }
 
 interface ListOptions extends Record<string, unknown> {

@@ -40,6 +40,16 @@ const ID_FIELDS: Record<Exclude<StreamKind, 'log'>, string> = {
   webhook: 'webhook_id',
 };
 
+/** Every log begins with this stream of one event. */
+const LOG = { stream: 'log', type: 'log.opened' };
+
+function belongs(type: string, stream: string, revision: number): boolean {
+  const { kind } = parseStream(stream);
+  if (kind === undefined) return stream === LOG.stream && type === LOG.type && revision === 0;
+  if (kind === 'log' && ![SIGNING_KEYS, CHECKPOINTS].includes(stream)) return false;
+  return type.startsWith(`${kind}.`);
+}
+
 /**
  * Returns why an event does not belong into the stream that it is in; null if it does. Its type
  * begins with the kind of the stream, and its data repeats the id. The first event always has it.
@@ -51,7 +61,7 @@ export function objectionTo({
   data,
 }: Pick<StoredEvent, 'stream' | 'revision' | 'type' | 'data'>): string | null {
   const { kind, id } = parseStream(stream);
-  if (!type.startsWith(`${kind ?? stream}.`))
+  if (!belongs(type, stream, revision))
     return `${type} is no event of the stream ${stream}: the type or the stream was changed`;
   if (kind === undefined || kind === 'log') return null;
   const field = ID_FIELDS[kind];

@@ -5,7 +5,8 @@
  * Every event of the log is a leaf, in the order of the log, also those of streams that this version
  * does not know. A leaf is found by the position of its event: each tile of level 0 knows the
  * positions of its first and last event, and the hash of the leaf tells its place in the tile. So
- * the tree needs no row for each event. Positions are no part of the tree.
+ * the tree needs no row for each event. Positions are no part of the tree. A tile also names its
+ * events, for those who look for one that is gone.
  *
  * An event `log.checkpoint_signed` is compared with the tree when it is folded. If the tree of the
  * size that it signed has another root, the log was changed after it was signed. The fold stops
@@ -29,6 +30,7 @@ import {
 import { isSigningKeyEvent } from '../domain/signing-key.ts';
 import { FoldError } from './fold.ts';
 import type { Projection } from './projection.ts';
+import { nameLine } from './proof-leaves.ts';
 import { findLeaves, type Leaf, readTiles } from './proof-tiles.ts';
 
 /** The last tile of a level. Those of level 0 have the position of their last event. */
@@ -38,7 +40,7 @@ interface EdgeTile extends Tile {
 
 export const proofProjection: Projection = {
   name: 'proof',
-  version: 1,
+  version: 2,
   streams: [''],
   asStored: true,
   tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
@@ -55,6 +57,8 @@ export const proofProjection: Projection = {
         -- of the events of a tile of level 0; null for the other levels
         first_position bigint,
         last_position bigint,
+        -- of the events of a tile of level 0, a line each: only they tell what a removed event was
+        names text collate "C",
         primary key (level, tile)
       )`;
     // Hashes cannot be compressed.
@@ -110,6 +114,8 @@ export const proofProjection: Projection = {
                   else substr(l.hashes, 1, least(length(l.hashes), length(s.hashes)))
                     <> substr(s.hashes, 1, least(length(l.hashes), length(s.hashes)))
                     or l.first_position is distinct from s.first_position
+                    or left(l.names, least(length(l.names), length(s.names)))
+                    <> left(s.names, least(length(l.names), length(s.names)))
              end
       union all
       select 'checkpoint ' || revision
@@ -162,27 +168,33 @@ async function saveTiles(
   const rows = tiles.map(({ level, tile, hashes }) => {
     const first = tile * TILE_WIDTH;
     const isLeaves = level === 0;
+    const end = sizeOf({ level, tile, hashes });
+    const added = isLeaves ? leaves.slice(Math.max(first - size, 0), end - size) : [];
     return {
       level,
       tile,
       hex: Buffer.from(hashes).toString('hex'),
       // Undefined for a tile that was there before: the position that it has stays.
       first: isLeaves ? positionOf(first) : undefined,
-      last: isLeaves ? positionOf(sizeOf({ level, tile, hashes }) - 1) : undefined,
+      last: isLeaves ? positionOf(end - 1) : undefined,
+      names: isLeaves ? added.map(({ event }) => nameLine(event)).join('\n') : null,
     };
   });
   const numbers = (values: (bigint | undefined)[]) => values.map((value) => value?.toString());
   await tx`
-    insert into ${tx(schema)}.proof_tiles as t (level, tile, hashes, first_position, last_position)
-    select n.level, n.tile, decode(n.hex, 'hex'), n.first, n.last
+    insert into ${tx(schema)}.proof_tiles as t
+      (level, tile, hashes, first_position, last_position, names)
+    select n.level, n.tile, decode(n.hex, 'hex'), n.first, n.last, n.names
       from unnest(${rows.map(({ level }) => level)}::integer[],
                   ${rows.map(({ tile }) => tile)}::integer[],
                   ${rows.map(({ hex }) => hex)}::text[],
                   ${numbers(rows.map(({ first }) => first))}::bigint[],
-                  ${numbers(rows.map(({ last }) => last))}::bigint[])
-           as n(level, tile, hex, first, last)
+                  ${numbers(rows.map(({ last }) => last))}::bigint[],
+                  ${rows.map(({ names }) => names)}::text[])
+           as n(level, tile, hex, first, last, names)
     on conflict (level, tile) do update set
-      hashes = excluded.hashes, last_position = excluded.last_position`;
+      hashes = excluded.hashes, last_position = excluded.last_position,
+      names = t.names || E'\n' || excluded.names`;
 }
 
 async function saveCheckpoints(
