@@ -29,7 +29,7 @@ import {
 } from '../domain/proof/tiles.ts';
 import { isSigningKeyEvent } from '../domain/signing-key.ts';
 import { FoldError } from './fold.ts';
-import type { Projection } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 import { nameLine } from './proof-leaves.ts';
 import { findLeaves, type Leaf, readTiles } from './proof-tiles.ts';
 
@@ -106,7 +106,7 @@ export const proofProjection: Projection = {
   },
 
   async differences(tx, live, shadow, position, limit) {
-    const rows = await tx<{ key: string }[]>`
+    return tx<Difference[]>`
       select 'tile ' || level || '/' || tile as key
         from ${tx(live)}.proof_tiles l full join ${tx(shadow)}.proof_tiles s using (level, tile)
        where case when l.hashes is null or s.hashes is null
@@ -127,7 +127,6 @@ export const proofProjection: Projection = {
         from ${tx(live)}.proof_keys l full join ${tx(shadow)}.proof_keys s using (revision)
        where coalesce(l.position, s.position) <= ${position} and l is distinct from s
        limit ${limit}`;
-    return rows.map(({ key }) => key);
   },
 };
 

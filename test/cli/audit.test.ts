@@ -150,6 +150,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       projection: 'catalog',
       agrees: false,
       differences: [expect.stringMatching(/^end_/)],
+      details: [expect.stringMatching(/^end_\w+: .*paused is false, and true by the log/)],
     });
 
     const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);

@@ -198,8 +198,8 @@ describeWithPostgres('the tree over the log', () => {
     await sql`
       update ${sql(live)}.proof_tiles set hashes = set_byte(hashes, 100, 255 - get_byte(hashes, 100))
        where level = 0 and tile = 1`;
-    expect(await differences()).toEqual(['tile 0/1']);
+    expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
     await sql`delete from ${sql(live)}.proof_tiles where level = 0 and tile = 1`;
-    expect(await differences()).toEqual(['tile 0/1']);
+    expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
   });
 });
