@@ -1,4 +1,5 @@
 import type { Batch, EventStore } from '../adapters/event-store/port.ts';
+import { parseStream } from '../domain/streams.ts';
 import { readAhead } from './read-ahead.ts';
 
 export interface LogSlice {
@@ -18,7 +19,8 @@ export async function* readLog(
 ): AsyncGenerator<Batch> {
   const until = await store.head();
   if (until === null || (from !== null && from >= until)) return;
-  if (stream !== undefined) {
+  // The log's own streams grow without an end. All others fit into one read.
+  if (stream !== undefined && parseStream(stream).kind !== 'log') {
     const events = (await store.read(stream)).filter(
       ({ position }) => position > (from ?? -1n) && position <= until,
     );
@@ -30,10 +32,14 @@ export async function* readLog(
     from,
     signal: AbortSignal.any([done.signal, ...(signal ? [signal] : [])]),
     ...(batchSize && { batchSize }),
+    ...(stream && { streams: [stream] }),
   });
   try {
     for await (const batch of readAhead(subscription)) {
-      yield { ...batch, events: batch.events.filter(({ position }) => position <= until) };
+      const events = batch.events.filter(
+        (event) => event.position <= until && event.stream === (stream ?? event.stream),
+      );
+      yield { ...batch, events };
       if (batch.position >= until) return;
     }
   } finally {

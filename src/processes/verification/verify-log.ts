@@ -95,6 +95,7 @@ export async function verifyLog(
   let agreed = resume?.agreed ?? null;
   let differsAt = resume?.differsAt ?? null;
   let position = resume?.position ?? 0n;
+  const sizes = new Set(checkpoints.map(({ size }) => size));
   const head = Number((await store.head()) ?? 0n);
 
   async function fault(found: Fault): Promise<void> {
@@ -104,12 +105,12 @@ export async function verifyLog(
 
   function compareRoots(at: bigint): void {
     const size = tree.size();
-    for (const checkpoint of checkpoints)
-      if (checkpoint.size === size && differsAt === null) {
-        if (sameHash(tree.root(), checkpoint.root))
-          agreed = { size, position: at, subtrees: tree.subtrees() };
-        else differsAt = size;
-      }
+    if (differsAt !== null || !sizes.has(size)) return;
+    const agrees = checkpoints.some(
+      (checkpoint) => checkpoint.size === size && sameHash(checkpoint.root, tree.root()),
+    );
+    if (agrees) agreed = { size, position: at, subtrees: tree.subtrees() };
+    else differsAt = size;
   }
 
   async function compareWithApi(folded: ReadonlyMap<string, CheckedStream>): Promise<void> {
@@ -125,7 +126,11 @@ export async function verifyLog(
       await fault(
         nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${originOf(logId)}`),
       );
-  const sizes = new Set(checkpoints.map(({ size }) => size));
+  for (const [i, { source, size, root }] of checkpoints.entries()) {
+    const next = checkpoints[i + 1];
+    if (next?.size === size && !sameHash(next.root, root))
+      await fault(nowhere('checkpoint', `${source} and ${next.source} sign different logs`));
+  }
   for await (const batch of readLog(store, {
     from: position === 0n ? null : position,
     batchSize,
@@ -137,7 +142,7 @@ export async function verifyLog(
       if (checked.ended) ended.set(event.stream, checked.stream);
       if (checkpoints.length > 0) {
         tree.append(leafHash(leafOf(event)));
-        if (sizes.has(tree.size())) compareRoots(event.position);
+        compareRoots(event.position);
       }
     }
     events += batch.events.length;

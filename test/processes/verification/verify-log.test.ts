@@ -126,6 +126,31 @@ describeWithPostgres('the verification of a log', () => {
     ]);
   });
 
+  it('names two checkpoints that contradict each other', async () => {
+    const [old, forged] = [checkpointAt(5), checkpointAt(5, original.slice(1))];
+    for (const checkpoints of [
+      [old, { ...forged, source: 'b.txt' }],
+      [{ ...forged, source: 'b.txt' }, old],
+    ]) {
+      const { problems, agreed } = await verify({ checkpoints });
+      expect(problems).toEqual([
+        expect.stringMatching(/^(5|b)\.txt and (5|b)\.txt sign different/),
+      ]);
+      expect(agreed).toMatchObject({ size: 5 });
+    }
+  });
+
+  it('takes a transfer whose data makes no sense for a fault', async () => {
+    const change = (events: StoredEvent[]) => {
+      const event = events.find(({ type }) => type === 'transfer.completed') as StoredEvent;
+      event.data = { size_bytes: { forged: true } };
+      return events;
+    };
+    await changing(change, async () => {
+      expect((await verify()).problems).not.toEqual([]);
+    });
+  });
+
   it('names the smallest range if the stored tree was changed too', async () => {
     const { sql } = tampered.installation;
     const cut = (events: StoredEvent[]) => events.filter((_, i) => i !== 6);
