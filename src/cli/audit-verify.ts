@@ -16,6 +16,7 @@ import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
 
 const SAVE_EVERY_MS = 15_000;
+const PEM = /-----BEGIN PUBLIC KEY-----[\s\S]*?-----END PUBLIC KEY-----/g;
 
 interface VerifyOptions {
   checkpoint?: string;
@@ -31,14 +32,14 @@ export function addVerifyCommand(audit: Command): void {
     .option('--checkpoint <file or folder>', 'compare it with checkpoints that you kept elsewhere')
     .option(
       '--key <file>',
-      'a public key that must have signed them; repeat it for several',
+      'public keys, one of which must have signed each; repeat it for several files',
       (file: string, files: string[]) => [...files, file],
       [],
     )
     .option('--resume <file>', 'save the progress in this file, and continue from it')
     .option('--json', 'JSON lines: each fault, then the result')
     .action(async (options: VerifyOptions) => {
-      const keys = await Promise.all(options.key.map(readKey));
+      const keys = (await Promise.all(options.key.map(readKeys))).flat();
       const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
       await withInstallation((installation) => verify(installation, checkpoints, options));
     });
@@ -125,20 +126,17 @@ function summary(
   return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;
 }
 
-async function readKey(file: string): Promise<KeyObject> {
+/** Reads the public keys in a file: PEM, as `waybill log keys` prints it, or a verifier key. */
+async function readKeys(file: string): Promise<KeyObject[]> {
   const text = (await readFile(file, 'utf8')).trim();
   const known = parseVerifierKey(text);
-  if (known) return known.publicKey;
-  try {
-    return createPublicKey(text);
-  } catch (error) {
-    throw new DomainError(
-      'validation_failed',
-      `${file} has no public key: give PEM, or NAME+ID+KEY in one line`,
-      {},
-      { cause: error },
-    );
-  }
+  if (known) return [known.publicKey];
+  const keys = (text.match(PEM) ?? []).map((pem) => createPublicKey(pem));
+  if (keys.length > 0) return keys;
+  throw new DomainError(
+    'validation_failed',
+    `${file} has no public key: give PEM, or NAME+ID+KEY in one line`,
+  );
 }
 
 /** Reads one checkpoint, or all of a folder. Other files of the folder are left out. */

@@ -173,6 +173,16 @@ describeWithPostgres('the verification of a log', () => {
     });
   });
 
+  it('finds events that the head of the log hides', async () => {
+    const head = original.at(-1)?.position as bigint;
+    await tampered.replaceLog(original, head - 2n);
+    const { problems } = await verify();
+    expect(problems).toContain(
+      `the head of the log hides the events at positions ${head - 1n} to ${head}`,
+    );
+    await tampered.replaceLog(original, head);
+  });
+
   it('compares every field of the API with the log', async () => {
     const { sql } = tampered.installation;
     await sql`create table kept_states as select transfer_id, state from read.transfers`;
