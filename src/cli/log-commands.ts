@@ -5,6 +5,7 @@ import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { listSigningKeys } from '../projections/proof-queries.ts';
 import { foldLog } from './fold-log.ts';
+import { addLogCopyCommand } from './log-copy.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { operator, withInstallation } from './session.ts';
 
@@ -13,7 +14,11 @@ interface Json {
 }
 
 export function addLogCommands(program: Command): void {
-  const log = program.command('log').description('the signatures of the whole log, for auditors');
+  const log = program
+    .command('log')
+    .description('the log: its signatures, for auditors, and copies');
+
+  addLogCopyCommand(log);
 
   log
     .command('keys')
