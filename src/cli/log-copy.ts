@@ -4,7 +4,8 @@ import { parseConfig } from '../config.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';
 import { copyLog } from '../processes/log-copy/copy-log.ts';
-import { print, printJson } from './output.ts';
+import { followCopy } from '../processes/log-copy/follow-copy.ts';
+import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
 
@@ -15,29 +16,32 @@ export function addLogCopyCommand(log: Command): void {
     .command('copy')
     .description('copy the log to the other engine; run it again to continue, or for later events')
     .requiredOption('--to <url>', `the URL of an EventStoreDB, or "${EMBEDDED}" for Postgres`)
+    .option('--switch', 'let the tables follow the copy; stop all processes before')
     .option('--json', 'one JSON document')
-    .action(({ to, json }: { to: string; json?: boolean }) =>
+    .action(({ to, switch: follow, json }: { to: string; switch?: boolean; json?: boolean }) =>
       withInstallation(async (installation) => {
         const copy = await openOther(installation, to);
         const bar = json ? null : createProgressBar();
         const started = performance.now();
-        const { events, appended, root } = await copyLog(
-          installation.store,
-          copy,
-          (read, share) => {
+        const run = () =>
+          copyLog(installation.store, copy, (read, share) => {
             const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
             bar?.show(share, `${read} events  ${Math.round(read / seconds)} events/s`);
-          },
-        ).finally(async () => {
-          bar?.clear();
-          await copy.close();
-        });
+          }).finally(() => bar?.clear());
+        const copied = await (follow ? followCopy(installation, copy, run) : run()).finally(() =>
+          copy.close(),
+        );
+        const { events, appended, root } = copied;
         const root_hash = Buffer.from(root).toString('hex');
-        if (json) return printJson({ events, appended, root_hash });
+        if (json) return printJson({ events, appended, root_hash, switched: follow ?? false });
         await print(
           `${events} events are in both logs, ${appended} of them copied now\n` +
             `Both trees have the root ${root_hash}`,
         );
+        if (follow)
+          note(
+            `Now start all processes ${to === EMBEDDED ? 'without' : 'with this'} EVENTSTORE_URL`,
+          );
       }),
     );
 }

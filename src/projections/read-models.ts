@@ -59,6 +59,11 @@ export async function prepareReadModels(sql: Sql, logId: string): Promise<Projec
   })) as ProjectionName[];
 }
 
+/** Drops all read models. The next start creates them again, and its consumers fill them. */
+export async function forgetReadModels(sql: Sql): Promise<void> {
+  await sql`drop schema ${sql(LIVE_SCHEMA)} cascade`;
+}
+
 /**
  * Creates the table of checkpoints. A rebuild's checkpoint is `NAME:rebuild` until it takes over.
  */

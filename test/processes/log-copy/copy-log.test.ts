@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
@@ -6,10 +6,13 @@ import type { StoredEvent } from '../../../src/domain/event.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../../support/cli.ts';
 import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { writeSmallLog } from '../verification/tamper/small-log.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 describeWithPostgres('a copy of the log', () => {
   let installation: TestInstallation;
@@ -81,6 +84,23 @@ describeWithPostgres('a copy of the log', () => {
     expect(appended).toBeLessThan(original.length - 3);
     expect((await eventsIn(copy)).map(leafOf)).toEqual(original.map(leafOf));
     expect(await copyTo(copy)).toMatchObject({ events: original.length, appended: 0 });
+  });
+
+  it('is made by the command', async () => {
+    const cli = createCli(installation.environment);
+    const { code, json, stderr } = await cli.run(['log', 'copy', '--to', server.url, '--json']);
+    expect(code, stderr).toBe(0);
+    const { length } = await eventsIn(installation.store);
+    expect(json()).toEqual([
+      {
+        ...{ events: length, appended: length, switched: false },
+        root_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      },
+    ]);
+    expect(await cli.run(['log', 'copy', '--to', 'embedded'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/The log is in Postgres already/),
+    });
   });
 
   it('rejects a store with another log, and leaves it as it is', async () => {
