@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { DomainError } from '../../domain/errors.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
@@ -9,7 +10,7 @@ interface Run {
   checkpoints: KeptCheckpoint[];
 }
 
-const hex = (hash: Hash) => Buffer.from(hash).toString('hex');
+const hex = (bytes: Hash) => Buffer.from(bytes).toString('hex');
 const bytes = (text: string) => Buffer.from(text, 'hex');
 
 /** Returns the state as a document in JSON. */
@@ -70,5 +71,6 @@ function parse(text: string): Saved | null {
 }
 
 function nameOf({ logId, checkpoints }: Run): string {
-  return [logId, ...checkpoints.map(({ size, root }) => `${size} ${hex(root)}`)].join(', ');
+  const lines = checkpoints.map(({ size, root }) => `${size} ${hex(root)}\n`);
+  return hash('sha256', `${logId}\n${lines.join('')}`);
 }

@@ -95,7 +95,7 @@ export async function verifyLog(
   let agreed = resume?.agreed ?? null;
   let differsAt = resume?.differsAt ?? null;
   let position = resume?.position ?? 0n;
-  const sizes = new Set(checkpoints.map(({ size }) => size));
+  const kept = Map.groupBy(checkpoints, ({ size }) => size);
   const head = Number((await store.head()) ?? 0n);
 
   async function fault(found: Fault): Promise<void> {
@@ -105,11 +105,11 @@ export async function verifyLog(
 
   function compareRoots(at: bigint): void {
     const size = tree.size();
-    if (differsAt !== null || !sizes.has(size)) return;
-    const agrees = checkpoints.some(
-      (checkpoint) => checkpoint.size === size && sameHash(checkpoint.root, tree.root()),
-    );
-    if (agrees) agreed = { size, position: at, subtrees: tree.subtrees() };
+    const heads = kept.get(size);
+    if (differsAt !== null || heads === undefined) return;
+    const root = tree.root();
+    if (heads.some((head) => sameHash(head.root, root)))
+      agreed = { size, position: at, subtrees: tree.subtrees() };
     else differsAt = size;
   }
 
