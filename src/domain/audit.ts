@@ -1,3 +1,4 @@
+import type { BatchEvent } from './batch.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
 import type { KeyEvent } from './key.ts';
@@ -5,7 +6,13 @@ import { parseStream } from './streams.ts';
 import type { TransferCreated, TransferEvent } from './transfer.ts';
 import type { WebhookEvent } from './webhook.ts';
 
-export type EventType = (TransferEvent | EndpointEvent | KeyEvent | WebhookEvent)['type'];
+export type EventType = (
+  | TransferEvent
+  | BatchEvent
+  | EndpointEvent
+  | KeyEvent
+  | WebhookEvent
+)['type'];
 
 /** What each event did to its subject. Users read these words. */
 export const EVENT_WORDS: Record<EventType, string> = {
@@ -16,6 +23,11 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'transfer.failed': 'failed',
   'transfer.cancelled': 'cancelled',
   'transfer.priority_changed': 'priority changed',
+  'batch.created': 'created',
+  'batch.listed': 'listed',
+  'batch.opened': 'opened',
+  'batch.cancelled': 'cancelled',
+  'batch.completed': 'completed',
   'endpoint.configured': 'created',
   'endpoint.updated': 'changed',
   'endpoint.credentials_replaced': 'credentials replaced',
@@ -36,17 +48,21 @@ export const EVENT_WORDS: Record<EventType, string> = {
 /** Kinds of subjects of the audit log, with their names. */
 export const AUDIT_KINDS = {
   transfer: 'Transfer',
+  batch: 'Batch',
   endpoint: 'Endpoint',
   key: 'API key',
   webhook: 'Webhook',
 } as const;
 export type AuditKind = keyof typeof AUDIT_KINDS;
 
-/** Only movers and the service cause these events. */
+/** Movers and the service cause these events, or they follow from another one. */
 const STEPS = [
   'transfer.queued',
   'transfer.in_progress',
   'transfer.completed',
+  'batch.listed',
+  'batch.opened',
+  'batch.completed',
 ] as const satisfies EventType[];
 export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
 

@@ -1,4 +1,4 @@
-const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook'] as const;
+const KINDS = ['transfer', 'batch', 'endpoint', 'endpoint_name', 'key', 'webhook'] as const;
 
 /** The kinds of aggregates. Each aggregate has a stream of events. */
 export type StreamKind = (typeof KINDS)[number];

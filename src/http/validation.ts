@@ -46,10 +46,10 @@ function invalid(error: z.ZodError, general: General): DomainError {
 }
 
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
-  const field = issue.path.join('.');
+  const field = fieldOf(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
-      field: [...issue.path, key].join('.'),
+      field: fieldOf([...issue.path, key]),
       code: 'unknown_field',
       message: 'is not a known field',
     }));
@@ -58,6 +58,17 @@ function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
   return [
     { field, code: typeof own === 'string' ? own : general, message: messageOf(issue, general) },
   ];
+}
+
+/** Returns the name of a field: `settings.host`, `items[17].destination_uri`. */
+function fieldOf(path: PropertyKey[]): string {
+  return path.reduce<string>(
+    (parent, part) =>
+      typeof part === 'number'
+        ? `${parent}[${part}]`
+        : [parent, String(part)].filter(Boolean).join('.'),
+    '',
+  );
 }
 
 function messageOf(issue: z.core.$ZodIssue, general: string): string {

@@ -6,6 +6,9 @@ export interface Operations {
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
   'GET /v1/audit': { query?: { kind?: AuditKind; type?: AuditEventType; actor?: string; subject?: string; from_date?: string; to_date?: string; limit?: number; offset?: number }; answer: AuditList };
+  'GET /v1/batches': { query?: { status?: BatchStatus; limit?: number; offset?: number }; answer: BatchList };
+  'GET /v1/batches/{batch_id}': { path: { batch_id: string }; answer: Batch };
+  'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
   'GET /v1/endpoints': { answer: EndpointList };
@@ -21,7 +24,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -32,6 +35,7 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
   'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
+  'POST /v1/batches': { body: BatchRequest; answer: CreatedBatch };
   'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequest; answer: Endpoint };
@@ -78,7 +82,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed";
 
 export type AuditItem = {
   id: string;
@@ -95,7 +99,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "endpoint" | "key" | "webhook";
+export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook";
 
 export type AuditList = {
   data: AuditItem[];
@@ -158,6 +162,65 @@ export type AzureEndpointUpdate = {
   ca_pem?: string | null;
 };
 
+export type Batch = {
+  id: string;
+  status: BatchStatus;
+  folder: BatchFolder | null;
+  retry_of: string | null;
+  priority: Priority;
+  notify_on_complete: boolean;
+  metadata: Record<string, string>;
+  counts: BatchCounts;
+  bytes: BatchBytes;
+  created_at: string;
+  ended_at: string | null;
+};
+
+export type BatchBytes = {
+  total: number;
+  completed: number;
+};
+
+export type BatchCounts = {
+  items: number;
+  pending: number;
+  queued: number;
+  in_progress: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  rejected: number;
+};
+
+export type BatchFolder = {
+  source_uri: string;
+  destination_uri: string;
+  pattern: string;
+  recursive: boolean;
+  exclude: string[];
+};
+
+export type BatchItem = {
+  source_uri: string;
+  destination_uri: string;
+  priority?: Priority;
+  metadata?: Record<string, string>;
+};
+
+export type BatchList = {
+  data: Batch[];
+  pagination: Pagination;
+};
+
+export type BatchRequest = {
+  items: BatchItem[];
+  priority?: Priority;
+  notify_on_complete?: boolean;
+  metadata?: Record<string, string> | null;
+};
+
+export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
+
 export type BulkAction = "retry" | "cancel" | "set_priority";
 
 export type BulkAnswer = {
@@ -192,6 +255,21 @@ export type CancelledTransfer = {
   id: string;
   status: "cancelled";
   cancelled_at: string;
+};
+
+export type CreatedBatch = {
+  id: string;
+  status: BatchStatus;
+  folder: BatchFolder | null;
+  retry_of: string | null;
+  priority: Priority;
+  notify_on_complete: boolean;
+  metadata: Record<string, string>;
+  counts: BatchCounts;
+  bytes: BatchBytes;
+  created_at: string;
+  ended_at: string | null;
+  transfer_ids?: string[];
 };
 
 export type CreatedKey = {
@@ -499,6 +577,7 @@ export type LiveTransfer = {
   priority: Priority;
   metadata: Record<string, string>;
   retry_of: string | null;
+  batch_id: string | null;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -544,6 +623,13 @@ export type OperationsSpan = {
   speed_bps: number;
 };
 
+export type Pagination = {
+  total: number;
+  limit: number;
+  offset: number;
+  has_more: boolean;
+};
+
 export type PingData = {
   webhook_id: string;
 };
@@ -572,7 +658,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -620,6 +706,22 @@ export type QueueLength = {
 export type Readiness = {
   status: "ready" | "not_ready";
   checks: Record<string, { ok: boolean; detail: string }>;
+};
+
+export type RejectedItem = {
+  item: number;
+  source_uri: string;
+  error: RejectionReason;
+};
+
+export type RejectedItems = {
+  data: RejectedItem[];
+  pagination: Pagination;
+};
+
+export type RejectionReason = {
+  code: string;
+  message: string;
 };
 
 export type ReplayRequest = {
@@ -873,6 +975,7 @@ export type TransferDetail = {
   priority: Priority;
   metadata: Record<string, string>;
   retry_of: string | null;
+  batch_id: string | null;
   waiting_for: WaitingFor | null;
 };
 
@@ -914,6 +1017,7 @@ export type TransferFilters = {
   to_date?: string;
   destination?: string;
   retry_of?: string;
+  batch_id?: string;
 };
 
 export type TransferHistory = {

@@ -49,11 +49,12 @@ describeWithPostgres('/v1/projections', () => {
     expect(status).toBe(200);
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual([
       'audit',
+      'batches',
       'catalog',
       'transfer_search',
       'transfers',
     ]);
-    expect(body.data[3]).toMatchObject({
+    expect(body.data[4]).toMatchObject({
       state: 'running',
       version: expect.any(Number),
       position: expect.stringMatching(/^\d+$/),

@@ -23,7 +23,7 @@ export function hashOf({ id, type, schema_version, data, metadata }: LoggedEvent
 }
 
 /** Kinds of stream. A stream's name starts with its kind. */
-export const KINDS = ['transfer', 'endpoint', 'key', 'webhook'] as const;
+export const KINDS = ['transfer', 'batch', 'endpoint', 'key', 'webhook'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** The stream of an endpoint name. Its last claim says which endpoint may have the name. */
