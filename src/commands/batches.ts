@@ -5,19 +5,21 @@ import {
   type BatchCommand,
   type BatchCreated,
   type BatchListed,
+  type BatchSource,
   type BatchState,
   batchDecider,
   batchNotFound,
 } from '../domain/batch.ts';
 import { createPager, type RoutedItem, transfersOf } from '../domain/batch-items.ts';
-import { DomainError, type FieldError } from '../domain/errors.ts';
+import { DomainError, type FieldError, fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
+import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
-import { routeOf } from './transfers.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from './transfers.ts';
 
 /** Transfers that are created at once. Their appends share the writes of the log. */
 const AT_ONCE = 256;
@@ -49,6 +51,47 @@ export interface CreatedBatch {
 }
 
 /**
+ * Creates a batch of a folder. The process manager lists it and creates the transfers. Throws
+ * `endpoint_not_configured` for a folder that is on no endpoint.
+ */
+export async function createFolderBatch(
+  deps: CommandDeps,
+  accountId: string,
+  request: BatchRequest,
+  cause: Cause,
+  reserved: ReservedBatch,
+): Promise<Handled<Batch>> {
+  const { source_uri = '', destination_uri = '', pattern = '*', recursive = false } = request;
+  const { exclude = [] } = request;
+  const folder = source_uri.endsWith('/') ? source_uri : `${source_uri}/`;
+  const endpoints = await deps.endpoints();
+  for (const [field, uri] of Object.entries({ source_uri: folder, destination_uri }))
+    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
+      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+  const source = { type: 'folder', source_uri: folder, destination_uri } as const;
+  const data = createdOf(accountId, request, reserved, { ...source, pattern, recursive, exclude });
+  const command: BatchCommand = { type: 'create', data, pages: [] };
+  return changeBatch(deps, reserved.batchId, command, cause, { reserved });
+}
+
+function createdOf(
+  accountId: string,
+  { priority, metadata, notify_on_complete }: BatchRequest,
+  { batchId, now }: ReservedBatch,
+  source: BatchSource,
+): BatchCreated {
+  return {
+    batch_id: batchId,
+    account_id: accountId,
+    source,
+    priority,
+    metadata,
+    notify_on_complete,
+    created_at: now,
+  };
+}
+
+/**
  * Creates a batch of items, and their transfers. One append has the batch with all of its items, so
  * the process manager can create what a crash leaves out. `repeated` means that an earlier process
  * may have begun. Throws `limit_reached`, or what is wrong with the URIs of all items.
@@ -65,16 +108,7 @@ export async function createBatch(
   const earlier = repeated ? await deps.store.read(stream) : [];
   const pages =
     earlier.length > 0 ? pagesIn(earlier) : await pagesOf(deps, accountId, request, reserved);
-  const { priority, metadata, notify_on_complete } = request;
-  const data: BatchCreated = {
-    batch_id: reserved.batchId,
-    account_id: accountId,
-    source: { type: 'items' },
-    priority,
-    metadata,
-    notify_on_complete,
-    created_at: reserved.now,
-  };
+  const data = createdOf(accountId, request, reserved, { type: 'items' });
   const created = await changeBatch(
     deps,
     reserved.batchId,

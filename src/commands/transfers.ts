@@ -96,6 +96,11 @@ export async function createTransfer(
 
 type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
 
+/** What is wrong with a URI that no endpoint matches. */
+export const NOT_ON_AN_ENDPOINT =
+  'must be on a configured endpoint: no endpoint that this account may use has this protocol, ' +
+  'host and base path';
+
 /** Returns the endpoints of a transfer. Throws what `createTransfer` throws for its URIs. */
 export function routeOf(
   { source_uri, destination_uri }: Pick<TransferRequest, 'source_uri' | 'destination_uri'>,
@@ -110,10 +115,7 @@ export function routeOf(
   const source = matchEndpoint(sourceUri, endpoints, accountId);
   const target = matchEndpoint(destinationUri, endpoints, accountId);
   if (!target) {
-    const message =
-      'must be on a configured endpoint: no endpoint that this account may use has this ' +
-      'protocol, host and base path';
-    throw fieldError('destination_uri', message, 'endpoint_not_configured');
+    throw fieldError('destination_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
   }
   if (
     source_uri === destination ||

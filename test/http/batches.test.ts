@@ -155,6 +155,42 @@ describeWithPostgres('batches', () => {
     });
   });
 
+  it('takes a folder, and says at once what is wrong with it', async () => {
+    const folder = { source_uri: 's3://archive/out', destination_uri: 's3://archive/in/' };
+    const { status, body } = await api.ask('POST', '/v1/batches', {
+      json: { ...folder, recursive: true, exclude: ['*.tmp'] },
+    });
+    expect(status).toBe(201);
+    expect(body).toMatchObject({
+      status: 'creating',
+      folder: {
+        source_uri: 's3://archive/out/',
+        destination_uri: 's3://archive/in/',
+        pattern: '*',
+        recursive: true,
+        exclude: ['*.tmp'],
+      },
+      counts: { items: 0 },
+    });
+    expect(body).not.toHaveProperty('transfer_ids');
+    const wrong = async (json: object) =>
+      (await api.ask('POST', '/v1/batches', { json })).body.errors.map(
+        ({ field, code }: Record<string, string>) => `${field} ${code}`,
+      );
+    expect(await wrong({})).toEqual(['items validation_failed']);
+    expect(await wrong({ ...folder, items: items(1) })).toEqual([
+      'source_uri validation_failed',
+      'destination_uri validation_failed',
+    ]);
+    expect(await wrong({ ...folder, destination_uri: 's3://archive/in' })).toEqual([
+      'destination_uri validation_failed',
+    ]);
+    expect(await wrong({ ...folder, source_uri: 'sftp://other/out/' })).toEqual([
+      'source_uri endpoint_not_configured',
+    ]);
+    expect(await wrong({ ...folder, exclude: [''] })).toEqual(['exclude[0] validation_failed']);
+  });
+
   it('takes a body of 512 KiB and no larger one', async () => {
     const metadata = { note: 'x'.repeat(256) };
     const many = items(900).map((one) => ({ ...one, metadata }));

@@ -131,7 +131,7 @@ await describeTransfers('a batch', () => {
     };
     const times = { listed_at: reserved.now, estimated_start: reserved.now };
     const pager = createPager(0, () => times);
-    for (const { source_uri, destination_uri } of request.items)
+    for (const { source_uri, destination_uri } of request.items ?? [])
       pager.add({ source_uri, destination_uri, route }, null);
     const page = pager.end();
     const data = {

@@ -213,7 +213,12 @@ export type BatchList = {
 };
 
 export type BatchRequest = {
-  items: BatchItem[];
+  items?: BatchItem[];
+  source_uri?: string;
+  destination_uri?: string;
+  pattern?: string;
+  recursive?: boolean;
+  exclude?: string[];
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;

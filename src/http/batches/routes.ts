@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createBatch, reserveBatch } from '../../commands/batches.ts';
+import { createBatch, createFolderBatch, reserveBatch } from '../../commands/batches.ts';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
@@ -38,8 +38,9 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         operationId: 'createBatch',
         summary: 'Create a batch of transfers',
         description:
-          'An invalid item rejects the whole request. Each 100 items count as one request of the ' +
-          'rate limit.',
+          'Of `items`: an invalid one rejects the whole request, and each 100 count as one request ' +
+          'of the rate limit. Of the files of a folder: the batch is `creating` until the folder is ' +
+          'listed and each file has its transfer.',
         tags: ['Batches'],
         headers: idempotencyHeaders,
         querystring: noQuery,
@@ -62,6 +63,18 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         return idempotent(deps, request, reply, {
           reserve: reserveBatch,
           async run(reserved, repeated, commands) {
+            if (request.body.items === undefined) {
+              const { state, position } = await createFolderBatch(
+                commands,
+                accountId,
+                request.body,
+                causeOf(request),
+                reserved,
+              );
+              await commands.waitFor('batches', position);
+              const body: answers.CreatedBatch = toBatch(state);
+              return { status: 201, body, location: `/v1/batches/${body.id}` };
+            }
             const { batch, transferIds, position } = await createBatch(
               commands,
               accountId,

@@ -2,7 +2,8 @@
  * The process manager of batches. Its to-do list is the read model of batches: those that have not
  * ended. One process of the installation works on them at a time.
  *
- * - `creating`: it creates the transfers of the recorded pages, and opens the batch. A request with
+ * - `creating`: it lists the folder (listing.ts), if the batch is one of a folder. The pages are
+ *   recorded, and all that follows derives from them. It creates the transfers of the recorded pages, and opens the batch. A request with
  *   items does that itself, so the manager takes such a batch only after a few seconds: the process
  *   of the request may have crashed.
  * - `open` or `cancelled`: when the read model of transfers shows that all transfers of the batch
@@ -35,6 +36,7 @@ import { streamName } from '../../domain/streams.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { type CountedBatch, openBatches } from '../../projections/batch-queries.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import { listFolder } from './listing.ts';
 
 const LOOK_MS = 500;
 /** How long the process manager leaves a batch of items to its request. */
@@ -129,13 +131,18 @@ async function complete({ commands }: BatchManagerDeps, batch: CountedBatch): Pr
   await commands.waitFor('batches', position);
 }
 
-/** Creates the transfers of all pages, and opens the batch. */
+/** Lists the folder, creates the transfers of all pages, and opens the batch. */
 async function create(
-  deps: BatchManagerDeps,
+  { commands }: BatchManagerDeps,
   batch: CountedBatch,
   stop: AbortSignal,
 ): Promise<void> {
-  const { commands } = deps;
+  if (batch.source.type === 'folder' && !batch.listed) {
+    let last: KnownBatch | null = null;
+    for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
+    if (last && !last.state.listed)
+      await listFolder(commands, last, batch.source, causeOf(batch), stop);
+  }
   let known: KnownBatch | null = null;
   for await (const { event, after } of readBatch(commands, batch.batch_id)) {
     known = after;
