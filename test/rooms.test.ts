@@ -31,7 +31,7 @@ const PACKAGES: Record<string, string[]> = {
 };
 
 /** The modules that hold commands. The others in that room are its own tools. */
-const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'batches'].map(
+const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'batches', 'bulk'].map(
   (name) => `${name}.ts`,
 );
 

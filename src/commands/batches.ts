@@ -15,7 +15,7 @@ import { DomainError, type FieldError, fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
-import { transferDecider } from '../domain/transfer-decider.ts';
+import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -74,9 +74,44 @@ export async function createFolderBatch(
   return changeBatch(deps, reserved.batchId, command, cause, { reserved });
 }
 
+/**
+ * Creates a batch that repeats the failed transfers of another one. The process manager finds them.
+ * Throws `not_found`.
+ */
+export async function createRetryBatch(
+  deps: CommandDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+  reserved: ReservedBatch,
+): Promise<Handled<Batch>> {
+  const { state } = await loadBatch(deps, accountId, batchId);
+  const source = { type: 'retry', batch_id: batchId } as const;
+  const data = createdOf(accountId, state, reserved, source);
+  return changeBatch(deps, reserved.batchId, { type: 'create', data, pages: [] }, cause, {
+    reserved,
+  });
+}
+
+/** Cancels a batch. Its transfers are still to be cancelled. Throws `batch_not_cancellable`. */
+export async function cancelBatch(
+  deps: CommandDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+): Promise<Handled<Batch>> {
+  const known = await loadBatch(deps, accountId, batchId);
+  const command = { type: 'cancel', now: new Date().toISOString() } as const;
+  return changeBatch(deps, batchId, command, cause, { known });
+}
+
 function createdOf(
   accountId: string,
-  { priority, metadata, notify_on_complete }: BatchRequest,
+  {
+    priority,
+    metadata,
+    notify_on_complete,
+  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete'>,
   { batchId, now }: ReservedBatch,
   source: BatchSource,
 ): BatchCreated {
@@ -189,8 +224,8 @@ function pagesIn(events: StoredEvent[]): BatchListed[] {
 }
 
 /**
- * Creates the transfers of pages. One that exists stays as it is: its ids derive from the batch, so
- * the log recognizes the repeated append.
+ * Creates the transfers of pages, those of a cancelled batch as cancelled ones. One that exists stays
+ * as it is: its ids derive from the batch, so the log recognizes the repeated append.
  */
 export async function createTransfers(
   deps: Pick<CommandDeps, 'store'>,
@@ -198,13 +233,15 @@ export async function createTransfers(
   pages: BatchListed[],
   cause: Cause,
 ): Promise<{ transferIds: string[]; position: bigint | null }> {
+  const { cancelled_at: now } = batch;
   const transfers = pages.flatMap((page) => transfersOf(batch, page));
   const known = untouched(transferDecider.initialState);
   let position: bigint | null = null;
   await createSemaphore(AT_ONCE).forEach(transfers, async ({ transferId, eventId, data }) => {
     const stream = streamName('transfer', transferId);
     const reserved = { eventId, now: data.created_at };
-    const command = { type: 'create', data } as const;
+    const command: TransferCommand =
+      now === null ? { type: 'create', data } : { type: 'create_cancelled', data, now };
     const handled = await handle(deps.store, transferDecider, stream, command, cause, {
       reserved,
       known,

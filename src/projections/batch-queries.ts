@@ -2,6 +2,7 @@ import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { Batch, BatchStatus, RejectedItem } from '../domain/batch.ts';
 import type { TransferStatus } from '../domain/transfer.ts';
 import type { Page } from './transfer-queries.ts';
+import { batchOf } from './transfers.ts';
 
 /** The transfers of a batch by status, and their bytes. */
 export interface BatchCounts {
@@ -74,6 +75,23 @@ export async function listRejected(
   ]);
   const items = rows.map(({ item, source, ...error }) => ({ item, source_uri: source, error }));
   return { items, total: Number(counted.total) };
+}
+
+/** Returns transfers of a batch in these statuses, in their order, at most `limit`. */
+export async function transfersOfBatch(
+  sql: Sql,
+  batchId: string,
+  statuses: readonly TransferStatus[],
+  limit: number,
+): Promise<{ transferIds: string[]; hasMore: boolean }> {
+  const rows = await sql<{ transfer_id: string }[]>`
+    select transfer_id
+      from unnest(${[...statuses]}::text[]) with ordinality as s(status, place) cross join lateral (
+        select transfer_id from read.transfers t
+         where ${batchOf(sql)} = ${batchId} and t.status = s.status limit ${limit + 1}) found
+     order by place, transfer_id limit ${limit + 1}`;
+  const transferIds = rows.map(({ transfer_id }) => transfer_id);
+  return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
 }
 
 function countsOf(sql: Queryable) {

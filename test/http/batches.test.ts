@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { changeBatch } from '../../src/commands/batches.ts';
+import { abortTransfer, cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { startApi, type TestApi } from '../support/api.ts';
+import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
+
+const STARTED = { claimId: 'clm_1', source: null, destination: null };
 
 describeWithPostgres('batches', () => {
   let api: TestApi;
@@ -16,6 +21,10 @@ describeWithPostgres('batches', () => {
     destination_uri: 's3://archive/in/',
     ...more,
   });
+  async function untilCounted(id: string, status: string): Promise<void> {
+    const counted = async () => (await api.ask('GET', `/v1/batches/${id}`)).body.counts[status];
+    await expect.poll(counted, { timeout: 20_000 }).toBe(1);
+  }
   const items = (count: number) => Array.from({ length: count }, (_, i) => item(`${i}.csv`));
 
   it('creates all transfers of the items, in order', async () => {
@@ -189,6 +198,72 @@ describeWithPostgres('batches', () => {
       'source_uri endpoint_not_configured',
     ]);
     expect(await wrong({ ...folder, exclude: [''] })).toEqual(['exclude[0] validation_failed']);
+  });
+
+  it('cancels what waits, and says what it could not', async () => {
+    const { body } = await api.ask('POST', '/v1/batches', { json: { items: items(3) } });
+    const [first] = body.transfer_ids;
+    const { commands } = api.installation;
+    await startTransfer(commands, first, STARTED, CAUSE);
+    await untilCounted(body.id, 'in_progress');
+    const cancelled = await api.ask('DELETE', `/v1/batches/${body.id}`);
+    expect(cancelled.status).toBe(200);
+    expect(cancelled.body).toMatchObject({
+      status: 'cancelled',
+      cancelled: 2,
+      not_cancelled: [{ id: first, code: 'transfer_not_cancellable' }],
+      has_more: false,
+    });
+    expect((await api.ask('GET', `/v1/batches/${body.id}`)).body).toMatchObject({
+      status: 'cancelled',
+      counts: { items: 3, cancelled: 2, in_progress: 1 },
+      ended_at: null,
+    });
+    const again = await api.ask('DELETE', `/v1/batches/${body.id}`);
+    expect(again.body).toMatchObject({ status: 'cancelled', cancelled: 0 });
+    expect((await api.ask('DELETE', '/v1/batches/bat_unknown')).status).toBe(404);
+  });
+
+  it('does not cancel a batch that has ended', async () => {
+    const { body } = await api.ask('POST', '/v1/batches', { json: { items: items(1) } });
+    const { commands } = api.installation;
+    await cancelTransfer(commands, body.transfer_ids[0], CAUSE);
+    const ended = { completed: 0, failed: 0, cancelled: 1 };
+    const complete = { type: 'complete', ended, bytes: 0, now: new Date().toISOString() } as const;
+    await changeBatch(commands, body.id, complete, CAUSE);
+    expect((await api.ask('DELETE', `/v1/batches/${body.id}`)).body).toMatchObject({
+      status: 409,
+      code: 'batch_not_cancellable',
+      current_status: 'completed_with_failures',
+    });
+  });
+
+  it('retries the failed transfers in a new batch', async () => {
+    const { body } = await api.ask('POST', '/v1/batches', {
+      json: { items: items(2), metadata: { order: '4711' }, priority: 'high' },
+    });
+    const retry = (key: string) =>
+      api.ask('POST', `/v1/batches/${body.id}/retry`, { headers: { 'idempotency-key': key } });
+    expect((await retry('too-early')).body).toMatchObject({
+      status: 409,
+      code: 'batch_not_retryable',
+    });
+    const { commands } = api.installation;
+    const [first] = body.transfer_ids;
+    await startTransfer(commands, first, STARTED, CAUSE);
+    await abortTransfer(commands, first, CAUSE);
+    await untilCounted(body.id, 'failed');
+    const created = await retry('again');
+    expect(created.status).toBe(201);
+    expect(created.body).toMatchObject({
+      status: 'creating',
+      retry_of: body.id,
+      folder: null,
+      priority: 'high',
+      metadata: { order: '4711' },
+    });
+    expect((await retry('again')).body).toEqual(created.body);
+    expect((await api.ask('POST', '/v1/batches/bat_unknown/retry')).status).toBe(404);
   });
 
   it('takes a body of 512 KiB and no larger one', async () => {

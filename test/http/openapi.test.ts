@@ -106,6 +106,19 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     409: [...ONCE[409], 'limit_reached'],
   },
   'get /v1/batches/{batch_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'delete /v1/batches/{batch_id}': {
+    ...WITH_KEY,
+    400: ['unknown_field'],
+    404: ['not_found'],
+    409: ['batch_not_cancellable'],
+  },
+  'post /v1/batches/{batch_id}/retry': {
+    ...WITH_KEY,
+    ...ONCE,
+    400: ['unknown_field', 'invalid_parameter'],
+    404: ['not_found'],
+    409: [...ONCE[409], 'batch_not_retryable'],
+  },
   'get /v1/batches/{batch_id}/rejected': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'get /v1/webhooks': { ...WITH_KEY, 400: ['unknown_field'] },
   'post /v1/webhooks': {

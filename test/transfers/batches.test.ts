@@ -1,9 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
 import {
   changeBatch,
   createBatch,
+  createRetryBatch,
   createTransfers,
   reserveBatch,
 } from '../../src/commands/batches.ts';
@@ -114,6 +115,14 @@ await describeTransfers('a batch', () => {
     pair.destination.delay(0);
     await start();
     await expectAll(id, 'open');
+
+    // The file that was missing is there now.
+    pair.create(`${FILES}.bin`, 10);
+    const retry = await createRetryBatch(commands, 'acc_default', id, CAUSE, reserveBatch());
+    expect(await untilCompleted(retry.state.batch_id)).toMatchObject({
+      data: { status: 'completed', counts: { items: 1, completed: 1 }, bytes: 10 },
+    });
+    rmSync(join(pair.alpha.root, `${FILES}.bin`));
   });
 
   test('is finished by the process manager if the request was lost, also after its own loss', async () => {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
+import { cancelBatch, createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batch.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
@@ -123,7 +123,8 @@ await describeTransfers('a batch of a folder', () => {
 
   test('is listed once and moved, also if the processes are killed while they list and create', async () => {
     const id = await create('killed');
-    pair.source.delay(30);
+    // A listing takes seconds.
+    pair.source.delay(200);
     const first = await start();
     await untilIt(id, 'batch.listed');
     await first.kill();
@@ -139,6 +140,30 @@ await describeTransfers('a batch of a folder', () => {
     await expireLeases(pair.installation);
     await start();
     await expectAll(id, 'killed');
+  });
+
+  test('that is cancelled while it is listed has one cancelled transfer for each item', async () => {
+    const id = await create('cancelled');
+    pair.source.delay(400);
+    await start();
+    await untilIt(id, 'batch.listed');
+    const { commands, sql } = pair.installation;
+    await cancelBatch(commands, 'acc_default', id, CAUSE);
+    pair.source.delay(0);
+    const { data } = await untilIt(id, 'batch.completed');
+    const items = (await eventsOf(id))
+      .filter(({ type }) => type === 'batch.listed')
+      .flatMap(({ data: page }) => (page as BatchListed).items);
+    const failed = items.filter((item) => 'error' in item).length;
+    expect(data).toMatchObject({
+      status: 'cancelled',
+      counts: { items: items.length, completed: 0, failed, cancelled: items.length - failed },
+    });
+    expect(items.length).toBeLessThan(paths.length);
+    const rows = await sql`
+      select status, count(*)::integer as transfers from read.transfers
+       where state -> 'facts' ->> 'batch_id' = ${id} group by status`;
+    expect([...rows]).toEqual([{ status: 'cancelled', transfers: items.length - failed }]);
   });
 
   test('ends with the reason if the folder cannot be listed', async () => {

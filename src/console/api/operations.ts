@@ -1,6 +1,7 @@
 // Made from the OpenAPI document by `npm run console-api`.
 
 export interface Operations {
+  'DELETE /v1/batches/{batch_id}': { path: { batch_id: string }; answer: CancelledBatch };
   'DELETE /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: null };
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
@@ -36,6 +37,7 @@ export interface Operations {
   'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
   'POST /v1/batches': { body: BatchRequest; answer: CreatedBatch };
+  'POST /v1/batches/{batch_id}/retry': { path: { batch_id: string }; answer: Batch };
   'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequest; answer: Endpoint };
@@ -181,6 +183,22 @@ export type BatchBytes = {
   completed: number;
 };
 
+export type BatchCompletedData = {
+  batch_id: string;
+  status: "completed" | "completed_with_failures" | "cancelled";
+  counts: { items: number; completed: number; failed: number; cancelled: number };
+  bytes: number;
+  created_at: string;
+  ended_at: string;
+};
+
+export type BatchCompletedPayload = {
+  id: string;
+  type: "batch.completed";
+  created_at: string;
+  data: BatchCompletedData;
+};
+
 export type BatchCounts = {
   items: number;
   pending: number;
@@ -254,6 +272,15 @@ export type BulkRequest = {
 export type BulkRetry = {
   id: string;
   retry_of: string;
+};
+
+export type CancelledBatch = {
+  id: string;
+  status: "cancelled";
+  cancelled_at: string;
+  cancelled: number;
+  not_cancelled: BulkRefusal[];
+  has_more: boolean;
 };
 
 export type CancelledTransfer = {
@@ -663,7 +690,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "batch_not_retryable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -1108,7 +1135,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
 
 export type WebhookList = {
   data: Webhook[];

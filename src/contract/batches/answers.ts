@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
+import { bulkAnswer } from '../transfers/bulk.ts';
 import { batchId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
 
@@ -69,6 +70,22 @@ export const createdBatch = z
   })
   .meta({ id: 'CreatedBatch' });
 export type CreatedBatch = z.output<typeof createdBatch>;
+
+export const cancelledBatch = z
+  .strictObject({
+    id: batchId,
+    status: z.literal('cancelled'),
+    cancelled_at: timestamp,
+    cancelled: z.int().describe('Transfers that are cancelled now.'),
+    not_cancelled: bulkAnswer.shape.refusals.describe(
+      'Transfers that could not be cancelled, with the reasons. Those in progress go on.',
+    ),
+    has_more: z
+      .boolean()
+      .describe('True if more transfers are left. The service goes on and cancels them.'),
+  })
+  .meta({ id: 'CancelledBatch' });
+export type CancelledBatch = z.output<typeof cancelledBatch>;
 
 export const batchList = z
   .strictObject({ data: z.array(batch).describe('Newest first.'), pagination })

@@ -1,11 +1,27 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createBatch, createFolderBatch, reserveBatch } from '../../commands/batches.ts';
+import {
+  cancelBatch,
+  createBatch,
+  createFolderBatch,
+  createRetryBatch,
+  loadBatch,
+  reserveBatch,
+} from '../../commands/batches.ts';
+import { changeTransfers } from '../../commands/bulk.ts';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
+import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import { batchNotFound } from '../../domain/batch.ts';
-import { findBatch, listBatches, listRejected } from '../../projections/batch-queries.ts';
+import { DomainError } from '../../domain/errors.ts';
+import {
+  findBatch,
+  listBatches,
+  listRejected,
+  transfersOfBatch,
+} from '../../projections/batch-queries.ts';
+import { findChangeable } from '../../projections/changeable-transfers.ts';
 import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
 import {
@@ -27,6 +43,17 @@ export interface BatchRoutesDeps extends TransferRoutesDeps {
 
 export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
+
+  async function assertHasFailed(accountId: string, batchId: string): Promise<void> {
+    await loadBatch(deps.commands, accountId, batchId);
+    const filter = { batchId, status: 'failed' } as const;
+    const { transferIds } = await findChangeable(sql, accountId, filter, { action: 'retry' }, 1);
+    if (transferIds.length > 0) return;
+    throw new DomainError(
+      'batch_not_retryable',
+      `The batch ${batchId} has no failed transfer that was not retried yet`,
+    );
+  }
 
   return async (app) => {
     app.route({
@@ -139,6 +166,100 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         if (!found) throw batchNotFound();
         const { counts, ...batch } = found;
         return toBatch(batch, counts);
+      },
+    });
+
+    app.route({
+      method: 'DELETE',
+      url: '/batches/:batch_id',
+      config: { scope: 'transfers:write' },
+      schema: {
+        operationId: 'cancelBatch',
+        summary: 'Cancel a batch',
+        description:
+          'Cancels the transfers that wait. Those in progress go on: `not_cancelled` names them. A ' +
+          'transfer that is queued again for a retry is cancelled then.',
+        tags: ['Batches'],
+        params: requests.batchParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The batch is cancelled', answers.cancelledBatch] }, [
+          'unknown_field',
+          'not_found',
+          'batch_not_cancellable',
+        ]),
+      },
+      async handler(request): Promise<answers.CancelledBatch> {
+        const { accountId } = clientOf(request);
+        const { batch_id } = request.params;
+        const { commands } = deps;
+        const cause = causeOf(request);
+        const { state, position } = await cancelBatch(commands, accountId, batch_id, cause);
+        const open = ['pending', 'queued', 'in_progress'] as const;
+        const found = await transfersOfBatch(sql, batch_id, open, BULK_LIMIT);
+        const reserved = { ...found, retries: [] };
+        const { answer, position: last } = await changeTransfers(
+          commands,
+          accountId,
+          { action: 'cancel' },
+          reserved,
+          false,
+          cause,
+        );
+        await Promise.all([
+          commands.waitFor('batches', position),
+          commands.waitFor('transfers', last),
+        ]);
+        return {
+          id: batch_id,
+          status: 'cancelled',
+          cancelled_at: state.cancelled_at as string,
+          cancelled: answer.done,
+          not_cancelled: answer.refusals,
+          has_more: found.hasMore || state.opened_at === null,
+        };
+      },
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/batches/:batch_id/retry',
+      config: { scope: 'transfers:write' },
+      schema: {
+        operationId: 'retryBatch',
+        summary: 'Retry the failed transfers of a batch',
+        description:
+          'Creates a batch with a new transfer for each failed one that was not retried yet. Its ' +
+          '`retry_of` is the old batch, which stays as it is.',
+        tags: ['Batches'],
+        params: requests.batchParams,
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        response: responses({ 201: ['The new batch is created', answers.batch] }, [
+          'unknown_field',
+          ...WITH_IDEMPOTENCY_KEY,
+          'not_found',
+          'batch_not_retryable',
+        ]),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        const { batch_id } = request.params;
+        return idempotent(deps, request, reply, {
+          reserve: reserveBatch,
+          async run(reserved, repeated, commands) {
+            if (!repeated) await assertHasFailed(accountId, batch_id);
+            const { state, position } = await createRetryBatch(
+              commands,
+              accountId,
+              batch_id,
+              causeOf(request),
+              reserved,
+            );
+            await commands.waitFor('batches', position);
+            const body = toBatch(state);
+            return { status: 201, body, location: `/v1/batches/${body.id}` };
+          },
+        });
       },
     });
 

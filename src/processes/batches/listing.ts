@@ -1,3 +1,4 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
 import { changeBatch, type KnownBatch } from '../../commands/batches.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
@@ -7,17 +8,19 @@ import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.t
 import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
+import { retriedAmong } from '../../projections/changeable-transfers.ts';
+import { eachTransfer } from '../../projections/transfer-queries.ts';
 import { openLister } from '../endpoints/access.ts';
 import { type Found, walk } from './walk.ts';
 
 /**
- * Lists the folder of a batch into pages, after those that were recorded. Stops if the batch is
- * cancelled, or if another process lists it.
+ * Lists the files of a folder, or the failed transfers of another batch, into pages, after those
+ * that were recorded. Stops if the batch is cancelled, or if another process lists it.
  */
-export async function listFolder(
+export async function listBatch(
   deps: CommandDeps,
+  sql: Sql,
   known: KnownBatch,
-  folder: BatchFolder,
   cause: Cause,
   stop: AbortSignal,
 ): Promise<void> {
@@ -37,12 +40,16 @@ export async function listFolder(
     before = await changeBatch(deps, batch_id, { type: 'list', page }, cause, { known: before });
     return isListing(before.state, page.first + page.items.length);
   };
-  for await (const found of findFiles(deps, endpoints, known.state, folder, stop)) {
+  const { source } = known.state;
+  const files =
+    source.type === 'folder'
+      ? filesOf(deps, endpoints, known.state, source, stop)
+      : failedOf(sql, endpoints, known.state);
+  for await (const { item, through } of files) {
     const most = listed === MOST_FILES;
-    const item = most ? tooMany(folder) : toItem(found, folder, endpoints, account_id);
-    const page = pager.add(item, found.path);
+    const page = pager.add(most ? tooMany(item) : item, through);
     if (page && !(await record(page))) return;
-    if (most) break;
+    if (most || stop.aborted) break;
     listed++;
   }
   if (!stop.aborted) await record(pager.end());
@@ -51,6 +58,51 @@ export async function listFolder(
 /** Returns false if another process has appended to the batch. */
 function isListing({ status, listed, items }: Batch, expected: number): boolean {
   return status === 'creating' && !listed && items === expected;
+}
+
+interface Listed {
+  item: RoutedItem;
+  through: string;
+}
+
+async function* filesOf(
+  deps: CommandDeps,
+  endpoints: readonly Endpoint[],
+  batch: Batch,
+  folder: BatchFolder,
+  stop: AbortSignal,
+): AsyncGenerator<Listed, void, void> {
+  for await (const found of findFiles(deps, endpoints, batch, folder, stop))
+    yield { item: toItem(found, folder, endpoints, batch.account_id), through: found.path };
+}
+
+/** Yields the failed transfers of the batch that another one repeats, unless they were retried. */
+async function* failedOf(
+  sql: Sql,
+  endpoints: readonly Endpoint[],
+  { account_id, source, through }: Batch,
+): AsyncGenerator<Listed, void, void> {
+  if (source.type !== 'retry') return;
+  const filter = { batchId: source.batch_id, status: 'failed' } as const;
+  let isNew = through === null;
+  for await (const transfers of eachTransfer(sql, account_id, filter, 'created_at')) {
+    const retried = await retriedAmong(sql, transfers);
+    for (const { facts } of transfers) {
+      const { transfer_id, source_uri, destination_uri, priority, metadata } = facts;
+      const uris = { source_uri, destination_uri };
+      const own = { priority, metadata, retry_of: transfer_id };
+      if (isNew && !retried.has(transfer_id))
+        yield {
+          item: routedOr(source_uri, () => ({
+            ...uris,
+            ...own,
+            route: routeOf(uris, endpoints, account_id),
+          })),
+          through: transfer_id,
+        };
+      if (transfer_id === through) isNew = true;
+    }
+  }
 }
 
 async function* findFiles(
@@ -86,19 +138,32 @@ function toItem(
   endpoints: readonly Endpoint[],
   accountId: string,
 ): RoutedItem {
-  let source_uri = folder.source_uri;
+  let uris: ReturnType<typeof urisOf>;
   try {
-    const uris = urisOf(folder, path);
-    source_uri = uris.source_uri;
-    return error ? { source_uri, error } : { ...uris, route: routeOf(uris, endpoints, accountId) };
-  } catch (reason) {
-    if (reason instanceof DomainError)
-      return { source_uri, error: { code: reason.code, message: messageOf(reason) } };
+    uris = urisOf(folder, path);
+  } catch {
     // A name that is not valid Unicode has no URI.
-    if (reason instanceof URIError)
-      return { source_uri, error: { code: 'validation_failed', message: NOT_UNICODE } };
-    throw reason;
+    return rejected(folder.source_uri, 'validation_failed', NOT_UNICODE);
   }
+  if (error) return { source_uri: uris.source_uri, error };
+  return routedOr(uris.source_uri, () => ({
+    ...uris,
+    route: routeOf(uris, endpoints, accountId),
+  }));
+}
+
+/** Returns what `route` returns, or why the item is rejected. */
+function routedOr(sourceUri: string, route: () => RoutedItem): RoutedItem {
+  try {
+    return route();
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    return rejected(sourceUri, error.code, messageOf(error));
+  }
+}
+
+function rejected(source_uri: string, code: string, message: string): RoutedItem {
+  return { source_uri, error: { code, message } };
 }
 
 const NOT_UNICODE = 'has a file whose name is not valid Unicode';
@@ -107,8 +172,11 @@ function messageOf({ message, details: { errors: [first] = [] } }: DomainError):
   return first ? `${first.field} ${message}` : message;
 }
 
-function tooMany({ source_uri }: BatchFolder): RoutedItem {
+function tooMany({ source_uri }: RoutedItem): RoutedItem {
   const most = MOST_FILES.toLocaleString('en');
-  const message = `The folder has more than ${most} files: create further batches with other patterns`;
-  return { source_uri, error: { code: 'limit_reached', message } };
+  return rejected(
+    source_uri,
+    'limit_reached',
+    `It and what follows is beyond the ${most} files of a batch: create further batches with other patterns`,
+  );
 }

@@ -6,6 +6,7 @@
  *   recorded, and all that follows derives from them. It creates the transfers of the recorded pages, and opens the batch. A request with
  *   items does that itself, so the manager takes such a batch only after a few seconds: the process
  *   of the request may have crashed.
+ * - `cancelled`: it creates what is missing as cancelled transfers, and cancels those that wait.
  * - `open` or `cancelled`: when the read model of transfers shows that all transfers of the batch
  *   have ended, it appends `batch.completed`. An ended transfer stays ended, so a read model that is
  *   behind only delays this.
@@ -27,6 +28,7 @@ import {
   type KnownBatch,
   openBatch,
 } from '../../commands/batches.ts';
+import { changeTransfers } from '../../commands/bulk.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
@@ -34,9 +36,13 @@ import { type Batch, type BatchListed, batchDecider } from '../../domain/batch.t
 import type { StoredEvent } from '../../domain/event.ts';
 import { streamName } from '../../domain/streams.ts';
 import { upcast } from '../../domain/upcast.ts';
-import { type CountedBatch, openBatches } from '../../projections/batch-queries.ts';
+import {
+  type CountedBatch,
+  openBatches,
+  transfersOfBatch,
+} from '../../projections/batch-queries.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
-import { listFolder } from './listing.ts';
+import { listBatch } from './listing.ts';
 
 const LOOK_MS = 500;
 /** How long the process manager leaves a batch of items to its request. */
@@ -47,6 +53,7 @@ const READ_AT_ONCE = 8;
 /** Batches that are created at a time. */
 const CREATED_AT_ONCE = 8;
 const FULL_MS = 1_000;
+const CANCELLED_AT_ONCE = 1_000;
 const ACTOR = 'system:batches';
 
 export interface BatchManagerDeps {
@@ -67,7 +74,7 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
     const held = await deps.locks.acquire('batches', signal).catch(() => null);
     if (!held) break;
     const stop = AbortSignal.any([signal, held.signal]);
-    const running = new Map<string, Promise<void>>();
+    const running: Running = new Map();
     try {
       while (!stop.aborted) {
         for (const batch of await openBatches(deps.sql)) takeUp(deps, batch, running, stop);
@@ -77,24 +84,32 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
       deps.logger.error({ err: error }, 'the work on batches failed; it tries again');
       await wakeUp.wait(LOOK_MS);
     } finally {
-      await Promise.all(running.values());
+      await Promise.all([...running.values()].map(({ work }) => work));
       await held.release();
     }
   }
   unlisten();
 }
 
+/** The work that is under way, by batch: with the status in which it began. */
+type Running = Map<string, { status: Batch['status']; end: AbortController; work: Promise<void> }>;
+
 /** Starts the work that a batch needs now, unless it is under way. */
 function takeUp(
   deps: BatchManagerDeps,
   batch: CountedBatch,
-  running: Map<string, Promise<void>>,
-  stop: AbortSignal,
+  running: Running,
+  stopping: AbortSignal,
 ): void {
-  const { batch_id } = batch;
+  const { batch_id, status } = batch;
   const step = stepOf(batch);
-  if (step === null || running.has(batch_id)) return;
+  const current = running.get(batch_id);
+  // The rest is created as cancelled transfers, by the next step.
+  if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
+  if (step === null || current) return;
   if (step === create && running.size >= CREATED_AT_ONCE) return;
+  const end = new AbortController();
+  const stop = AbortSignal.any([stopping, end.signal]);
   const work = step(deps, batch, stop)
     .catch(async (error: unknown) => {
       if (stop.aborted) return;
@@ -102,14 +117,19 @@ function takeUp(
       await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
     })
     .finally(() => running.delete(batch_id));
-  running.set(batch_id, work);
+  running.set(batch_id, { status, end, work });
 }
 
 type Step = (deps: BatchManagerDeps, batch: CountedBatch, stop: AbortSignal) => Promise<void>;
 
 function stepOf(batch: CountedBatch): Step | null {
-  if (batch.status === 'creating') return isOfRequest(batch) ? null : create;
-  return hasEnded(batch) ? complete : null;
+  const { status, items, rejected, counts } = batch;
+  if (status === 'creating') return isOfRequest(batch) ? null : create;
+  if (hasEnded(batch)) return complete;
+  if (status !== 'cancelled') return null;
+  const shown = Object.values(counts.transfers).reduce((sum, number) => sum + number, 0);
+  if (shown < items - rejected) return create;
+  return counts.transfers.pending + counts.transfers.queued > 0 ? cancel : null;
 }
 
 /** Returns true if the request that created the batch may still create its transfers. */
@@ -119,6 +139,30 @@ function isOfRequest({ source, created_at }: Batch): boolean {
 
 function hasEnded({ items, rejected, counts: { transfers } }: CountedBatch): boolean {
   return transfers.completed + transfers.failed + transfers.cancelled === items - rejected;
+}
+
+/** Cancels transfers that wait. Those in progress go on, or wait again a moment later. */
+async function cancel(
+  { sql, commands }: BatchManagerDeps,
+  batch: CountedBatch,
+  stop: AbortSignal,
+): Promise<void> {
+  const request = { action: 'cancel' } as const;
+  for (let more = true; more && !stop.aborted; ) {
+    const waiting = ['pending', 'queued'] as const;
+    const found = await transfersOfBatch(sql, batch.batch_id, waiting, CANCELLED_AT_ONCE);
+    const reserved = { ...found, retries: [] };
+    const { answer, position } = await changeTransfers(
+      commands,
+      batch.account_id,
+      request,
+      reserved,
+      false,
+      causeOf(batch),
+    );
+    await commands.waitFor('transfers', position);
+    more = found.hasMore && answer.done > 0;
+  }
 }
 
 async function complete({ commands }: BatchManagerDeps, batch: CountedBatch): Promise<void> {
@@ -131,17 +175,19 @@ async function complete({ commands }: BatchManagerDeps, batch: CountedBatch): Pr
   await commands.waitFor('batches', position);
 }
 
-/** Lists the folder, creates the transfers of all pages, and opens the batch. */
+/**
+ * Lists what the batch has, creates the transfers of all pages, and opens the batch. Those of a
+ * cancelled batch are created as cancelled ones: every item has its transfer, whoever creates it.
+ */
 async function create(
-  { commands }: BatchManagerDeps,
+  { sql, commands }: BatchManagerDeps,
   batch: CountedBatch,
   stop: AbortSignal,
 ): Promise<void> {
-  if (batch.source.type === 'folder' && !batch.listed) {
+  if (batch.status === 'creating' && !batch.listed) {
     let last: KnownBatch | null = null;
     for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
-    if (last && !last.state.listed)
-      await listFolder(commands, last, batch.source, causeOf(batch), stop);
+    if (last && !last.state.listed) await listBatch(commands, sql, last, causeOf(batch), stop);
   }
   let known: KnownBatch | null = null;
   for await (const { event, after } of readBatch(commands, batch.batch_id)) {
@@ -151,7 +197,10 @@ async function create(
     if (isShown(batch, page)) continue;
     await untilThereIsRoom(commands, batch, stop);
     if (stop.aborted) return;
-    await createTransfers(commands, after.state, [page], causeOf(batch, event));
+    const { cancelled_at } = batch;
+    const created = { ...after.state, cancelled_at };
+    const { position } = await createTransfers(commands, created, [page], causeOf(batch, event));
+    if (cancelled_at !== null) await commands.waitFor('transfers', position);
   }
   if (known === null || !known.state.listed) return;
   const { position } = await openBatch(commands, known, causeOf(batch));
@@ -171,10 +220,10 @@ function isShown({ source, counts: { transfers } }: CountedBatch, page: BatchLis
 /** Waits while the account has as many open transfers as it may have. */
 async function untilThereIsRoom(
   { queueEstimate, maxOpenTransfers }: CommandDeps,
-  { account_id, priority, source }: Batch,
+  { account_id, priority, source, status }: Batch,
   stop: AbortSignal,
 ): Promise<void> {
-  if (source.type === 'items') return;
+  if (source.type === 'items' || status === 'cancelled') return;
   while (!stop.aborted) {
     const { openTransfers } = await queueEstimate(account_id, priority);
     if (openTransfers < maxOpenTransfers) return;

@@ -270,7 +270,7 @@ const FOLLOWS: Record<string, readonly Kind[]> = {
   audit: ['transfer', 'batch', 'endpoint', 'key', 'webhook'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
-  outbox: ['transfer', 'endpoint', 'key', 'webhook'],
+  outbox: ['transfer', 'batch', 'endpoint', 'key', 'webhook'],
 };
 
 async function checkCheckpoints({ sql, log, report }: Context): Promise<void> {
