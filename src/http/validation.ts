@@ -1,6 +1,6 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { inWords } from '../contract/wording.ts';
+import { fieldName, inWords } from '../contract/wording.ts';
 import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema. The error names every fault at once. */
@@ -46,10 +46,10 @@ function invalid(error: z.ZodError, general: General): DomainError {
 }
 
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
-  const field = fieldOf(issue.path);
+  const field = fieldName(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
-      field: fieldOf([...issue.path, key]),
+      field: fieldName([...issue.path, key]),
       code: 'unknown_field',
       message: 'is not a known field',
     }));
@@ -58,17 +58,6 @@ function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
   return [
     { field, code: typeof own === 'string' ? own : general, message: messageOf(issue, general) },
   ];
-}
-
-/** Returns the name of a field: `settings.host`, `items[17].destination_uri`. */
-function fieldOf(path: PropertyKey[]): string {
-  return path.reduce<string>(
-    (parent, part) =>
-      typeof part === 'number'
-        ? `${parent}[${part}]`
-        : [parent, String(part)].filter(Boolean).join('.'),
-    '',
-  );
 }
 
 function messageOf(issue: z.core.$ZodIssue, general: string): string {

@@ -1,27 +1,12 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import {
-  cancelBatch,
-  createBatch,
-  createFolderBatch,
-  createRetryBatch,
-  loadBatch,
-  reserveBatch,
-} from '../../commands/batches.ts';
-import { changeTransfers } from '../../commands/bulk.ts';
+import { createBatch, createFolderBatch, reserveBatch } from '../../commands/batches.ts';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
-import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import { batchNotFound } from '../../domain/batch.ts';
-import { DomainError } from '../../domain/errors.ts';
-import {
-  findBatch,
-  listBatches,
-  listRejected,
-  transfersOfBatch,
-} from '../../projections/batch-queries.ts';
-import { findChangeable } from '../../projections/changeable-transfers.ts';
+import { cancelWithTransfers, retryFailed } from '../../processes/batches/changes.ts';
+import { findBatch, listBatches, listRejected } from '../../projections/batch-queries.ts';
 import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
 import {
@@ -43,17 +28,6 @@ export interface BatchRoutesDeps extends TransferRoutesDeps {
 
 export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
-
-  async function assertHasFailed(accountId: string, batchId: string): Promise<void> {
-    await loadBatch(deps.commands, accountId, batchId);
-    const filter = { batchId, status: 'failed' } as const;
-    const { transferIds } = await findChangeable(sql, accountId, filter, { action: 'retry' }, 1);
-    if (transferIds.length > 0) return;
-    throw new DomainError(
-      'batch_not_retryable',
-      `The batch ${batchId} has no failed transfer that was not retried yet`,
-    );
-  }
 
   return async (app) => {
     app.route({
@@ -190,33 +164,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.CancelledBatch> {
         const { accountId } = clientOf(request);
-        const { batch_id } = request.params;
-        const { commands } = deps;
-        const cause = causeOf(request);
-        const { state, position } = await cancelBatch(commands, accountId, batch_id, cause);
-        const open = ['pending', 'queued', 'in_progress'] as const;
-        const found = await transfersOfBatch(sql, batch_id, open, BULK_LIMIT);
-        const reserved = { ...found, retries: [] };
-        const { answer, position: last } = await changeTransfers(
-          commands,
-          accountId,
-          { action: 'cancel' },
-          reserved,
-          false,
-          cause,
-        );
-        await Promise.all([
-          commands.waitFor('batches', position),
-          commands.waitFor('transfers', last),
-        ]);
-        return {
-          id: batch_id,
-          status: 'cancelled',
-          cancelled_at: state.cancelled_at as string,
-          cancelled: answer.done,
-          not_cancelled: answer.refusals,
-          has_more: found.hasMore || state.opened_at === null,
-        };
+        return cancelWithTransfers(deps, accountId, request.params.batch_id, causeOf(request));
       },
     });
 
@@ -247,15 +195,14 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         return idempotent(deps, request, reply, {
           reserve: reserveBatch,
           async run(reserved, repeated, commands) {
-            if (!repeated) await assertHasFailed(accountId, batch_id);
-            const { state, position } = await createRetryBatch(
-              commands,
+            const { state } = await retryFailed(
+              { sql, commands },
               accountId,
               batch_id,
               causeOf(request),
               reserved,
+              repeated,
             );
-            await commands.waitFor('batches', position);
             const body = toBatch(state);
             return { status: 201, body, location: `/v1/batches/${body.id}` };
           },
