@@ -22,6 +22,8 @@ const NewTransferPage = page(
   async () => (await import('./pages/transfers/new.tsx')).NewTransferPage,
 );
 const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
+const BatchListPage = page(async () => (await import('./pages/batches/list.tsx')).BatchListPage);
+const BatchPage = page(async () => (await import('./pages/batches/detail.tsx')).BatchPage);
 const WebhookListPage = page(
   async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
 );
@@ -72,6 +74,8 @@ function Pages() {
             <Route path="/console/transfers" component={TransferListPage} />
             <Route path="/console/transfers/new" component={NewTransferPage} />
             <Route path="/console/transfers/:id" component={TransferPage} />
+            <Route path="/console/batches" component={BatchListPage} />
+            <Route path="/console/batches/:id" component={BatchPage} />
             <Route path="/console/webhooks" component={WebhookListPage} />
             <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
             <Route path="/console/webhooks/:id" component={WebhookPage} />
