@@ -73,7 +73,8 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
   while (!signal.aborted) {
     const held = await deps.locks.acquire('batches', signal).catch(() => null);
     if (!held) break;
-    const stop = AbortSignal.any([signal, held.signal]);
+    const round = new AbortController();
+    const stop = AbortSignal.any([signal, held.signal, round.signal]);
     const running: Running = new Map();
     try {
       while (!stop.aborted) {
@@ -82,8 +83,10 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
       }
     } catch (error) {
       deps.logger.error({ err: error }, 'the work on batches failed; it tries again');
-      await wakeUp.wait(LOOK_MS);
+      await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
     } finally {
+      // A folder can take hours. Its pages are recorded, so the next round continues.
+      round.abort();
       await Promise.all([...running.values()].map(({ work }) => work));
       await held.release();
     }
