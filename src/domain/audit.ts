@@ -95,8 +95,8 @@ export interface AuditedEvent {
 }
 
 /**
- * Returns true for an event of the audit log: every change of an endpoint, key or webhook, and what
- * people and keys did to a transfer after its creation. Creations would be nearly all of the log.
+ * Returns true for an event of the audit log: every change of an endpoint, key or webhook, the
+ * creation and cancellation of a batch, and what people and keys did to a transfer after its creation. Creations would be nearly all of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;
