@@ -60,6 +60,7 @@ async function photograph(url: string, key: string): Promise<void> {
     'edit-endpoint': `/console/settings/endpoints/${ids.endpoint}/edit`,
     'new-endpoint': '/console/settings/endpoints/new',
     'api-keys': '/console/settings/api-keys',
+    batches: '/console/batches',
     webhooks: '/console/webhooks',
     webhook: `/console/webhooks/${ids.webhook}`,
     delivery: `/console/webhooks/${ids.webhook}/deliveries/${ids.delivery}`,

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
 import { addAuditCommands } from './cli/audit.ts';
+import { addBatchCommands } from './cli/batches.ts';
 import { addDevCommand } from './cli/dev.ts';
 import { addEndpointCommands } from './cli/endpoints.ts';
 import { EXIT_CODES_HELP } from './cli/exit-codes.ts';
@@ -27,6 +28,7 @@ for (const add of [
   addDevCommand,
   addServiceCommands,
   addTransferCommands,
+  addBatchCommands,
   addHistoryCommand,
   addEndpointCommands,
   addKeyCommands,

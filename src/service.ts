@@ -6,6 +6,7 @@ import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import type { ProcessRole } from './process-roles.ts';
+import { runBatches } from './processes/batches/manager.ts';
 import { runAdmission } from './processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createConnectivity } from './processes/endpoints/connectivity.ts';
@@ -105,6 +106,7 @@ export async function startService(
     const record = createJobRecorder(following.sql);
     consume(dispatchConsumer);
     run(runAdmission({ ...following, record }, signal));
+    run(runBatches(following, signal));
     run(
       runMover(
         {

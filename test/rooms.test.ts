@@ -31,7 +31,9 @@ const PACKAGES: Record<string, string[]> = {
 };
 
 /** The modules that hold commands. The others in that room are its own tools. */
-const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'log'].map((name) => `${name}.ts`);
+const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'batches', 'bulk', 'log'].map(
+  (name) => `${name}.ts`,
+);
 
 interface Import {
   file: string;

@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { openFileEndpoint } from '../adapters/files/open.ts';
 import { ENDPOINT_CREDENTIALS } from '../adapters/vault.ts';
@@ -27,7 +25,7 @@ import {
 import { listEndpoints } from '../projections/catalog-queries.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
-import { parseRequest } from './parse.ts';
+import { parseRequest, readJson } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
 
 interface Json {
@@ -124,17 +122,6 @@ export function addEndpointCommands(program: Command): void {
   change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) =>
     resumeEndpoint(commands, id, operator()),
   );
-}
-
-async function readJson(file: string): Promise<unknown> {
-  const content = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8');
-  try {
-    return JSON.parse(content);
-  } catch (error) {
-    // The message of JSON.parse quotes the text, which may contain a password.
-    const where = /position \d+|line \d+ column \d+/.exec((error as Error).message)?.[0];
-    throw new DomainError('invalid_json', `${file} is not JSON${where ? ` (at ${where})` : ''}`);
-  }
 }
 
 async function find({ sql }: Installation, name: string): Promise<Endpoint> {

@@ -19,5 +19,5 @@ Exit codes:
   3  not found
   4  rejected in this state
   5  Postgres, the event store or a server can't be reached
-  6  transfers watch: the transfer has failed
-  7  transfers watch: the transfer was cancelled`;
+  6  the watched transfer, or one of the watched batch, has failed
+  7  the watched transfer or batch was cancelled`;

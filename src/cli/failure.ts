@@ -29,6 +29,8 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   endpoint_not_configured: EXIT.invalid,
   credentials_in_uri: EXIT.invalid,
   not_found: EXIT.notFound,
+  batch_not_cancellable: EXIT.refused,
+  batch_not_retryable: EXIT.refused,
   transfer_not_cancellable: EXIT.refused,
   transfer_not_retryable: EXIT.refused,
   priority_not_changeable: EXIT.refused,

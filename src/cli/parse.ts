@@ -1,6 +1,8 @@
+import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { inWords } from '../contract/wording.ts';
+import { fieldName, inWords } from '../contract/wording.ts';
 import { DomainError, type FieldError } from '../domain/errors.ts';
 
 /**
@@ -20,16 +22,28 @@ export function parseRequest<Schema extends z.ZodType>(
 }
 
 function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
-  const field = issue.path.join('.');
+  const field = fieldName(issue.path);
   if (issue.code !== 'unrecognized_keys')
     return [
       { field: field || 'the whole input', code: 'validation_failed', message: issue.message },
     ];
   return issue.keys.map((key) => ({
-    field: field ? `${field}.${key}` : key,
+    field: fieldName([...issue.path, key]),
     code: 'unknown_field',
     message: 'is not a known field: check its spelling',
   }));
+}
+
+/** Reads a file with JSON; `-` is stdin. Throws `invalid_json`. */
+export async function readJson(file: string): Promise<unknown> {
+  const content = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8');
+  try {
+    return JSON.parse(content);
+  } catch (error) {
+    // The message of JSON.parse quotes the text, which may contain a password.
+    const where = /position \d+|line \d+ column \d+/.exec((error as Error).message)?.[0];
+    throw new DomainError('invalid_json', `${file} is not JSON${where ? ` (at ${where})` : ''}`);
+  }
 }
 
 /** Parses an option that is a list: `a,b`. */

@@ -20,6 +20,7 @@ export interface FilterOptions {
   to?: string;
   destination?: string;
   retryOf?: string;
+  batch?: string;
 }
 
 /** Adds the options that choose transfers. */
@@ -33,10 +34,19 @@ export function withFilters(command: Command): Command {
     .option('--from <time>', 'created at or after this date or time')
     .option('--to <time>', 'created at or before this date or time')
     .option('--destination <start>', 'destinations that start with this text')
-    .option('--retry-of <transfer-id>', 'retries of this transfer');
+    .option('--retry-of <transfer-id>', 'retries of this transfer')
+    .option('--batch <batch-id>', 'transfers of this batch');
 }
 
 /** Returns the filters of the API that the options give. */
-export function filtersOf({ q, status, from, to, destination, retryOf }: FilterOptions) {
-  return { q, status, from_date: from, to_date: to, destination, retry_of: retryOf };
+export function filtersOf({ q, status, from, to, destination, retryOf, batch }: FilterOptions) {
+  return {
+    q,
+    status,
+    from_date: from,
+    to_date: to,
+    destination,
+    retry_of: retryOf,
+    batch_id: batch,
+  };
 }

@@ -210,6 +210,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     speed: detail.speed_bps === null ? null : `${bytes(Math.round(detail.speed_bps / 8))}/s`,
     sha256: detail.checksum_sha256,
     ...(detail.retry_of && { 'retry of': detail.retry_of }),
+    ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,
     created: detail.created_at,
     completed: detail.completed_at,

@@ -15,7 +15,7 @@ import type {
 import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
-import { fileName, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
 
@@ -52,6 +52,7 @@ export async function createTransfer(
   reserved: ReservedTransfer = reserveTransfer(),
   retryOf: string | null = null,
 ): Promise<Handled<Transfer>> {
+  const { source_uri, destination_uri } = request;
   const queueEstimate = await deps.queueEstimate(accountId, request.priority);
   if (queueEstimate.openTransfers >= deps.maxOpenTransfers) {
     throw new DomainError(
@@ -66,7 +67,10 @@ export async function createTransfer(
   const data: TransferCreated = {
     transfer_id: reserved.transferId,
     account_id: accountId,
-    ...route(request, queueEstimate.endpoints, accountId),
+    ...placesOf(source_uri, destination_uri),
+    source_uri,
+    destination_uri,
+    ...routeOf(request, queueEstimate.endpoints, accountId),
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
@@ -90,33 +94,28 @@ export async function createTransfer(
   );
 }
 
-type Route = Pick<
-  TransferCreated,
-  | 'file_name'
-  | 'source'
-  | 'destination'
-  | 'source_uri'
-  | 'destination_uri'
-  | 'source_endpoint_id'
-  | 'destination_endpoint_id'
->;
+type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
 
-function route(request: TransferRequest, endpoints: readonly Endpoint[], accountId: string): Route {
-  const { source_uri, destination_uri } = request;
+/** What is wrong with a URI that no endpoint matches. */
+export const NOT_ON_AN_ENDPOINT =
+  'must be on a configured endpoint: no endpoint that this account may use has this protocol, ' +
+  'host and base path';
+
+/** Returns the endpoints of a transfer. Throws what `createTransfer` throws for its URIs. */
+export function routeOf(
+  { source_uri, destination_uri }: Pick<TransferRequest, 'source_uri' | 'destination_uri'>,
+  endpoints: readonly Endpoint[],
+  accountId: string,
+): Route {
   const sourceUri = parseTransferUri(source_uri, 'source_uri');
-  const destination = destination_uri.endsWith('/')
-    ? destination_uri + source_uri.slice(source_uri.lastIndexOf('/') + 1)
-    : destination_uri;
+  const { destination } = placesOf(source_uri, destination_uri);
   const destinationUri = parseTransferUri(destination, 'destination_uri');
   if (fileName(destinationUri) === '')
     throw fieldError('destination_uri', 'must name a path on the endpoint');
   const source = matchEndpoint(sourceUri, endpoints, accountId);
   const target = matchEndpoint(destinationUri, endpoints, accountId);
   if (!target) {
-    const message =
-      'must be on a configured endpoint: no endpoint that this account may use has this ' +
-      'protocol, host and base path';
-    throw fieldError('destination_uri', message, 'endpoint_not_configured');
+    throw fieldError('destination_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
   }
   if (
     source_uri === destination ||
@@ -125,11 +124,6 @@ function route(request: TransferRequest, endpoints: readonly Endpoint[], account
     throw fieldError('destination_uri', 'must not be the source itself');
   }
   return {
-    file_name: fileName(sourceUri),
-    source: source_uri,
-    destination,
-    source_uri,
-    destination_uri,
     source_endpoint_id: source?.endpoint.endpoint_id ?? null,
     destination_endpoint_id: target.endpoint.endpoint_id,
   };

@@ -23,6 +23,8 @@ const NewTransferPage = page(
 );
 const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
 const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
+const BatchListPage = page(async () => (await import('./pages/batches/list.tsx')).BatchListPage);
+const BatchPage = page(async () => (await import('./pages/batches/detail.tsx')).BatchPage);
 const WebhookListPage = page(
   async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
 );
@@ -74,6 +76,8 @@ function Pages() {
             <Route path="/console/transfers/new" component={NewTransferPage} />
             <Route path="/console/transfers/:id" component={TransferPage} />
             <Route path="/console/transfers/:id/receipt" component={ReceiptPage} />
+            <Route path="/console/batches" component={BatchListPage} />
+            <Route path="/console/batches/:id" component={BatchPage} />
             <Route path="/console/webhooks" component={WebhookListPage} />
             <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
             <Route path="/console/webhooks/:id" component={WebhookPage} />

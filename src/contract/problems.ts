@@ -30,6 +30,8 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
   not_found: { status: 404, title: 'The resource does not exist' },
   method_not_allowed: { status: 405, title: 'The resource does not support this method' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
+  batch_not_cancellable: { status: 409, title: 'The batch has ended, so it cannot be cancelled' },
+  batch_not_retryable: { status: 409, title: 'The batch has no failed transfer to retry' },
   transfer_not_cancellable: {
     status: 409,
     title: 'The transfer cannot be cancelled in its current status',

@@ -40,3 +40,14 @@ function withArticle(name: string): string {
 function partsOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'items';
 }
+
+/** Returns the name of a field: `settings.host`, `items[17].destination_uri`. */
+export function fieldName(path: PropertyKey[]): string {
+  return path.reduce<string>(
+    (parent, part) =>
+      typeof part === 'number'
+        ? `${parent}[${part}]`
+        : [parent, String(part)].filter(Boolean).join('.'),
+    '',
+  );
+}

@@ -1,3 +1,4 @@
+import type { BatchEvent } from './batch.ts';
 import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
@@ -9,6 +10,7 @@ import type { WebhookEvent } from './webhook.ts';
 
 export type EventType = (
   | TransferEvent
+  | BatchEvent
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
@@ -25,6 +27,11 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'transfer.failed': 'failed',
   'transfer.cancelled': 'cancelled',
   'transfer.priority_changed': 'priority changed',
+  'batch.created': 'created',
+  'batch.listed': 'listed',
+  'batch.opened': 'opened',
+  'batch.cancelled': 'cancelled',
+  'batch.completed': 'completed',
   'endpoint.configured': 'created',
   'endpoint.updated': 'changed',
   'endpoint.credentials_replaced': 'credentials replaced',
@@ -48,6 +55,7 @@ export const EVENT_WORDS: Record<EventType, string> = {
 /** Kinds of subjects of the audit log, with their names. */
 export const AUDIT_KINDS = {
   transfer: 'Transfer',
+  batch: 'Batch',
   endpoint: 'Endpoint',
   key: 'API key',
   webhook: 'Webhook',
@@ -55,12 +63,15 @@ export const AUDIT_KINDS = {
 } as const;
 export type AuditKind = keyof typeof AUDIT_KINDS;
 
-/** Only movers and the service cause these events. */
+/** Movers and the service cause these events, or they follow from another one. */
 const STEPS = [
   'transfer.queued',
   'transfer.in_progress',
   'transfer.completed',
   'log.checkpoint_signed',
+  'batch.listed',
+  'batch.opened',
+  'batch.completed',
 ] as const satisfies EventType[];
 export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
 
@@ -94,8 +105,8 @@ export interface AuditedEvent {
 
 /**
  * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
- * key, and what people and keys did to a transfer after its creation. Creations would be nearly all
- * of the log.
+ * key, the creation and cancellation of a batch, and what people and keys did to a transfer after
+ * its creation. Creations would be nearly all of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

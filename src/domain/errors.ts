@@ -19,6 +19,8 @@ export type DomainErrorCode =
   | 'cross_site_request'
   | 'not_found'
   | 'method_not_allowed'
+  | 'batch_not_cancellable'
+  | 'batch_not_retryable'
   | 'transfer_not_cancellable'
   | 'transfer_not_retryable'
   | 'priority_not_changeable'

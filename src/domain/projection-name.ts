@@ -1,2 +1,8 @@
 /** The read models. A writer names the one that must show what it wrote. */
-export type ProjectionName = 'transfers' | 'catalog' | 'transfer_search' | 'audit' | 'proof';
+export type ProjectionName =
+  | 'transfers'
+  | 'batches'
+  | 'catalog'
+  | 'transfer_search'
+  | 'audit'
+  | 'proof';

@@ -1,6 +1,6 @@
 import type { StoredEvent } from './event.ts';
 
-const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'log'] as const;
+const KINDS = ['transfer', 'batch', 'endpoint', 'endpoint_name', 'key', 'webhook', 'log'] as const;
 
 /** The streams that the log keeps of itself, beside `log`. */
 export const SIGNING_KEYS = 'log-keys';
@@ -34,6 +34,7 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
 /** The field of an event's data that repeats the id in the name of its stream. */
 const ID_FIELDS: Record<Exclude<StreamKind, 'log'>, string> = {
   transfer: 'transfer_id',
+  batch: 'batch_id',
   endpoint: 'endpoint_id',
   endpoint_name: 'name',
   key: 'key_id',

@@ -20,6 +20,8 @@ const MOVERS_LOST_AT_MOST = 5;
 
 export type TransferCommand =
   | { type: 'create'; data: TransferCreated }
+  /** Of an item whose batch was cancelled before it became a transfer. */
+  | { type: 'create_cancelled'; data: TransferCreated; now: string }
   /** Moves a pending transfer into the queue. */
   | { type: 'admit' }
   | { type: 'start'; data: TransferStarted }
@@ -66,6 +68,13 @@ function decide(command: TransferCommand, state: TransferState): TransferEvent[]
   switch (command.type) {
     case 'create':
       return state.status === 'none' ? [{ type: 'transfer.created', data: command.data }] : [];
+    case 'create_cancelled':
+      return state.status === 'none'
+        ? [
+            { type: 'transfer.created', data: command.data },
+            { type: 'transfer.cancelled', data: { cancelled_at: command.now } },
+          ]
+        : [];
     case 'admit':
       return state.status === 'pending'
         ? [{ type: 'transfer.queued', data: { reason: 'admitted' } }]

@@ -67,6 +67,8 @@ export interface TransferCreated {
   destination_endpoint_id: string;
   /** The failed or cancelled transfer that it repeats; null if it repeats none. */
   retry_of: string | null;
+  /** The batch that it belongs to. Absent if it belongs to none. */
+  batch_id?: string;
   created_at: string;
   estimated_start: string;
 }

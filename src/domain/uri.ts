@@ -118,6 +118,26 @@ export function fileName(uri: TransferUri): string {
   return uri.path.slice(uri.path.lastIndexOf('/') + 1);
 }
 
+/** The file that a transfer reads, and the file that it writes. */
+export interface TransferPlaces {
+  /** Last path segment of the source, percent-decoded. */
+  file_name: string;
+  source: string;
+  /** `destination_uri`, plus the file name if that ends in a slash. */
+  destination: string;
+}
+
+/** Returns the files of a transfer. Throws as `parseTransferUri` for an invalid source. */
+export function placesOf(sourceUri: string, destinationUri: string): TransferPlaces {
+  return {
+    file_name: fileName(parseTransferUri(sourceUri, 'source_uri')),
+    source: sourceUri,
+    destination: destinationUri.endsWith('/')
+      ? destinationUri + sourceUri.slice(sourceUri.lastIndexOf('/') + 1)
+      : destinationUri,
+  };
+}
+
 /**
  * Returns the endpoint that a URI means, and the path there. A configuration name as authority
  * takes precedence over a host match. Among host matches, the longest base path wins. Returns null

@@ -13,6 +13,7 @@ export const WEBHOOK_EVENT_TYPES = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  'batch.completed',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
 ] as const;

@@ -19,7 +19,14 @@ import {
   type WindowRow,
 } from './rate-limit.ts';
 
-export type Admission = Identity & { window: RateWindow };
+/** The rate window in which a request counts. */
+export interface Counted {
+  subject: string;
+  /** Requests per minute. */
+  limit: number;
+}
+
+export type Admission = Identity & { counted: Counted; window: RateWindow };
 
 export interface AdmissionControl {
   /** Requests per minute and key. */
@@ -29,6 +36,8 @@ export interface AdmissionControl {
    * the client's window. Without a valid key or session, it counts in the window of the address.
    */
   admit(credential: Credential | null, address: string): Promise<Admission>;
+  /** Counts further requests in a window, and returns its state after them. */
+  count(counted: Counted, requests: number): Promise<RateWindow>;
 }
 
 interface Visitor {
@@ -64,10 +73,19 @@ export function createAdmissionControl(sql: Sql, perKey: number): AdmissionContr
         await noteUse(sql, client, { key: row.requests === 1, session: row.unnoted === true });
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
-      const admission: Admission = { ...identity, window };
+      const counted = { subject: row.subject, limit };
+      const admission: Admission = { ...identity, counted, window };
       if (window.remaining < 0)
         usedUp.add(client && credential ? credential.sha256 : byAddress, admission, secondsLeft);
       return admission;
+    },
+
+    async count({ subject, limit }, requests) {
+      const [row] = await sql<[WindowRow]>`
+        with visitors as (select ${subject}::text as subject from generate_series(1, ${requests})),
+             counts as (${countRequests(sql)})
+        select *, extract(epoch from clock_timestamp())::float8 as now from counts`;
+      return toWindow(row, limit).window;
     },
   };
 }

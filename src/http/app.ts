@@ -15,9 +15,10 @@ import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
-import { createAdmissionControl } from './admission.ts';
+import { type AdmissionControl, createAdmissionControl } from './admission.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
+import { batchRoutes } from './batches/routes.ts';
 import { acceptJson, BODY_LIMIT } from './body.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
@@ -112,6 +113,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   acceptJson(app);
   void app.register(cookie, { hook: false });
   app.decorateRequest('client', null);
+  app.decorateRequest('counted', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);
@@ -133,17 +135,21 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     if (request.is404) return guard.reject(request, reply);
   });
 
-  void app.register(routes(deps, people));
+  void app.register(routes({ ...deps, admissions }, people));
   return app;
 }
 
-function routes(deps: HttpServerDeps, people: People): FastifyPluginAsync {
+function routes(
+  deps: HttpServerDeps & { admissions: AdmissionControl },
+  people: People,
+): FastifyPluginAsync {
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
     await app.register(oidcRoutes({ ...deps, people }));
     await app.register(transferRoutes(deps));
     await app.register(transferChangeRoutes(deps));
+    await app.register(batchRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
     await app.register(receiptRoutes(deps));

@@ -4,11 +4,11 @@ import type { Cause } from '../commands/handle.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
-import type { AdmissionControl } from './admission.ts';
+import type { AdmissionControl, Counted } from './admission.ts';
 import { clientAddress } from './client-address.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import { rateHeaders } from './rate-limit.ts';
+import { type RateWindow, rateHeaders } from './rate-limit.ts';
 import { readSessionCookie } from './session/cookie.ts';
 import type { People } from './session/people.ts';
 import { originOf } from './session/same-origin.ts';
@@ -20,6 +20,8 @@ declare module 'fastify' {
      * The client of the request. Null before authentication, and without a valid key or session.
      */
     client: Client | null;
+    /** The rate window in which it counts. Null before authentication. */
+    counted: Counted | null;
   }
   interface FastifyContextConfig {
     /** The scope that the route needs. Without one, any valid key or session will do. */
@@ -56,16 +58,13 @@ export async function authenticate(
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
   void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
-  const { window, ...identity } = await admissions.admit(presented, clientAddress(request));
+  const { window, counted, ...identity } = await admissions.admit(
+    presented,
+    clientAddress(request),
+  );
   request.client = identity.client;
-  void reply.headers(rateHeaders(window));
-  if (window.remaining < 0) {
-    void reply.header('retry-after', String(window.retryAfter));
-    throw new DomainError(
-      'rate_limited',
-      `The limit is ${window.limit} requests a minute: retry in ${window.retryAfter} seconds`,
-    );
-  }
+  request.counted = counted;
+  keepWithin(window, reply);
   const { open, scope } = request.routeOptions.config;
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;
@@ -78,6 +77,28 @@ export async function authenticate(
     }
   }
   admitKey(identity, scope);
+}
+
+/** Counts a request as that many further ones. Throws if the window is used up. */
+export async function countFurther(
+  admissions: AdmissionControl,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  requests: number,
+): Promise<void> {
+  if (request.counted === null || requests === 0) return;
+  keepWithin(await admissions.count(request.counted, requests), reply);
+}
+
+/** Sets the rate headers. Throws if the window is used up. */
+function keepWithin(window: RateWindow, reply: FastifyReply): void {
+  void reply.headers(rateHeaders(window));
+  if (window.remaining >= 0) return;
+  void reply.header('retry-after', String(window.retryAfter));
+  throw new DomainError(
+    'rate_limited',
+    `The limit is ${window.limit} requests a minute: retry in ${window.retryAfter} seconds`,
+  );
 }
 
 /** Returns the client of a key. Throws if the key is not valid or lacks the scope. */

@@ -69,6 +69,10 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
           description: 'Copy one file from one server to another, proved by its checksum.',
         },
         {
+          name: 'Batches',
+          description: 'Copy many files with one request, and follow them as one.',
+        },
+        {
           name: 'Webhooks',
           description: 'Receive events as signed POSTs to your URL, instead of polling.',
         },

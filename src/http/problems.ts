@@ -10,7 +10,7 @@ export class MalformedRequest extends Error {}
 const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     code: 'payload_too_large',
-    detail: 'The body must not exceed 64 KiB',
+    detail: 'The body must not exceed 64 KiB, of a batch 512 KiB',
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: 'unsupported_media_type',

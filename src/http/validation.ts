@@ -1,6 +1,6 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { inWords } from '../contract/wording.ts';
+import { fieldName, inWords } from '../contract/wording.ts';
 import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema. The error names every fault at once. */
@@ -46,10 +46,10 @@ function invalid(error: z.ZodError, general: General): DomainError {
 }
 
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
-  const field = issue.path.join('.');
+  const field = fieldName(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
-      field: [...issue.path, key].join('.'),
+      field: fieldName([...issue.path, key]),
       code: 'unknown_field',
       message: 'is not a known field',
     }));

@@ -96,7 +96,8 @@ async function search(
   return places.slice(0, limit).map(({ transfer_id }) => transfer_id);
 }
 
-async function retriedAmong(sql: Sql, transfers: Transfer[]): Promise<Set<string>> {
+/** Returns the ids of those that were retried. */
+export async function retriedAmong(sql: Sql, transfers: Transfer[]): Promise<Set<string>> {
   const ids = transfers.map(({ facts }) => facts.transfer_id);
   const rows = await sql<{ id: string }[]>`
     select ${retryOf(sql)} as id from read.transfers where ${retryOf(sql)} = any(${ids}::text[])`;

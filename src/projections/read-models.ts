@@ -1,6 +1,7 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { auditProjection } from './audit.ts';
+import { batchesProjection } from './batches.ts';
 import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
@@ -14,6 +15,7 @@ export const LIVE_SCHEMA = 'read';
 
 export const PROJECTIONS: Record<ProjectionName, Projection> = {
   transfers: transfersProjection,
+  batches: batchesProjection,
   catalog: catalogProjection,
   transfer_search: transferSearchProjection,
   audit: auditProjection,

@@ -178,10 +178,10 @@ async function searchBatch(
       ? tx`and text like ${likePattern(part)}`
       : tx`and text || '' like ${likePattern(part)}`,
   );
-  const passing =
-    filter.status === undefined && filter.destination === undefined && filter.retryOf === undefined
-      ? tx`true`
-      : tx`exists (
+  const { status, destination, retryOf, batchId } = filter;
+  const passing = [status, destination, retryOf, batchId].every((value) => value === undefined)
+    ? tx`true`
+    : tx`exists (
           select from read.transfers
            where transfer_id = m.transfer_id and ${passes(tx, accountId, filter)})`;
   const matches = tx`

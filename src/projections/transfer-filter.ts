@@ -1,6 +1,6 @@
 import type { Queryable } from '../adapters/postgres/connect.ts';
 import type { SortOrder, TransferStatus } from '../domain/transfer.ts';
-import { retryOf } from './transfers.ts';
+import { batchOf, retryOf } from './transfers.ts';
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;
@@ -10,6 +10,8 @@ export interface TransferFilter {
   to?: string | undefined;
   /** Literal prefix of the destination. */
   destination?: string | undefined;
+  /** The batch that they belong to. */
+  batchId?: string | undefined;
   /** The transfer that they repeat. */
   retryOf?: string | undefined;
   /** Words, all of which the transfer's search text has. */
@@ -52,11 +54,15 @@ export function statusMatches(sql: Queryable, { status }: TransferFilter) {
 }
 
 /** Returns what a filter asks of a row besides account, status, time and `q`. */
-export function rowMatches(sql: Queryable, { destination, retryOf: repeated }: TransferFilter) {
+export function rowMatches(
+  sql: Queryable,
+  { destination, retryOf: repeated, batchId }: TransferFilter,
+) {
   const destinationMatches =
     destination === undefined ? sql`` : sql`and destination ^@ ${destination}`;
   const retryMatches = repeated === undefined ? sql`` : sql`and ${retryOf(sql)} = ${repeated}`;
-  return sql`${destinationMatches} ${retryMatches}`;
+  const batchMatches = batchId === undefined ? sql`` : sql`and ${batchOf(sql)} = ${batchId}`;
+  return sql`${destinationMatches} ${retryMatches} ${batchMatches}`;
 }
 
 /** Returns the times of a filter: from `from`, inclusive, to `beyond`, exclusive. */

@@ -123,7 +123,8 @@ async function listAll(
   filter: TransferFilter,
   page: Required<Page>,
 ): Promise<TransferPage> {
-  const countedByHour = filter.destination === undefined && filter.retryOf === undefined;
+  const { destination, retryOf, batchId } = filter;
+  const countedByHour = destination === undefined && retryOf === undefined && batchId === undefined;
   const spans = countedByHour ? hourly(filter) : [whole(filter)];
   const counted = spans.filter(({ exact }) => !exact);
   const exact = spans.filter((span) => span.exact);

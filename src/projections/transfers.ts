@@ -7,14 +7,14 @@ import { type Folded, foldBatch } from './fold.ts';
 import type { Difference, Projection } from './projection.ts';
 
 /**
- * The read model of transfers: one row for each transfer, counts by account, status and hour, and
- * totals by status.
+ * The read model of transfers: one row for each transfer, counts by account, status and hour, counts
+ * by batch and status, and totals by status.
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 4,
+  version: 5,
   streams: [streamPrefix('transfer')],
-  tables: ['transfers', 'transfer_counts', 'transfer_totals'],
+  tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals'],
 
   async create(tx, schema) {
     await tx`
@@ -37,6 +37,15 @@ export const transfersProjection: Projection = {
         transfers bigint not null,
         primary key (account_id, hour, status)
       )`;
+    await tx`
+      create table ${tx(schema)}.batch_counts (
+        batch_id text collate "C" not null,
+        status text not null,
+        transfers bigint not null,
+        -- the known sizes of these transfers
+        bytes bigint not null,
+        primary key (batch_id, status)
+      )`;
     // After years with a thousand accounts there are millions of counts: too many to sum every
     // minute.
     await tx`
@@ -55,6 +64,9 @@ export const transfersProjection: Projection = {
     await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
     await tx`
       create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${retryOf(tx)} is not null`;
+    await tx`
+      create index on ${tx(schema)}.transfers
+        (${batchOf(tx)}, status, created_at desc, transfer_id desc) where ${batchOf(tx)} is not null`;
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     await tx`
       create index on ${tx(schema)}.transfer_counts (account_id)
@@ -68,7 +80,11 @@ export const transfersProjection: Projection = {
       Folded<Transfer>
     >;
     if (changed.size === 0) return;
-    await save(tx, schema, [...changed.values()], countChanges(known, changed));
+    const inBatches = batchChanges(known, changed);
+    await Promise.all([
+      save(tx, schema, [...changed.values()], countChanges(known, changed)),
+      inBatches.length > 0 && saveBatchCounts(tx, schema, inBatches),
+    ]);
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -110,6 +126,15 @@ export const transfersProjection: Projection = {
         full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) stored
           using (status)
        where summed.transfers is distinct from stored.transfers
+      union all
+      select concat_ws(' ', 'batch', batch_id, status)
+        from (
+          select ${batchOf(tx)} as batch_id, status, count(*) as transfers,
+                 coalesce(sum((state -> 'facts' ->> 'size_bytes')::bigint), 0) as bytes
+            from ${tx(live)}.transfers where ${batchOf(tx)} is not null group by 1, 2) summed
+        full join (select * from ${tx(live)}.batch_counts where transfers <> 0) stored
+          using (batch_id, status)
+       where (summed.transfers, summed.bytes) is distinct from (stored.transfers, stored.bytes)
       limit ${limit}`;
   },
 };
@@ -117,6 +142,11 @@ export const transfersProjection: Projection = {
 /** The transfer that a row repeats, as an indexed expression. Older tables can answer it too. */
 export function retryOf(sql: Queryable) {
   return sql`((state -> 'facts' ->> 'retry_of') collate "C")`;
+}
+
+/** The batch of a row, as an indexed expression. */
+export function batchOf(sql: Queryable) {
+  return sql`((state -> 'facts' ->> 'batch_id') collate "C")`;
 }
 
 interface Row {
@@ -191,6 +221,22 @@ async function save(
     on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
 }
 
+async function saveBatchCounts(
+  tx: Transaction,
+  schema: string,
+  changes: BatchChange[],
+): Promise<void> {
+  await tx`
+    insert into ${tx(schema)}.batch_counts as c (batch_id, status, transfers, bytes)
+    select * from unnest(
+      ${changes.map(({ batch }) => batch)}::text[],
+      ${changes.map(({ status }) => status)}::text[],
+      ${changes.map(({ by }) => by)}::bigint[],
+      ${changes.map(({ bytes }) => bytes)}::bigint[])
+    on conflict (batch_id, status) do update set
+      transfers = c.transfers + excluded.transfers, bytes = c.bytes + excluded.bytes`;
+}
+
 interface CountChange {
   account: string;
   status: string;
@@ -217,4 +263,32 @@ function countChanges(
     add(state, 1);
   }
   return [...changes.values()].filter(({ by }) => by !== 0);
+}
+
+interface BatchChange {
+  batch: string;
+  status: string;
+  by: number;
+  bytes: number;
+}
+
+function batchChanges(
+  before: Map<string, Folded<TransferState>>,
+  after: Map<string, Folded<Transfer>>,
+): BatchChange[] {
+  const changes = new Map<string, BatchChange>();
+  const add = ({ status, facts }: Transfer, by: number) => {
+    if (facts.batch_id === undefined) return;
+    const key = `${facts.batch_id} ${status}`;
+    const change = changes.get(key) ?? { batch: facts.batch_id, status, by: 0, bytes: 0 };
+    const bytes = change.bytes + by * (facts.size_bytes ?? 0);
+    changes.set(key, { ...change, by: change.by + by, bytes });
+  };
+  for (const [stream, { state }] of after) {
+    if (state.facts.batch_id === undefined) continue;
+    const old = before.get(stream)?.state;
+    if (old && old.status !== 'none') add(old, -1);
+    add(state, 1);
+  }
+  return [...changes.values()].filter(({ by, bytes }) => by !== 0 || bytes !== 0);
 }

@@ -101,7 +101,7 @@ describeWithPostgres('waybill keys', () => {
     expect(code).toBe(2);
     expect(stdout).toBe('');
     expect(stderr).toMatch(
-      /^waybill: The key is not valid:\n {2}name: .*\n {2}scopes\.0: .*\n {2}account: .*\n$/,
+      /^waybill: The key is not valid:\n {2}name: .*\n {2}scopes\[0\]: .*\n {2}account: .*\n$/,
     );
   });
 

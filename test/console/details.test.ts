@@ -131,6 +131,7 @@ await describeConsole('what the console shows of a transfer', () => {
     const page = await console.visitSignedIn('/console/webhooks');
     for (const [path, title, link, list] of [
       [`transfers/${newId('txr')}`, 'Transfer not found', 'Show transfers', 'Transfers'],
+      [`batches/${newId('bat')}`, 'Batch not found', 'Show batches', 'Batches'],
       [`webhooks/${newId('whk')}`, 'Webhook not found', 'Show webhooks', 'Webhooks'],
       [`settings/endpoints/${newId('end')}`, 'Endpoint not found', 'Show endpoints', 'Endpoints'],
       [

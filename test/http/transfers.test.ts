@@ -243,6 +243,7 @@ describeWithPostgres('transfers over HTTP', () => {
         error: null,
         priority: 'normal',
         metadata: { order: '4711' },
+        batch_id: null,
         retry_of: null,
         waiting_for: {
           reason: 'no_mover',

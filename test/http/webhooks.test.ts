@@ -117,7 +117,7 @@ describeWithPostgres('webhooks over HTTP', () => {
       [
         'a type that is none',
         { ...BODY, events: ['transfer.queued'] },
-        ['events.0 validation_failed'],
+        ['events[0] validation_failed'],
       ],
       [
         'a type twice',

@@ -89,7 +89,11 @@ describeWithPostgres('a projection', () => {
   it('of transfers is the fold of the log, however the log is split into batches', async () => {
     await fc.assert(
       fc.asyncProperty(transferLogs, batchSizes, async (events, batchSize) => {
-        const [rows, counts, totals] = await tablesAfter(transfersProjection, events, batchSize);
+        const [rows, counts, inBatches, totals] = await tablesAfter(
+          transfersProjection,
+          events,
+          batchSize,
+        );
         const states = statesOf(events, transferDecider) as Map<string, Folded<Transfer>>;
         expect(rows).toEqual(
           [...states.values()]
@@ -119,6 +123,20 @@ describeWithPostgres('a projection', () => {
             ]),
           ),
         ).toEqual(expected);
+        const ofBatches: Record<string, [transfers: bigint, bytes: bigint]> = {};
+        for (const { state } of states.values()) {
+          if (state.facts.batch_id === undefined) continue;
+          const of = `${state.facts.batch_id} ${state.status}`;
+          const [transfers, bytes] = ofBatches[of] ?? [0n, 0n];
+          ofBatches[of] = [transfers + 1n, bytes + BigInt(state.facts.size_bytes ?? 0)];
+        }
+        expect(
+          Object.fromEntries(
+            inBatches!
+              .filter(({ transfers }) => transfers !== 0n)
+              .map((row) => [`${row.batch_id} ${row.status}`, [row.transfers, row.bytes]]),
+          ),
+        ).toEqual(ofBatches);
         const inAll = Map.groupBy(states.values(), ({ state }) => state.status);
         expect(totals!.filter(({ transfers }) => transfers !== 0n)).toEqual(
           [...inAll]

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import type { BatchEvent } from '../../src/domain/batch.ts';
 import type { CheckpointEvent } from '../../src/domain/checkpoint.ts';
 import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
@@ -11,15 +12,20 @@ import { leafHash } from '../../src/domain/proof/hash.ts';
 import { leafOf } from '../../src/domain/proof/leaf.ts';
 import type { SigningKeyEvent } from '../../src/domain/signing-key.ts';
 import { CHECKPOINTS, SIGNING_KEYS } from '../../src/domain/streams.ts';
-import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { TransferCreated, TransferEvent } from '../../src/domain/transfer.ts';
 import type { WebhookEvent } from '../../src/domain/webhook.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { PROJECTIONS } from '../../src/projections/read-models.ts';
 import { createLog } from '../support/histories.ts';
 import { createTestDatabase, describeWithPostgres } from '../support/postgres.ts';
 import {
+  BATCH_ITEM,
+  batchCompleted,
+  batchCreated,
+  batchListed,
   endpointConfigured,
   keyCreated,
+  REJECTED,
   started,
   T1,
   TRANSFER_EVENTS,
@@ -31,6 +37,7 @@ const FOLDER = join(import.meta.dirname, 'folds');
 
 type DomainEvent =
   | TransferEvent
+  | BatchEvent
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
@@ -46,6 +53,11 @@ const TYPES = {
   'transfer.failed': true,
   'transfer.cancelled': true,
   'transfer.priority_changed': true,
+  'batch.created': true,
+  'batch.listed': true,
+  'batch.opened': true,
+  'batch.cancelled': true,
+  'batch.completed': true,
   'endpoint.configured': true,
   'endpoint.updated': true,
   'endpoint.credentials_replaced': true,
@@ -151,10 +163,10 @@ function history(): StoredEvent[] {
   };
   const { admitted, retry, lost, completed, failed, cancelled, priority } = TRANSFER_EVENTS;
   const start = { type: 'transfer.in_progress', data: started() } as const;
-  const transfer = (id: string, retry_of: string | null = null) => {
+  const transfer = (id: string, more: Partial<TransferCreated> = {}) => {
     append(id, {
       type: 'transfer.created',
-      data: transferCreated({ transfer_id: id.slice('transfer-'.length), retry_of }),
+      data: transferCreated({ transfer_id: id.slice('transfer-'.length), ...more }),
     });
     return id;
   };
@@ -162,7 +174,18 @@ function history(): StoredEvent[] {
   append(transfer('transfer-txr_2'), admitted, start, failed);
   append(transfer('transfer-txr_3'), cancelled);
   append(transfer('transfer-txr_4'), priority);
-  transfer('transfer-txr_5', 'txr_2');
+  transfer('transfer-txr_5', { retry_of: 'txr_2' });
+  append(transfer('transfer-txr_6', { batch_id: 'bat_1' }), admitted, start, completed);
+  append(transfer('transfer-txr_7', { batch_id: 'bat_1' }), admitted, start);
+
+  const listed = {
+    type: 'batch.listed',
+    data: batchListed({ items: [BATCH_ITEM, REJECTED] }),
+  } as const;
+  append('batch-bat_1', { type: 'batch.created', data: batchCreated() }, listed);
+  append('batch-bat_1', { type: 'batch.opened', data: { opened_at: T1 } }, batchCompleted());
+  append('batch-bat_2', { type: 'batch.created', data: batchCreated({ batch_id: 'bat_2' }) });
+  append('batch-bat_2', { type: 'batch.cancelled', data: { cancelled_at: T1 } });
 
   const endpoint = endpointConfigured();
   const { max_connections, accounts, overwrite, settings } = endpoint;

@@ -60,10 +60,10 @@ export function* objectsIn(value: unknown, path = ''): Generator<[path: string, 
   for (const [name, part] of Object.entries(value)) yield* objectsIn(part, `${path}/${name}`);
 }
 
-/** Returns every regular expression of the document. */
+/** Returns every regular expression of the document. Examples have globs. */
 export function patternsIn(document: OpenAPIV3_1.Document): string[] {
-  return [...objectsIn(document)].flatMap(([, { pattern }]) =>
-    typeof pattern === 'string' ? [pattern] : [],
+  return [...objectsIn(document)].flatMap(([path, { pattern }]) =>
+    typeof pattern === 'string' && !/\/examples?(\/|$)/.test(path) ? [pattern] : [],
   );
 }
 

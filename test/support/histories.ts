@@ -65,6 +65,7 @@ function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
   const data = transferCreated({
     transfer_id: `txr_${number}`,
     account_id: number % 3 === 0 ? 'acc_b' : 'acc_a',
+    ...(number % 2 === 0 && { batch_id: `bat_${number % 3}` }),
     created_at: new Date(
       Date.parse('2026-03-01T09:59:59.999Z') + Math.floor(number / 2) * HOUR_MS + (number % 2),
     ).toISOString(),

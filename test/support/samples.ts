@@ -1,3 +1,10 @@
+import type {
+  BatchCreated,
+  BatchEvent,
+  BatchItem,
+  BatchListed,
+  RejectedItem,
+} from '../../src/domain/batch.ts';
 import type { EndpointConfigured } from '../../src/domain/endpoint.ts';
 import type { KeyCreated } from '../../src/domain/key.ts';
 import type { SftpSettings } from '../../src/domain/protocols/sftp.ts';
@@ -42,6 +49,58 @@ export function transferCreated(changes: Partial<TransferCreated> = {}): Transfe
     created_at: T0,
     estimated_start: T0,
     ...changes,
+  };
+}
+
+export function batchCreated(changes: Partial<BatchCreated> = {}): BatchCreated {
+  return {
+    batch_id: 'bat_1',
+    account_id: 'acc_default',
+    source: { type: 'items' },
+    priority: 'normal',
+    metadata: {},
+    notify_on_complete: false,
+    created_at: T0,
+    ...changes,
+  };
+}
+
+export const BATCH_ITEM: BatchItem = {
+  source_uri: 'sftp://from/a.csv',
+  destination_uri: 'sftp://to/in/',
+  route: 0,
+};
+
+export const REJECTED: RejectedItem = {
+  source_uri: 'sftp://from/a%0Ab.csv',
+  error: { code: 'validation_failed', message: 'must not contain control characters' },
+};
+
+export function batchListed(changes: Partial<BatchListed> = {}): BatchListed {
+  return {
+    first: 0,
+    routes: [{ source_endpoint_id: 'end_1', destination_endpoint_id: 'end_2' }],
+    items: [BATCH_ITEM],
+    through: null,
+    last: true,
+    listed_at: T0,
+    estimated_start: T0,
+    ...changes,
+  };
+}
+
+/** The end of a batch of two items, one of which was rejected. */
+export function batchCompleted(): Extract<BatchEvent, { type: 'batch.completed' }> {
+  return {
+    type: 'batch.completed',
+    data: {
+      batch_id: 'bat_1',
+      status: 'completed_with_failures',
+      counts: { items: 2, completed: 1, failed: 1, cancelled: 0 },
+      bytes: 1000,
+      created_at: T0,
+      ended_at: T2,
+    },
   };
 }
 

@@ -1,11 +1,20 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createBatch,
+  createFolderBatch,
+  createTransfers,
+  reserveBatch,
+} from '../../src/commands/batches.ts';
+import { batchRequest } from '../../src/contract/batches/requests.ts';
+import type { BatchListed } from '../../src/domain/batch.ts';
 import { verifyProjection } from '../../src/projections/rebuild.ts';
 import { listTransfers } from '../../src/projections/transfer-queries.ts';
 import { startService } from '../../src/service.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import {
+  CAUSE,
   configureSftp,
   openTestInstallation,
   submit,
@@ -13,6 +22,7 @@ import {
   untilStatus,
 } from '../support/installation.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
+import { until } from '../support/transfers.ts';
 
 const why = await whyNoSftpServer();
 
@@ -63,6 +73,69 @@ describe.skipIf(why)(`a file that moves${why ? ` (skipped: ${why})` : ''}`, () =
       expect(
         (await verifyProjection(installation, 'transfers', () => undefined)).differences,
       ).toEqual([]);
+    });
+
+    it('moves a batch, and creates none of its transfers twice', async () => {
+      await mkdir(join(source.root, 'batch'));
+      for (let i = 0; i < 20; i++) await writeFile(join(source.root, 'batch', `${i}.csv`), `${i}`);
+      const { commands, store, sql } = installation;
+      const folder = batchRequest.parse({
+        source_uri: 'sftp://from/batch/',
+        destination_uri: 'sftp://to/folder/',
+      });
+      const items = batchRequest.parse({
+        items: Array.from({ length: 20 }, (_, i) => ({
+          source_uri: `sftp://from/batch/${i}.csv`,
+          destination_uri: 'sftp://to/items/',
+        })),
+      });
+      const ofFolder = await createFolderBatch(
+        commands,
+        'acc_default',
+        folder,
+        CAUSE,
+        reserveBatch(),
+      );
+      const { batch } = await createBatch(
+        commands,
+        'acc_default',
+        items,
+        CAUSE,
+        reserveBatch(),
+        false,
+      );
+      for (const { batch_id } of [ofFolder.state, batch.state]) {
+        const stream = `batch-${batch_id}`;
+        await until('the batch completes', async () => {
+          const events = await store.read(stream);
+          return events.some(({ type }) => type === 'batch.completed');
+        });
+        const events = await store.read(stream);
+        expect(events.at(-1)?.data).toMatchObject({
+          status: 'completed',
+          counts: { items: 20, completed: 20 },
+        });
+        const pages = events
+          .filter(({ type }) => type === 'batch.listed')
+          .map(({ data }) => data as BatchListed);
+        // As another process would that knows the pages alone.
+        const again = { ...batch.state, batch_id };
+        const { transferIds } = await createTransfers(commands, again, pages, CAUSE);
+        expect(transferIds).toHaveLength(20);
+        for (const id of transferIds) {
+          const types = (await store.read(`transfer-${id}`)).map(({ type }) => type);
+          expect(types.filter((type) => type === 'transfer.created')).toHaveLength(1);
+          expect(types.at(-1)).toBe('transfer.completed');
+        }
+      }
+      await until('the read model shows both', async () => {
+        const rows = await sql`select from read.batches where status = 'completed'`;
+        return rows.length === 2;
+      });
+      for (const name of ['batches', 'transfers'] as const)
+        expect((await verifyProjection(installation, name, () => undefined)).differences).toEqual(
+          [],
+        );
     });
   });
 });

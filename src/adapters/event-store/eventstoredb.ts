@@ -106,8 +106,12 @@ export function createEventStoreDb({
     }
   }
 
-  async function read(stream: string, fromRevision = 0): Promise<StoredEvent[]> {
-    const options = { fromRevision: BigInt(fromRevision), requiresLeader: true };
+  async function read(
+    stream: string,
+    fromRevision = 0,
+    maxCount = Number.MAX_SAFE_INTEGER,
+  ): Promise<StoredEvent[]> {
+    const options = { fromRevision: BigInt(fromRevision), maxCount, requiresLeader: true };
     try {
       const resolved = await persist(`read ${stream}`, (limits) =>
         connection.read(limits, (client) =>

@@ -90,10 +90,10 @@ export interface EventStore {
    */
   append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
   /**
-   * Returns all events of a stream from `fromRevision` (0) on, oldest first; none if there is no
-   * such stream.
+   * Returns the events of a stream from `fromRevision` (0) on, oldest first, at most `limit` (all);
+   * none if there is no such stream.
    */
-  read(stream: string, fromRevision?: number): Promise<StoredEvent[]>;
+  read(stream: string, fromRevision?: number, limit?: number): Promise<StoredEvent[]>;
   /**
    * Yields everything under the prefix, past and future, until the signal aborts; then it returns
    * without an error. Reconnects and continues where it was. A batch may be empty if only the

@@ -46,6 +46,8 @@ import { findPositionFaults } from './postgres-positions.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
+/** No stream has this many events: the largest integer of Postgres. */
+const ANY_REVISION = 2_147_483_647;
 /** Notifications may be lost with a connection. This poll finds the events that none announced. */
 const POLL_MS = 1_000;
 /**
@@ -198,16 +200,19 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
 
   const readOne = createBatcher(readStreams, { answerWithinMs: null });
 
-  async function readStreams(reads: { stream: string; from: number }[]): Promise<StoredEvent[][]> {
+  async function readStreams(
+    reads: { stream: string; from: number; limit: number }[],
+  ): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
       () => sql<(StoredRow & { read: bigint })[]>`
         select r.read, e.position, e.stream, e.revision, e.id, e.type, e.schema_version, e.data,
                e.metadata
           from unnest(${reads.map(({ stream }) => prefix + stream)}::text[],
-                      ${reads.map(({ from }) => from)}::integer[])
-               with ordinality as r(stream, first, read)
+                      ${reads.map(({ from }) => from)}::integer[],
+                      ${reads.map(({ from, limit }) => Math.min(from + limit, ANY_REVISION))}::integer[])
+               with ordinality as r(stream, first, beyond, read)
           cross join lateral (
-            select * from log.events where stream = r.stream and revision >= r.first) e
+            select * from log.events where stream = r.stream and revision >= r.first and revision < r.beyond) e
          order by r.read, e.revision`,
     );
     const found: StoredEvent[][] = reads.map(() => []);
@@ -308,7 +313,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
 
   return {
     append,
-    read: (stream, from = 0) => readOne({ stream, from }),
+    read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),
     subscribe,
     head,
     findPositionFaults: () => findPositionFaults(sql),

@@ -41,6 +41,11 @@ export function isAsideOf(name: string, path: string, transferId: string): boole
   return name.startsWith(prefix(path, transferId)) && name.endsWith('.old');
 }
 
+/** Returns whether a name is one that an unfinished transfer uses for a while. */
+export function isOfTransfer(name: string): boolean {
+  return /^\..*\.txr_[0-9A-Z]{26}\..*\.(part|old)$/.test(name);
+}
+
 function prefix(path: string, transferId: string): string {
   return `.${cut(basename(path))}.${transferId}.`;
 }

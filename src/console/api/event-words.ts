@@ -8,6 +8,11 @@ export const EVENT_WORDS = {
   "transfer.failed": "failed",
   "transfer.cancelled": "cancelled",
   "transfer.priority_changed": "priority changed",
+  "batch.created": "created",
+  "batch.listed": "listed",
+  "batch.opened": "opened",
+  "batch.cancelled": "cancelled",
+  "batch.completed": "completed",
   "endpoint.configured": "created",
   "endpoint.updated": "changed",
   "endpoint.credentials_replaced": "credentials replaced",
@@ -30,6 +35,7 @@ export const EVENT_WORDS = {
 
 export const AUDIT_KINDS = {
   transfer: "Transfer",
+  batch: "Batch",
   endpoint: "Endpoint",
   key: "API key",
   webhook: "Webhook",
@@ -41,6 +47,8 @@ export const AUDIT_TITLES = {
   "transfer.failed": "Transfer aborted",
   "transfer.cancelled": "Transfer cancelled",
   "transfer.priority_changed": "Transfer priority changed",
+  "batch.created": "Batch created",
+  "batch.cancelled": "Batch cancelled",
   "endpoint.configured": "Endpoint created",
   "endpoint.updated": "Endpoint changed",
   "endpoint.credentials_replaced": "Endpoint credentials replaced",

@@ -1,11 +1,15 @@
 // Made from the OpenAPI document by `npm run console-api`.
 
 export interface Operations {
+  'DELETE /v1/batches/{batch_id}': { path: { batch_id: string }; answer: CancelledBatch };
   'DELETE /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: null };
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
   'GET /v1/audit': { query?: { kind?: AuditKind; type?: AuditEventType; actor?: string; subject?: string; from_date?: string; to_date?: string; limit?: number; offset?: number }; answer: AuditList };
+  'GET /v1/batches': { query?: { status?: BatchStatus; limit?: number; offset?: number }; answer: BatchList };
+  'GET /v1/batches/{batch_id}': { path: { batch_id: string }; answer: Batch };
+  'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
   'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
   'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
@@ -26,7 +30,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -38,6 +42,8 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
   'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
+  'POST /v1/batches': { body: BatchRequest; answer: CreatedBatch };
+  'POST /v1/batches/{batch_id}/retry': { path: { batch_id: string }; answer: Batch };
   'POST /v1/checkpoints': { answer: LogCheckpoint };
   'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
@@ -85,7 +91,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
@@ -102,7 +108,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "endpoint" | "key" | "webhook" | "log";
+export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "log";
 
 export type AuditList = {
   data: AuditItem[];
@@ -165,6 +171,86 @@ export type AzureEndpointUpdate = {
   ca_pem?: string | null;
 };
 
+export type Batch = {
+  id: string;
+  status: BatchStatus;
+  folder: BatchFolder | null;
+  retry_of: string | null;
+  priority: Priority;
+  notify_on_complete: boolean;
+  metadata: Record<string, string>;
+  counts: BatchCounts;
+  bytes: BatchBytes;
+  created_at: string;
+  ended_at: string | null;
+};
+
+export type BatchBytes = {
+  total: number;
+  completed: number;
+};
+
+export type BatchCompletedData = {
+  batch_id: string;
+  status: "completed" | "completed_with_failures" | "cancelled";
+  counts: { items: number; completed: number; failed: number; cancelled: number };
+  bytes: number;
+  created_at: string;
+  ended_at: string;
+};
+
+export type BatchCompletedPayload = {
+  id: string;
+  type: "batch.completed";
+  created_at: string;
+  data: BatchCompletedData;
+};
+
+export type BatchCounts = {
+  items: number;
+  pending: number;
+  queued: number;
+  in_progress: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  rejected: number;
+};
+
+export type BatchFolder = {
+  source_uri: string;
+  destination_uri: string;
+  pattern: string;
+  recursive: boolean;
+  exclude: string[];
+};
+
+export type BatchItem = {
+  source_uri: string;
+  destination_uri: string;
+  priority?: Priority;
+  metadata?: Record<string, string>;
+};
+
+export type BatchList = {
+  data: Batch[];
+  pagination: Pagination;
+};
+
+export type BatchRequest = {
+  items?: BatchItem[];
+  source_uri?: string;
+  destination_uri?: string;
+  pattern?: string;
+  recursive?: boolean;
+  exclude?: string[];
+  priority?: Priority;
+  notify_on_complete?: boolean;
+  metadata?: Record<string, string> | null;
+};
+
+export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
+
 export type BulkAction = "retry" | "cancel" | "set_priority";
 
 export type BulkAnswer = {
@@ -195,10 +281,34 @@ export type BulkRetry = {
   retry_of: string;
 };
 
+export type CancelledBatch = {
+  id: string;
+  status: "cancelled";
+  cancelled_at: string;
+  cancelled: number;
+  not_cancelled: BulkRefusal[];
+  has_more: boolean;
+};
+
 export type CancelledTransfer = {
   id: string;
   status: "cancelled";
   cancelled_at: string;
+};
+
+export type CreatedBatch = {
+  id: string;
+  status: BatchStatus;
+  folder: BatchFolder | null;
+  retry_of: string | null;
+  priority: Priority;
+  notify_on_complete: boolean;
+  metadata: Record<string, string>;
+  counts: BatchCounts;
+  bytes: BatchBytes;
+  created_at: string;
+  ended_at: string | null;
+  transfer_ids?: string[];
 };
 
 export type CreatedKey = {
@@ -509,6 +619,7 @@ export type LiveTransfer = {
   priority: Priority;
   metadata: Record<string, string>;
   retry_of: string | null;
+  batch_id: string | null;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -622,7 +733,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "receipt_not_ready" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "batch_not_retryable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "receipt_not_ready" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -684,6 +795,22 @@ export type Receipt = {
   events: ProvenEvent[];
   checkpoint: string;
   public_key: string;
+};
+
+export type RejectedItem = {
+  item: number;
+  source_uri: string;
+  error: RejectionReason;
+};
+
+export type RejectedItems = {
+  data: RejectedItem[];
+  pagination: Pagination;
+};
+
+export type RejectionReason = {
+  code: string;
+  message: string;
 };
 
 export type ReplayRequest = {
@@ -937,6 +1064,7 @@ export type TransferDetail = {
   priority: Priority;
   metadata: Record<string, string>;
   retry_of: string | null;
+  batch_id: string | null;
   waiting_for: WaitingFor | null;
 };
 
@@ -978,6 +1106,7 @@ export type TransferFilters = {
   to_date?: string;
   destination?: string;
   retry_of?: string;
+  batch_id?: string;
 };
 
 export type TransferHistory = {
@@ -1063,7 +1192,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
 
 export type WebhookList = {
   data: Webhook[];

@@ -29,6 +29,7 @@ const PLACES: { heading: string; places: Place[] }[] = [
         icon: 'transfers',
         scope: 'transfers:read',
       },
+      { href: '/console/batches', label: 'Batches', icon: 'batches', scope: 'transfers:read' },
       { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks', scope: 'webhooks:read' },
       {
         href: '/console/webhooks/failed-deliveries',

@@ -5,7 +5,7 @@ import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';
 import { transferError, transferErrorCode } from './errors.ts';
-import { transferId, transferStatus } from './requests.ts';
+import { batchId, transferId, transferStatus } from './requests.ts';
 
 /** Failed transfers whose error codes a summary counts, newest first. */
 export const COUNTED_FAILURES = 10_000;
@@ -148,6 +148,7 @@ export const transferDetail = z
     priority: z.enum(PRIORITIES),
     metadata: z.record(z.string(), z.string()),
     retry_of: retryOf,
+    batch_id: batchId.nullable().describe('The batch that it belongs to. Null if none.'),
     waiting_for: waitingFor,
   })
   .meta({ id: 'TransferDetail' });

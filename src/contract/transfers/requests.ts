@@ -8,6 +8,7 @@ import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 
 export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+export const batchId = z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 export const transferStatus = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: transferId });
@@ -27,7 +28,7 @@ function atMost(characters: number, schema: z.ZodString): z.ZodString {
     .meta({ maxLength: characters });
 }
 
-function transferUri(field: 'source_uri' | 'destination_uri') {
+export function transferUri(field: 'source_uri' | 'destination_uri') {
   return text.superRefine((value, context) => {
     try {
       const uri = parseTransferUri(value, field);
@@ -45,7 +46,7 @@ function transferUri(field: 'source_uri' | 'destination_uri') {
 }
 
 // Checked before the record is parsed: zod's record silently drops `__proto__`.
-const metadata = z.preprocess(
+export const metadata = z.preprocess(
   (value, context) => {
     const reserved =
       typeof value === 'object' &&
@@ -139,6 +140,7 @@ const filters = {
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
   retry_of: transferId.optional().describe('Only retries of this transfer.'),
+  batch_id: batchId.optional().describe('Only transfers of this batch.'),
 };
 
 /** The filters of GET /v1/transfers, in a body. */
@@ -166,8 +168,16 @@ export const listQuery = z
 
 /** Returns the filters as the read model takes them. */
 export function toFilter(filters: TransferFilters) {
-  const { q, status, from_date, to_date, destination, retry_of } = filters;
-  return { q, status, from: from_date, to: to_date, destination, retryOf: retry_of };
+  const { q, status, from_date, to_date, destination, retry_of, batch_id } = filters;
+  return {
+    q,
+    status,
+    from: from_date,
+    to: to_date,
+    destination,
+    retryOf: retry_of,
+    batchId: batch_id,
+  };
 }
 
 /** Query of GET /v1/transfers/summary. */

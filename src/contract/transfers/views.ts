@@ -66,6 +66,7 @@ export function toDetail(
     priority: facts.priority,
     metadata: facts.metadata,
     retry_of: facts.retry_of,
+    batch_id: facts.batch_id ?? null,
     waiting_for: waiting,
   };
 }

@@ -49,6 +49,21 @@ export const PAYLOADS = {
     failed_at: timestamp,
   }),
   'transfer.cancelled': z.strictObject({ ...transfer('cancelled'), cancelled_at: timestamp }),
+  'batch.completed': z.strictObject({
+    batch_id: z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    status: z.enum(['completed', 'completed_with_failures', 'cancelled']),
+    counts: z
+      .strictObject({
+        items: z.int(),
+        completed: z.int(),
+        failed: z.int().describe('With the items that could not become transfers.'),
+        cancelled: z.int(),
+      })
+      .describe('The items by their outcome.'),
+    bytes: z.int().describe('Bytes of the completed transfers.'),
+    created_at: timestamp,
+    ended_at: timestamp,
+  }),
   'endpoint.connectivity_lost': z.strictObject({
     endpoint_id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     name: z.string().meta({ examples: ['archive'] }),

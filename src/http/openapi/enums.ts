@@ -1,6 +1,7 @@
 import { PROBLEMS } from '../../contract/problems.ts';
 import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../domain/audit.ts';
+import { BATCH_STATUSES } from '../../domain/batch.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
 import { ROLES } from '../../domain/role.ts';
@@ -18,6 +19,7 @@ import type { Schema } from './json-schema.ts';
 const LISTS: Record<string, readonly string[]> = {
   AuditEventType: Object.keys(AUDIT_TITLES),
   AuditKind: Object.keys(AUDIT_KINDS),
+  BatchStatus: BATCH_STATUSES,
   BulkAction: Object.keys(CHANGES),
   DeliveryStatus: DELIVERY_STATUSES,
   Priority: PRIORITIES,

@@ -8,6 +8,7 @@ const SUMMARIES: Record<PayloadType, string> = {
   'transfer.completed': 'A transfer completes',
   'transfer.failed': 'A transfer fails after its last attempt',
   'transfer.cancelled': 'A transfer is cancelled',
+  'batch.completed': 'The last transfer of a batch ends',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
   ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',

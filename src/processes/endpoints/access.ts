@@ -73,6 +73,19 @@ export async function listFolder(
   return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/** Lists folders over connections of its own. */
+export interface Lister {
+  /** `path` is a remote path. Throws FileError. */
+  list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
+  close(): Promise<void>;
+}
+
+/** Opens a saved endpoint for many listings. */
+export async function openLister(vault: Vault, endpoint: Endpoint): Promise<Lister> {
+  const { definition, credentials } = await accessTo(vault, endpoint);
+  return openFileEndpoint(definition, credentials);
+}
+
 /**
  * Pins the host key that an administrator has approved, if the server still presents it. Throws
  * `validation_failed` if the server presents another key, `endpoint_failed` if it is unreachable.

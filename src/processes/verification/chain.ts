@@ -1,3 +1,4 @@
+import { batchDecider } from '../../domain/batch.ts';
 import { checkpointDecider } from '../../domain/checkpoint.ts';
 import type { Fold } from '../../domain/decider.ts';
 import { endpointDecider } from '../../domain/endpoint.ts';
@@ -50,6 +51,7 @@ export interface ChainVerifier {
 
 const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
   transfer: transferDecider as Fold<{ status: string }>,
+  batch: batchDecider as Fold<{ status: string }>,
   endpoint: endpointDecider as Fold<{ status: string }>,
   endpoint_name: endpointNameDecider as Fold<{ status: string }>,
   key: keyDecider as Fold<{ status: string }>,

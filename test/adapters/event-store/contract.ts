@@ -175,6 +175,9 @@ export function describeEventStore(
           (await store.read('stream-1')).map(({ stream, revision }) => [stream, revision]),
         ).toEqual([0, 1, 2, 3, 4].map((revision) => ['stream-1', revision]));
         expect((await store.read('stream-1', 3)).map(({ revision }) => revision)).toEqual([3, 4]);
+        expect((await store.read('stream-1', 1, 2)).map(({ revision }) => revision)).toEqual([
+          1, 2,
+        ]);
         expect(await store.read('stream-1', 5)).toEqual([]);
       });
 

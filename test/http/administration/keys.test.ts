@@ -113,7 +113,7 @@ describeWithPostgres('/v1/keys', () => {
 
   test.each([
     ['no scopes', { scopes: [] }, 'scopes'],
-    ['an unknown scope', { scopes: ['everything'] }, 'scopes.0'],
+    ['an unknown scope', { scopes: ['everything'] }, 'scopes[0]'],
     ['a lifetime that is too long', { expires_in: '366d' }, 'expires_in'],
     ['no expiry, if that is not allowed', { expires_in: 'never' }, 'expires_in'],
     ['an unknown field', { colour: 'red' }, 'colour'],

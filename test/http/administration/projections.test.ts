@@ -49,6 +49,7 @@ describeWithPostgres('/v1/projections', () => {
     expect(status).toBe(200);
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual([
       'audit',
+      'batches',
       'catalog',
       'proof',
       'transfer_search',

@@ -11,7 +11,14 @@ import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
-import { endpointConfigured, keyCreated, T1, TRANSFER_EVENTS } from '../../support/samples.ts';
+import {
+  batchCompleted,
+  batchCreated,
+  endpointConfigured,
+  keyCreated,
+  T1,
+  TRANSFER_EVENTS,
+} from '../../support/samples.ts';
 import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
@@ -139,6 +146,10 @@ describeWithPostgres('the outbox', () => {
       ],
       null,
     );
+    await appendEvents(store, 'batch-bat_1', [
+      { type: 'batch.created', data: batchCreated() },
+      batchCompleted(),
+    ]);
     const { key_id, expires_at } = keyCreated();
     await appendEvents(store, `key-${key_id}`, [
       { type: 'key.created', data: keyCreated() },

@@ -50,6 +50,7 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   const { session } = useSession();
   const pages = {
     transfer: `/console/transfers/${id}`,
+    batch: `/console/batches/${id}`,
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',

@@ -6,7 +6,7 @@ import { addressOf, type Filter, type View } from './filter.ts';
 /** Shows the filters without a field, each with a link that removes it. */
 export function Conditions({ view }: { view: View }) {
   const zone = useZone();
-  const { destination, retry_of, from_date = '', to_date = '' } = view.filter;
+  const { destination, retry_of, batch_id, from_date = '', to_date = '' } = view.filter;
   /** Whether a limit is a time within a day, which the fields for dates cannot show. */
   const isWithinDay = (limit: string, edge: Edge) =>
     limit.includes(':') && edgeOf(dayOf(limit, edge, zone), edge, zone) !== limit;
@@ -21,6 +21,11 @@ export function Conditions({ view }: { view: View }) {
       {destination && (
         <Condition view={view} names={['destination']} all="Show all destinations">
           Destination starts with <code>{destination}</code>
+        </Condition>
+      )}
+      {batch_id && (
+        <Condition view={view} names={['batch_id']} all="Show all transfers">
+          Of the batch <a href={`/console/batches/${batch_id}`}>{batch_id}</a>
         </Condition>
       )}
       {retry_of && (

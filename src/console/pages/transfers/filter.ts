@@ -21,7 +21,7 @@ export interface View {
 export const PAGE_SIZES = [25, 50, 100];
 
 export function readView(query: Record<string, string>): View {
-  const { q, destination, retry_of, from_date, to_date } = query;
+  const { q, destination, retry_of, batch_id, from_date, to_date } = query;
   const status = STATUSES.find((known) => known === query.status);
   return {
     filter: {
@@ -29,6 +29,7 @@ export function readView(query: Record<string, string>): View {
       ...(status && { status }),
       ...(destination && { destination }),
       ...(retry_of && { retry_of }),
+      ...(batch_id && { batch_id }),
       ...(from_date && { from_date }),
       ...(to_date && { to_date }),
     },
@@ -51,7 +52,15 @@ export function addressOf(
 
 /** Returns true if a list with this filter would show the transfer. */
 export function matches(transfer: LiveTransfer, filter: Filter): boolean {
-  const { q = '', status, destination = '', retry_of, from_date = '', to_date = '' } = filter;
+  const {
+    q = '',
+    status,
+    destination = '',
+    retry_of,
+    batch_id,
+    from_date = '',
+    to_date = '',
+  } = filter;
   const created = Date.parse(transfer.created_at);
   // A date is a whole day in UTC. An invalid time filters nothing here; the service reports it.
   const end = Date.parse(to_date) + (to_date.includes(':') ? 0 : DAY_MS - 1);
@@ -72,6 +81,7 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
     (status === undefined || transfer.status === status) &&
     transfer.destination.startsWith(destination) &&
     (retry_of === undefined || transfer.retry_of === retry_of) &&
+    (batch_id === undefined || transfer.batch_id === batch_id) &&
     !(created < Date.parse(from_date) || created > end)
   );
 }

@@ -40,6 +40,11 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
               {transfer.retry_of}
             </a>
           ) : undefined,
+          Batch: transfer.batch_id ? (
+            <a class="mono" href={`/console/batches/${transfer.batch_id}`}>
+              {transfer.batch_id}
+            </a>
+          ) : undefined,
           Created: <Time at={transfer.created_at} />,
           Completed: <Time at={transfer.completed_at} />,
           Error: withState && error ? error.message : undefined,

@@ -9,6 +9,7 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'transfer.completed': 'File delivered and verified',
   'transfer.failed': 'Transfer failed, no retry left',
   'transfer.cancelled': 'Transfer cancelled',
+  'batch.completed': 'Batch ended',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
   'key.expiring_soon': 'API key expires within 7 days',
 };

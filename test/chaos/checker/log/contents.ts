@@ -1,5 +1,6 @@
 import type { Report } from '../report.ts';
 import { auditRow } from '../shown/audit.ts';
+import { checkBatches, noteItems } from './batches.ts';
 import { createChainCheck } from './chain.ts';
 import {
   type CatalogKind,
@@ -44,6 +45,9 @@ export interface EventNote {
 
 export interface LogContents {
   transfers: Map<string, TransferStory>;
+  batches: Map<string, Folded<CatalogState>>;
+  /** The transfers that the items of each batch must become. */
+  batchItems: Map<string, Set<string>>;
   endpoints: Map<string, Folded<CatalogState>>;
   keys: Map<string, Folded<CatalogState>>;
   webhooks: Map<string, Folded<CatalogState>>;
@@ -71,12 +75,16 @@ export async function readContents(
 ): Promise<LogContents> {
   const chain = createChainCheck(report);
   const tree = createTreeCheck(report);
-  const catalog = { endpoint: new Map(), key: new Map(), webhook: new Map() } as Record<
-    CatalogKind,
-    Map<string, Folded<CatalogState>>
-  >;
+  const catalog = {
+    batch: new Map(),
+    endpoint: new Map(),
+    key: new Map(),
+    webhook: new Map(),
+  } as Record<CatalogKind, Map<string, Folded<CatalogState>>>;
   const contents: LogContents = {
     transfers: new Map(),
+    batches: catalog.batch,
+    batchItems: new Map(),
     endpoints: catalog.endpoint,
     keys: catalog.key,
     webhooks: catalog.webhook,
@@ -123,11 +131,13 @@ export async function readContents(
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
       if (stream.kind === 'webhook') noteEarlier(stream.id);
+      if (event.type === 'batch.listed') noteItems(contents.batchItems, stream.id, event.data);
       note(event, hash, null, null);
     }
   }
   reportUnended(contents.transfers, report);
   reportSharedNames(contents.endpoints, report);
+  checkBatches(contents, report);
   return contents;
 
   /** Checks a new transfer that repeats another one against that one. */

@@ -23,7 +23,7 @@ export function hashOf({ id, type, schema_version, data, metadata }: LoggedEvent
 }
 
 /** Kinds of stream. A stream's name starts with its kind. */
-export const KINDS = ['transfer', 'endpoint', 'key', 'webhook', 'log'] as const;
+export const KINDS = ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'] as const;
 export type Kind = (typeof KINDS)[number];
 /** Kinds of streams whose states the catalog shows. */
 export type CatalogKind = Exclude<Kind, 'transfer' | 'log'>;

@@ -18,6 +18,41 @@ interface Rules {
 }
 
 const RULES: Record<CatalogKind, Rules> = {
+  batch: {
+    first: 'batch.created',
+    begin: (data) => ({
+      ...data,
+      status: 'creating',
+      items: 0,
+      rejected: 0,
+      listed: false,
+      through: null,
+      opened_at: null,
+      cancelled_at: null,
+      ended_at: null,
+    }),
+    last: 'completed',
+    changes: {
+      'batch.listed': (before, { items, through, last }) => ({
+        ...before,
+        items: Number(before.items) + (items as Fields[]).length,
+        rejected: Number(before.rejected) + (items as Fields[]).filter(({ error }) => error).length,
+        through,
+        listed: last,
+      }),
+      'batch.opened': (before, { opened_at }) => ({ ...before, status: 'open', opened_at }),
+      'batch.cancelled': (before, { cancelled_at }) => ({
+        ...before,
+        status: 'cancelled',
+        cancelled_at,
+      }),
+      'batch.completed': (before, { status, ended_at }) => ({
+        ...before,
+        status: String(status),
+        ended_at,
+      }),
+    },
+  },
   endpoint: {
     first: 'endpoint.configured',
     begin: (data) => ({ ...data, status: 'configured', paused: false, unreachable_since: null }),
@@ -77,7 +112,7 @@ const RULES: Record<CatalogKind, Rules> = {
 };
 
 /**
- * Returns the state after one more event of an endpoint, key or webhook, or why the event cannot
+ * Returns the state after one more event of a batch, endpoint, key or webhook, or why the event cannot
  * follow.
  */
 export function foldCatalog(

@@ -22,6 +22,7 @@ export interface Facts extends Fields {
   destination_endpoint_id: string;
   notify_on_complete: boolean;
   retry_of: string | null;
+  batch_id?: string;
   created_at: string;
   transferred_bytes: number;
   size_bytes: number | null;

@@ -10,6 +10,7 @@ const TOLD = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  'batch.completed',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
 ];

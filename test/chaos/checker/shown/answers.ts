@@ -147,6 +147,7 @@ function detail(state: TransferState): Fields {
     error,
     priority,
     metadata,
+    batch_id: facts.batch_id ?? null,
   };
 }
 

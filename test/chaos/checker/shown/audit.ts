@@ -6,6 +6,9 @@ const BATCH = 2_000;
 /** The only events of transfers that people and keys cause after the creation. */
 const OF_TRANSFERS = ['transfer.cancelled', 'transfer.failed', 'transfer.priority_changed'];
 
+/** The only events of batches that people and keys cause. */
+const OF_BATCHES = ['batch.created', 'batch.cancelled'];
+
 /** Returns the row of the audit log for an event. Null for an event that has none. */
 export function auditRow(event: LoggedEvent): Fields | null {
   const stream = streamOf(event.stream);
@@ -15,6 +18,7 @@ export function auditRow(event: LoggedEvent): Fields | null {
   const isRetry = event.type === 'transfer.created' && typeof event.data.retry_of === 'string';
   const isAct = isRetry || (OF_TRANSFERS.includes(event.type) && !byItself);
   if (stream.kind === 'transfer' && !isAct) return null;
+  if (stream.kind === 'batch' && !OF_BATCHES.includes(event.type)) return null;
   const { sha256: _, ...data } = event.data;
   return {
     event_id: event.id,

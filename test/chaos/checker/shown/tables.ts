@@ -132,11 +132,13 @@ function searchable({ transfer_id, source, destination, file_name, metadata }: S
 async function checkCounts({ sql, log, report }: Context): Promise<void> {
   const counts = new Map<string, number>();
   const totals = new Map<string, number>();
+  const inBatches = new Map<string, number>();
   const add = (to: Map<string, number>, key: string) => to.set(key, (to.get(key) ?? 0) + 1);
   for (const { state } of log.transfers.values()) {
-    const { account_id, created_at } = state.facts;
+    const { account_id, created_at, batch_id } = state.facts;
     add(counts, `${account_id} ${state.status} ${created_at.slice(0, 13)}:00:00.000Z`);
     add(totals, state.status);
+    if (batch_id !== undefined) add(inBatches, `${batch_id} ${state.status}`);
   }
   const byHour = await sql<{ key: string; transfers: string; hour: string }[]>`
     select account_id || ' ' || status as key, hour, transfers::text from read.transfer_counts
@@ -153,6 +155,14 @@ async function checkCounts({ sql, log, report }: Context): Promise<void> {
     new Map(inAll.map(({ key, transfers }) => [key, Number(transfers)])),
     totals,
   );
+  const byBatch = await sql<{ key: string; transfers: string }[]>`
+    select batch_id || ' ' || status as key, transfers::text from read.batch_counts
+     where transfers <> 0`;
+  compareCounts(
+    'read.batch_counts',
+    new Map(byBatch.map(({ key, transfers }) => [key, Number(transfers)])),
+    inBatches,
+  );
 
   function compareCounts(
     check: string,
@@ -168,7 +178,16 @@ async function checkCounts({ sql, log, report }: Context): Promise<void> {
 }
 
 /** The columns of each table besides key, revision, position and state. */
-const COLUMNS: Record<'endpoints' | 'keys' | 'webhooks', (state: CatalogState) => Fields> = {
+const COLUMNS: Record<
+  'batches' | 'endpoints' | 'keys' | 'webhooks',
+  (state: CatalogState) => Fields
+> = {
+  batches: ({ account_id, status, created_at, ended_at }) => ({
+    account_id,
+    status,
+    created_at,
+    ended: ended_at !== null,
+  }),
   endpoints(state) {
     const there = state.status === 'configured';
     const { name, paused, max_connections } = state;
@@ -201,7 +220,10 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
   const webhooks = await sql<Fields[]>`
     select webhook_id as id, account_id, removed, revision, position::text, state
       from read.webhooks`;
-  for (const [name, rows] of Object.entries({ endpoints, keys, webhooks }) as [
+  const batches = await sql<Fields[]>`
+    select batch_id as id, account_id, status, created_at, ended, revision, position::text, state
+      from read.batches`;
+  for (const [name, rows] of Object.entries({ batches, endpoints, keys, webhooks }) as [
     keyof typeof COLUMNS,
     Fields[],
   ][]) {
@@ -243,12 +265,13 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 /** The streams that each consumer of the log follows. */
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
+  batches: ['batch'],
   transfer_search: ['transfer'],
-  audit: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
-  proof: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
+  audit: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
+  proof: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
-  outbox: ['transfer', 'endpoint', 'key', 'webhook'],
+  outbox: ['transfer', 'batch', 'endpoint', 'key', 'webhook'],
 };
 
 async function checkCheckpoints({ sql, log, report }: Context): Promise<void> {

@@ -1,0 +1,302 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Command, Option } from 'commander';
+import { createBatch, createFolderBatch, reserveBatch } from '../commands/batches.ts';
+import type { BatchAnswer } from '../contract/batches/answers.ts';
+import { batchQuery, batchRequest } from '../contract/batches/requests.ts';
+import { toBatch } from '../contract/batches/views.ts';
+import { toPagination } from '../contract/pages.ts';
+import { BATCH_STATUSES, type Batch, type BatchStatus, batchNotFound } from '../domain/batch.ts';
+import { PRIORITIES } from '../domain/transfer.ts';
+import type { Installation } from '../installation.ts';
+import { cancelWithTransfers, retryFailed } from '../processes/batches/changes.ts';
+import { findBatch, listBatches, listRejected } from '../projections/batch-queries.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
+import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';
+import { createProgressBar } from './progress.ts';
+import { operator, stopSignal, withInstallation } from './session.ts';
+import { ACCOUNT_OPTION, type Common } from './transfer-options.ts';
+
+const LOOK_MS = 500;
+/** Rejected items that `show` prints. */
+const REJECTED_SHOWN = 20;
+
+const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
+  completed: EXIT.done,
+  completed_with_failures: EXIT.transferFailed,
+  cancelled: EXIT.transferCancelled,
+};
+
+interface WatchOptions extends Common {
+  watch?: boolean;
+}
+
+interface CreateOptions extends WatchOptions {
+  items?: string;
+  pattern?: string;
+  recursive?: boolean;
+  exclude?: string[];
+  priority: string;
+  metadata: Record<string, string>;
+  notifyOnComplete?: boolean;
+}
+
+interface ListOptions extends Common {
+  status?: string;
+  limit: string;
+  offset: string;
+}
+
+export function addBatchCommands(program: Command): void {
+  const batches = program
+    .command('batches')
+    .description('create and follow batches; each copies many files');
+
+  batches
+    .command('create')
+    .description('copy the files of a folder, or the items of a file')
+    .argument('[source]', 'a folder, such as sftp://hospital/out/')
+    .argument('[destination]', 'the folder for its files; ends in a slash')
+    .option('--pattern <glob>', 'only files that match, such as *.csv')
+    .option('--recursive', 'files of subfolders too')
+    .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
+    .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin')
+    .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
+    .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
+    .option('--notify-on-complete', 'notify all webhooks of the account of the end of each file')
+    .option('--watch', 'follow it to its end, as `batches show --watch` does')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document; JSON lines with --watch')
+    .action((source: string | undefined, destination: string | undefined, options: CreateOptions) =>
+      withInstallation((installation) => create(installation, source, destination, options)),
+    );
+
+  batches
+    .command('show')
+    .description('show a batch; with --watch, exit code 0: completed, 6: failures, 7: cancelled')
+    .argument('<batch-id>')
+    .option('--watch', 'follow it to its end')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document; JSON lines with --watch')
+    .action((id: string, options: WatchOptions) =>
+      withInstallation((installation) =>
+        options.watch ? watch(installation, id, options) : show(installation, id, options),
+      ),
+    );
+
+  batches
+    .command('list')
+    .description('list batches, newest first')
+    .addOption(new Option('--status <status>').choices(BATCH_STATUSES))
+    .option('--limit <number>', 'up to 100', '25')
+    .option('--offset <number>', 'how many to skip', '0')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document, as the API answers')
+    .action((options: ListOptions) =>
+      withInstallation((installation) => list(installation, options)),
+    );
+
+  batches
+    .command('cancel')
+    .description('cancel the transfers of a batch that wait; exit code 4 if one goes on')
+    .argument('<batch-id>')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document, as the API answers')
+    .action((id: string, options: Common) =>
+      withInstallation((installation) => cancel(installation, id, options)),
+    );
+
+  batches
+    .command('retry')
+    .description('copy what failed in a batch again, as a new batch')
+    .argument('<batch-id>')
+    .option('--watch', 'follow the new batch to its end')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document; JSON lines with --watch')
+    .action((id: string, options: WatchOptions) =>
+      withInstallation(async (installation) => {
+        const reserved = reserveBatch();
+        const cause = operator();
+        const created = await retryFailed(
+          installation,
+          options.account,
+          id,
+          cause,
+          reserved,
+          false,
+        );
+        await printCreated(installation, created.state, options);
+      }),
+    );
+}
+
+async function create(
+  installation: Installation,
+  source_uri: string | undefined,
+  destination_uri: string | undefined,
+  { items, pattern, recursive, exclude, priority, metadata, account, ...options }: CreateOptions,
+): Promise<void> {
+  const { commands } = installation;
+  const body = {
+    items: items === undefined ? undefined : await readJson(items),
+    source_uri,
+    destination_uri,
+    pattern,
+    recursive,
+    exclude,
+    priority,
+    metadata,
+    notify_on_complete: options.notifyOnComplete ?? false,
+  };
+  const request = parseRequest(batchRequest, body, 'The batch');
+  const reserved = reserveBatch();
+  const cause = operator();
+  let state: Batch;
+  if (request.items === undefined) {
+    const created = await createFolderBatch(commands, account, request, cause, reserved);
+    await commands.waitFor('batches', created.position);
+    state = created.state;
+  } else {
+    const created = await createBatch(commands, account, request, cause, reserved, false);
+    await Promise.all([
+      commands.waitFor('batches', created.batch.position),
+      commands.waitFor('transfers', created.position),
+    ]);
+    state = created.batch.state;
+  }
+  await printCreated(installation, state, { account, ...options });
+}
+
+async function printCreated(
+  installation: Installation,
+  state: Batch,
+  options: WatchOptions,
+): Promise<void> {
+  if (options.json) await printJson(toBatch(state));
+  else await print(state.batch_id);
+  if (options.watch) return watch(installation, state.batch_id, options);
+  if (!options.json) note(`Follow it with \`waybill batches show ${state.batch_id} --watch\``);
+}
+
+async function find({ sql }: Installation, account: string, id: string): Promise<BatchAnswer> {
+  const found = await findBatch(sql, account, id);
+  if (!found) throw batchNotFound();
+  return toBatch(found, found.counts);
+}
+
+/** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
+async function watch(installation: Installation, id: string, options: Common): Promise<void> {
+  const { account, json } = options;
+  const stop = stopSignal();
+  const bar = json ? null : createProgressBar();
+  for (;;) {
+    const batch = await find(installation, account, id);
+    if (batch.ended_at !== null || stop.aborted) {
+      bar?.clear();
+      await show(installation, id, options);
+      process.exitCode = batch.ended_at === null ? EXIT.failed : ENDS[batch.status];
+      if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
+      return;
+    }
+    bar?.show(...progressOf(batch));
+    await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+  }
+}
+
+/** Returns the share of the items that have ended, and what the bar says beside it. */
+function progressOf({ counts, bytes: size, status }: BatchAnswer): [share: number, text: string] {
+  const { items, completed, failed, cancelled } = counts;
+  const ended = completed + failed + cancelled;
+  const failures = failed > 0 ? `, ${failed} failed` : '';
+  const listing = status === 'creating' ? ', still listing' : '';
+  return [
+    items === 0 ? 0 : ended / items,
+    `${ended} of ${items} files, ${bytes(size.completed)}${failures}${listing}`,
+  ];
+}
+
+async function show(
+  installation: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const batch = await find(installation, account, id);
+  if (json) return printJson(batch);
+  const { folder, counts } = batch;
+  await printFacts({
+    id,
+    account,
+    status: batch.status,
+    ...(folder && { source: folder.source_uri, destination: folder.destination_uri }),
+    ...(folder && { pattern: `${folder.pattern}${folder.recursive ? ', with subfolders' : ''}` }),
+    ...(batch.retry_of && { 'retry of': batch.retry_of }),
+    items: counts.items,
+    waiting: counts.pending + counts.queued,
+    'in progress': counts.in_progress,
+    completed: `${counts.completed} (${bytes(batch.bytes.completed)})`,
+    failed: counts.failed,
+    cancelled: counts.cancelled,
+    created: batch.created_at,
+    ended: batch.ended_at,
+  });
+  if (counts.rejected === 0) return;
+  const page = { limit: REJECTED_SHOWN, offset: 0 };
+  const { items, total } = await listRejected(installation.sql, id, page);
+  await print('');
+  await printTable(
+    ['REJECTED', 'CODE', 'WHY'],
+    items.map(({ source_uri, error }) => [source_uri, error.code, error.message]),
+    '',
+  );
+  if (total > items.length) note(`${total - items.length} more were rejected`);
+}
+
+async function list(
+  { sql }: Installation,
+  { account, json, ...options }: ListOptions,
+): Promise<void> {
+  const { limit, offset, status } = parseRequest(batchQuery, options, 'The filter');
+  const found = await listBatches(sql, account, status, { limit, offset });
+  const data = found.batches.map(({ counts, ...batch }) => toBatch(batch, counts));
+  const pagination = toPagination({ limit, offset }, data.length, found.total);
+  if (json) return printJson({ data, pagination });
+  await printTable(
+    ['ID', 'STATUS', 'CREATED', 'ITEMS', 'COMPLETED', 'FAILED', 'SOURCE'],
+    data.map(({ id, status: is, created_at, counts, folder }) => [
+      id,
+      is,
+      created_at,
+      counts.items,
+      counts.completed,
+      counts.failed,
+      folder?.source_uri ?? null,
+    ]),
+    'No batches match',
+  );
+  if (pagination.has_more)
+    note(
+      `${offset + 1} to ${offset + data.length} of ${found.total}; ` +
+        `--offset ${offset + limit} shows more`,
+    );
+}
+
+async function cancel(
+  installation: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const answer = await cancelWithTransfers(installation, account, id, operator());
+  const { cancelled, not_cancelled, has_more } = answer;
+  if (json) await printJson(answer);
+  else {
+    await print(`${cancelled} cancelled, ${not_cancelled.length} not`);
+    if (not_cancelled.length > 0)
+      await printTable(
+        ['ID', 'CODE', 'WHY'],
+        not_cancelled.map(({ id: transfer, code, detail }) => [transfer, code, detail]),
+        '',
+      );
+  }
+  if (has_more) note('The service cancels the others');
+  if (not_cancelled.length > 0) process.exitCode = EXIT.refused;
+}

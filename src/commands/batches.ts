@@ -1,0 +1,294 @@
+import { createSemaphore } from '../concurrency/semaphore.ts';
+import type { BatchRequest } from '../contract/batches/requests.ts';
+import {
+  type Batch,
+  type BatchCommand,
+  type BatchCreated,
+  type BatchListed,
+  type BatchSource,
+  type BatchState,
+  batchDecider,
+  batchNotFound,
+} from '../domain/batch.ts';
+import { createPager, type RoutedItem, transfersOf } from '../domain/batch-items.ts';
+import { DomainError, type FieldError, fieldError } from '../domain/errors.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import { isId, newId } from '../domain/ids.ts';
+import { streamName } from '../domain/streams.ts';
+import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
+import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import type { CommandDeps } from './deps.ts';
+import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from './transfers.ts';
+
+/** Transfers that are created at once. Their appends share the writes of the log. */
+const AT_ONCE = 256;
+
+/** Ids and time that a creation fixes before it appends. */
+export interface ReservedBatch {
+  batchId: string;
+  eventId: string;
+  now: string;
+}
+
+export function reserveBatch(): ReservedBatch {
+  const now = Date.now();
+  return {
+    batchId: newId('bat', now),
+    eventId: newId('evt', now),
+    now: new Date(now).toISOString(),
+  };
+}
+
+export type KnownBatch = NonNullable<HandleOptions<BatchState>['known']> & { state: Batch };
+
+export interface CreatedBatch {
+  batch: Handled<Batch>;
+  /** The transfers of the items, in order. */
+  transferIds: string[];
+  /** The last one of a transfer; null if there is none. */
+  position: bigint | null;
+}
+
+/**
+ * Creates a batch of a folder. The process manager lists it and creates the transfers. Throws
+ * `endpoint_not_configured` for a folder that is on no endpoint.
+ */
+export async function createFolderBatch(
+  deps: CommandDeps,
+  accountId: string,
+  request: BatchRequest,
+  cause: Cause,
+  reserved: ReservedBatch,
+): Promise<Handled<Batch>> {
+  const { source_uri = '', destination_uri = '', pattern = '*', recursive = false } = request;
+  const { exclude = [] } = request;
+  const folder = source_uri.endsWith('/') ? source_uri : `${source_uri}/`;
+  const endpoints = await deps.endpoints();
+  for (const [field, uri] of Object.entries({ source_uri: folder, destination_uri }))
+    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
+      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+  const source = { type: 'folder', source_uri: folder, destination_uri } as const;
+  const data = createdOf(accountId, request, reserved, { ...source, pattern, recursive, exclude });
+  const command: BatchCommand = { type: 'create', data, pages: [] };
+  return changeBatch(deps, reserved.batchId, command, cause, { reserved });
+}
+
+/**
+ * Creates a batch that repeats the failed transfers of another one. The process manager finds them.
+ * Throws `not_found`.
+ */
+export async function createRetryBatch(
+  deps: CommandDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+  reserved: ReservedBatch,
+): Promise<Handled<Batch>> {
+  const { state } = await loadBatch(deps, accountId, batchId);
+  const source = { type: 'retry', batch_id: batchId } as const;
+  const data = createdOf(accountId, state, reserved, source);
+  return changeBatch(deps, reserved.batchId, { type: 'create', data, pages: [] }, cause, {
+    reserved,
+  });
+}
+
+/** Cancels a batch. Its transfers are still to be cancelled. Throws `batch_not_cancellable`. */
+export async function cancelBatch(
+  deps: CommandDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+): Promise<Handled<Batch>> {
+  const known = await loadBatch(deps, accountId, batchId);
+  const command = { type: 'cancel', now: new Date().toISOString() } as const;
+  return changeBatch(deps, batchId, command, cause, { known });
+}
+
+function createdOf(
+  accountId: string,
+  {
+    priority,
+    metadata,
+    notify_on_complete,
+  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete'>,
+  { batchId, now }: ReservedBatch,
+  source: BatchSource,
+): BatchCreated {
+  return {
+    batch_id: batchId,
+    account_id: accountId,
+    source,
+    priority,
+    metadata,
+    notify_on_complete,
+    created_at: now,
+  };
+}
+
+/**
+ * Creates a batch of items, and their transfers. One append has the batch with all of its items, so
+ * the process manager can create what a crash leaves out. `repeated` means that an earlier process
+ * may have begun. Throws `limit_reached`, or what is wrong with the URIs of all items.
+ */
+export async function createBatch(
+  deps: CommandDeps,
+  accountId: string,
+  request: BatchRequest,
+  cause: Cause,
+  reserved: ReservedBatch,
+  repeated: boolean,
+): Promise<CreatedBatch> {
+  const stream = streamName('batch', reserved.batchId);
+  const earlier = repeated ? await deps.store.read(stream) : [];
+  const pages =
+    earlier.length > 0 ? pagesIn(earlier) : await pagesOf(deps, accountId, request, reserved);
+  const data = createdOf(accountId, request, reserved, { type: 'items' });
+  const created = await changeBatch(
+    deps,
+    reserved.batchId,
+    { type: 'create', data, pages },
+    cause,
+    {
+      reserved,
+      ...(earlier.length === 0 && { known: untouched(batchDecider.initialState) }),
+    },
+  );
+  const { transferIds, position } = await createTransfers(deps, created.state, pages, cause);
+  const batch = await openBatch(deps, created, cause);
+  return { batch, transferIds, position };
+}
+
+/** Routes all items of a request. Throws an error that names the fields of all invalid items. */
+async function pagesOf(
+  deps: CommandDeps,
+  accountId: string,
+  { items = [], priority }: BatchRequest,
+  { now }: ReservedBatch,
+): Promise<BatchListed[]> {
+  const estimate = await deps.queueEstimate(accountId, priority);
+  const open = estimate.openTransfers;
+  if (open + items.length > deps.maxOpenTransfers)
+    throw new DomainError(
+      'limit_reached',
+      `The account has ${open} open transfers, and ${deps.maxOpenTransfers} are allowed: ` +
+        `wait until some have ended, or send fewer items than ${items.length}`,
+    );
+  const estimated_start = new Date(Date.parse(now) + estimate.startsInMs).toISOString();
+  const pager = createPager(0, () => ({ listed_at: now, estimated_start }));
+  const errors: FieldError[] = [];
+  const pages: BatchListed[] = [];
+  for (const [i, item] of items.entries()) {
+    const routed = routedOr(errors, i, () => {
+      const { priority: own, metadata, ...uris } = item;
+      return {
+        ...uris,
+        route: routeOf(uris, estimate.endpoints, accountId),
+        ...(own !== undefined && { priority: own }),
+        ...(metadata !== undefined && { metadata }),
+      };
+    });
+    const page = routed && pager.add(routed, null);
+    if (page) pages.push(page);
+  }
+  const [first] = errors;
+  if (first) throw invalidItems(errors, first);
+  return [...pages, pager.end()];
+}
+
+function routedOr(errors: FieldError[], i: number, route: () => RoutedItem): RoutedItem | null {
+  try {
+    return route();
+  } catch (error) {
+    if (!(error instanceof DomainError) || !error.details.errors) throw error;
+    for (const { field, ...rest } of error.details.errors)
+      errors.push({ field: `items[${i}].${field}`, ...rest });
+    return null;
+  }
+}
+
+function invalidItems(errors: FieldError[], { field, code, message }: FieldError): DomainError {
+  const shared = errors.every((error) => error.code === code);
+  const others = errors.length > 1 ? `, and ${errors.length - 1} more errors` : '';
+  return new DomainError(
+    shared ? (code as DomainError['code']) : 'validation_failed',
+    `${field}: ${message}${others}`,
+    { errors },
+  );
+}
+
+function pagesIn(events: StoredEvent[]): BatchListed[] {
+  return events
+    .filter(({ type }) => type === 'batch.listed')
+    .map(({ data }) => data as BatchListed);
+}
+
+/**
+ * Creates the transfers of pages, those of a cancelled batch as cancelled ones. One that exists stays
+ * as it is: its ids derive from the batch, so the log recognizes the repeated append.
+ */
+export async function createTransfers(
+  deps: Pick<CommandDeps, 'store'>,
+  batch: Batch,
+  pages: BatchListed[],
+  cause: Cause,
+): Promise<{ transferIds: string[]; position: bigint | null }> {
+  const { cancelled_at: now } = batch;
+  const transfers = pages.flatMap((page) => transfersOf(batch, page));
+  const known = untouched(transferDecider.initialState);
+  let position: bigint | null = null;
+  await createSemaphore(AT_ONCE).forEach(transfers, async ({ transferId, eventId, data }) => {
+    const stream = streamName('transfer', transferId);
+    const reserved = { eventId, now: data.created_at };
+    const command: TransferCommand =
+      now === null ? { type: 'create', data } : { type: 'create_cancelled', data, now };
+    const handled = await handle(deps.store, transferDecider, stream, command, cause, {
+      reserved,
+      known,
+    });
+    if (handled.position !== null && handled.position > (position ?? -1n))
+      position = handled.position;
+  });
+  return { transferIds: transfers.map(({ transferId }) => transferId), position };
+}
+
+/** Records that every item has its transfer. */
+export function openBatch(
+  deps: Pick<CommandDeps, 'store'>,
+  known: KnownBatch,
+  cause: Cause,
+): Promise<Handled<Batch>> {
+  const command = { type: 'open', now: new Date().toISOString() } as const;
+  return changeBatch(deps, known.state.batch_id, command, cause, { known });
+}
+
+/** Loads a batch of an account. Throws `not_found`. */
+export async function loadBatch(
+  { store }: Pick<CommandDeps, 'store'>,
+  accountId: string,
+  batchId: string,
+): Promise<KnownBatch> {
+  if (!isId('bat', batchId)) throw batchNotFound();
+  const { state, ...known } = await load(store, batchDecider, streamName('batch', batchId));
+  if (state.status === 'none' || state.account_id !== accountId) throw batchNotFound();
+  return { state, ...known };
+}
+
+export async function changeBatch(
+  { store }: Pick<CommandDeps, 'store'>,
+  batchId: string,
+  command: BatchCommand,
+  cause: Cause,
+  options: HandleOptions<BatchState> = {},
+): Promise<Handled<Batch>> {
+  const { state, ...handled } = await handle(
+    store,
+    batchDecider,
+    streamName('batch', batchId),
+    command,
+    cause,
+    options,
+  );
+  if (state.status === 'none') throw batchNotFound();
+  return { state, ...handled };
+}

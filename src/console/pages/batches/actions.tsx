@@ -1,0 +1,47 @@
+import { useMemo } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { call, newIdempotencyKey } from '../../api/client.ts';
+import type { Batch } from '../../api/operations.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
+
+interface ActionsProps {
+  batch: Batch;
+  onChange: () => void;
+}
+
+/** The buttons of a batch: what its state allows. */
+export function BatchActions({ batch: { id, status, counts }, onChange }: ActionsProps) {
+  const { route } = useLocation();
+  const notify = useToast();
+  const path = { batch_id: id };
+  // One for all clicks: if an answer was lost, the next click gets the same new batch.
+  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  async function cancel(): Promise<void> {
+    const { cancelled, not_cancelled } = await call('DELETE /v1/batches/{batch_id}', { path });
+    const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress go on` : '';
+    notify(`${cancelled} ${cancelled === 1 ? 'transfer' : 'transfers'} cancelled${left}`);
+    onChange();
+  }
+  async function retry(): Promise<void> {
+    const created = await call('POST /v1/batches/{batch_id}/retry', { path, idempotencyKey });
+    notify('New batch created');
+    route(`/console/batches/${created.id}`);
+  }
+  return (
+    <May scope="transfers:write">
+      {counts.failed > counts.rejected && (
+        <ActionButton kind="primary" onAction={retry}>
+          Retry failed
+        </ActionButton>
+      )}
+      {(status === 'creating' || status === 'open') && (
+        <ConfirmButton label="Cancel batch" title="Cancel this batch?" onConfirm={cancel}>
+          <p>Files that wait are not copied. Those in progress go on.</p>
+        </ConfirmButton>
+      )}
+    </May>
+  );
+}

@@ -1,0 +1,97 @@
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Batch } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Page } from '../../components/page.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { Progress } from '../../components/progress.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { May } from '../../session.tsx';
+import { NewBatch } from './new.tsx';
+import { BatchState, nameOf, progressOf } from './states.tsx';
+
+const PAGE = 25;
+/** How often the list loads while a batch on it is open, and else, in milliseconds. */
+const OPEN_MS = 2_000;
+const QUIET_MS = 15_000;
+
+const COLUMNS: Column<Batch>[] = [
+  {
+    heading: 'Batch',
+    kind: 'row',
+    cell: (batch) => (
+      <>
+        <a class="file" href={`/console/batches/${batch.id}`}>
+          {nameOf(batch)}
+        </a>
+        {batch.folder && <span class="route">to {batch.folder.destination_uri}</span>}
+      </>
+    ),
+  },
+  { heading: 'State', cell: ({ status }) => <BatchState status={status} /> },
+  {
+    heading: 'Progress',
+    cell: (batch) => <Progress percent={progressOf(batch)} label={`Progress of ${batch.id}`} />,
+  },
+  { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString() },
+  { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString() },
+  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+];
+
+/** The batches of the account, newest first. */
+export function BatchListPage() {
+  const { query, route } = useLocation();
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/batches', { query: { limit: PAGE, offset }, signal }),
+    [offset],
+    (loaded) => (loaded?.data.some(({ ended_at }) => ended_at === null) ? OPEN_MS : QUIET_MS),
+  );
+  return (
+    <Page
+      title="Batches"
+      subtitle="Many files with one request"
+      actions={
+        <May scope="transfers:write">
+          <DialogButton
+            kind="primary"
+            label={
+              <>
+                <Icon name="plus" /> New batch
+              </>
+            }
+            title="Copy a folder"
+          >
+            {() => <NewBatch onCreated={(id) => route(`/console/batches/${id}`)} />}
+          </DialogButton>
+        </May>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.pagination.total === 0 && (
+        <Empty title="No batches yet">
+          <p>
+            A batch copies the files of a folder, or up to 1,000 files with one request of the API.
+            Here you follow it as one, and see first what failed.
+          </p>
+        </Empty>
+      )}
+      {data && data.pagination.total > 0 && (
+        <>
+          <Table
+            caption="Batches, newest first"
+            columns={COLUMNS}
+            rows={data.data}
+            id={({ id }) => id}
+          />
+          <Pager pagination={data.pagination} shown={data.data.length} />
+        </>
+      )}
+    </Page>
+  );
+}

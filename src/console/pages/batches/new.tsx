@@ -1,0 +1,90 @@
+import { useMemo, useState } from 'preact/hooks';
+import { call, newIdempotencyKey } from '../../api/client.ts';
+import type { Priority } from '../../api/operations.ts';
+import { CloseButton } from '../../components/dialog.tsx';
+import { Field } from '../../components/field.tsx';
+import { Form } from '../../components/form.tsx';
+import { PriorityField } from '../transfers/priority-field.tsx';
+
+/** Copies a folder as a batch. */
+export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
+  const [source, setSource] = useState('');
+  const [destination, setDestination] = useState('');
+  const [pattern, setPattern] = useState('*');
+  const [exclude, setExclude] = useState('');
+  const [recursive, setRecursive] = useState(false);
+  const [priority, setPriority] = useState<Priority>('normal');
+  const body = {
+    source_uri: source,
+    destination_uri: destination,
+    pattern,
+    recursive,
+    exclude: exclude.split(/\s+/).filter(Boolean),
+    priority,
+  };
+  // One for each content: if an answer was lost, the next click gets the same new batch.
+  const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
+  const create = () =>
+    call('POST /v1/batches', { body, idempotencyKey }).then(({ id }) => onCreated(id));
+
+  return (
+    <Form
+      submit="Copy folder"
+      onSubmit={create}
+      fields={['source_uri', 'destination_uri', 'pattern']}
+      beside={<CloseButton>Cancel</CloseButton>}
+    >
+      {(errors) => (
+        <>
+          <Field label="Source folder" error={errors.source_uri}>
+            <input
+              autoComplete="off"
+              spellcheck={false}
+              placeholder="sftp://hospital/outbox/"
+              value={source}
+              onInput={({ currentTarget }) => setSource(currentTarget.value)}
+            />
+          </Field>
+          <Field
+            label="Destination folder"
+            hint="Ends in a slash. The paths below the source folder are kept."
+            error={errors.destination_uri}
+          >
+            <input
+              autoComplete="off"
+              spellcheck={false}
+              placeholder="s3://archive/in/"
+              value={destination}
+              onInput={({ currentTarget }) => setDestination(currentTarget.value)}
+            />
+          </Field>
+          <Field label="Files" hint="A pattern such as *.csv" error={errors.pattern}>
+            <input
+              autoComplete="off"
+              spellcheck={false}
+              value={pattern}
+              onInput={({ currentTarget }) => setPattern(currentTarget.value)}
+            />
+          </Field>
+          <Field label="Leave out" hint="Patterns, separated by spaces">
+            <input
+              autoComplete="off"
+              spellcheck={false}
+              value={exclude}
+              onInput={({ currentTarget }) => setExclude(currentTarget.value)}
+            />
+          </Field>
+          <label class="choice">
+            <input
+              type="checkbox"
+              checked={recursive}
+              onChange={({ currentTarget }) => setRecursive(currentTarget.checked)}
+            />
+            <span>Files of subfolders too</span>
+          </label>
+          <PriorityField value={priority} onChange={setPriority} />
+        </>
+      )}
+    </Form>
+  );
+}

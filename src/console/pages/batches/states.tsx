@@ -1,0 +1,34 @@
+import type { Batch } from '../../api/operations.ts';
+import { Status, type Tone } from '../../components/status.tsx';
+
+const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {
+  creating: { label: 'Creating', tone: 'neutral' },
+  open: { label: 'Open', tone: 'active' },
+  completed: { label: 'Completed', tone: 'good' },
+  completed_with_failures: { label: 'Completed with failures', tone: 'bad' },
+  cancelled: { label: 'Cancelled', tone: 'warning' },
+};
+
+export function BatchState({ status }: Pick<Batch, 'status'>) {
+  const { label, tone } = STATES[status];
+  return <Status tone={tone}>{label}</Status>;
+}
+
+/** Returns what names a batch for people: its folder, or where its items come from. */
+export function nameOf({ folder, retry_of, counts }: Batch): string {
+  if (folder) return folder.source_uri;
+  const items = `${counts.items.toLocaleString()} ${counts.items === 1 ? 'file' : 'files'}`;
+  return retry_of === null ? items : `Retry of ${items}`;
+}
+
+/** Returns how many items have ended. */
+export function endedOf({ counts: { completed, failed, cancelled } }: Batch): number {
+  return completed + failed + cancelled;
+}
+
+/** Returns the share of the items that have ended, in percent. 100 only at the end. */
+export function progressOf(batch: Batch): number {
+  if (batch.ended_at !== null) return 100;
+  const { items } = batch.counts;
+  return items === 0 ? 0 : Math.min(99, (endedOf(batch) / items) * 100);
+}

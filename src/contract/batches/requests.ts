@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { BATCH_STATUSES } from '../../domain/batch.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { text } from '../../domain/text.ts';
+import { PRIORITIES } from '../../domain/transfer.ts';
+import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
+import { pageQuery } from '../pages.ts';
+import { batchId, metadata, transferUri } from '../transfers/requests.ts';
+
+/** Items of one request at most. */
+export const MOST_ITEMS = 1_000;
+/** Largest body, in bytes. All of its items fit into one append of either event store. */
+export const BATCH_BODY_LIMIT = 512 * 1024;
+const PATTERNS = 20;
+
+export const batchParams = z.object({ batch_id: batchId });
+export const batchStatus = z.enum(BATCH_STATUSES);
+
+const ownMetadata = metadata.optional().describe('In place of the `metadata` of the batch.');
+
+const item = z
+  .strictObject({
+    source_uri: transferUri('source_uri').describe(`Where the file is read: ${SCHEMES}.`),
+    destination_uri: transferUri('destination_uri').describe(
+      'Where the file is written; the file name is appended if it ends in a slash.',
+    ),
+    priority: z.enum(PRIORITIES).optional().describe('In place of the `priority` of the batch.'),
+    metadata: ownMetadata,
+  })
+  .meta({
+    id: 'BatchItem',
+    examples: [
+      {
+        source_uri: 'sftp://files.example.com/out/report.csv',
+        destination_uri: 's3://archive/in/',
+      },
+    ],
+  });
+
+const pattern = text.min(1).max(256);
+
+/** Returns a folder's URI with a slash at its end. */
+const folderUri = (field: 'source_uri' | 'destination_uri') =>
+  text.superRefine((value, context) => {
+    try {
+      parseTransferUri(value, field);
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
+    }
+  });
+
+const FOLDER_FIELDS = ['source_uri', 'destination_uri', 'pattern', 'recursive', 'exclude'] as const;
+
+/** Body of POST /v1/batches. */
+export const batchRequest = z
+  .strictObject({
+    items: z
+      .array(item)
+      .min(1)
+      .max(MOST_ITEMS)
+      .optional()
+      .describe('The files, or else the fields of a folder.'),
+    source_uri: folderUri('source_uri')
+      .optional()
+      .describe('A folder on a configured endpoint. It is listed once, after the answer.'),
+    destination_uri: folderUri('destination_uri')
+      .optional()
+      .describe('The folder for its files; ends in a slash. The paths of the files are kept.'),
+    pattern: pattern
+      .optional()
+      .describe(
+        'Only files that match this glob, `*` by default. A glob with a slash is compared with the ' +
+          'path below the folder, any other with the name of the file.',
+      ),
+    recursive: z.boolean().optional().describe('Files of its subfolders too. False by default.'),
+    exclude: z
+      .array(pattern)
+      .max(PATTERNS)
+      .optional()
+      .describe('Globs of files to leave out, compared like `pattern`.'),
+    priority: z.enum(PRIORITIES).default('normal').describe('Of each transfer.'),
+    notify_on_complete: z.boolean().default(false).describe('For each transfer.'),
+    metadata: metadata
+      .nullish()
+      .transform((value) => value ?? {})
+      .describe('Of each transfer without `metadata` of its own.'),
+  })
+  .superRefine((request, context) => {
+    const issue = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    if (request.items !== undefined) {
+      for (const field of FOLDER_FIELDS)
+        if (request[field] !== undefined) issue(field, 'must not be given with items');
+    } else if (request.source_uri === undefined)
+      issue('items', 'must be given, or else source_uri: exactly one of the two');
+    else if (!request.destination_uri?.endsWith('/'))
+      issue('destination_uri', 'must end in a slash: it is the folder for all files');
+  })
+  .meta({
+    id: 'BatchRequest',
+    examples: [
+      {
+        items: [
+          {
+            source_uri: 'sftp://files.example.com/out/report.csv',
+            destination_uri: 's3://archive/in/',
+          },
+          {
+            source_uri: 'sftp://files.example.com/out/orders.csv',
+            destination_uri: 's3://archive/in/',
+            priority: 'high',
+          },
+        ],
+      },
+      {
+        source_uri: 'sftp://files.example.com/out/',
+        destination_uri: 's3://archive/in/',
+        pattern: '*.csv',
+        recursive: true,
+        exclude: ['*.tmp'],
+      },
+    ],
+  });
+export type BatchRequest = z.output<typeof batchRequest>;
+
+/** Query of GET /v1/batches. */
+export const batchQuery = z.strictObject({
+  status: batchStatus.optional().describe('Only this status.'),
+  ...pageQuery,
+});
+
+/** Query of GET /v1/batches/{id}/rejected. */
+export const rejectedQuery = z.strictObject(pageQuery);

@@ -1,0 +1,52 @@
+import type { Batch } from '../../domain/batch.ts';
+import type { TransferStatus } from '../../domain/transfer.ts';
+import type { BatchAnswer } from './answers.ts';
+
+/** What the transfers of a batch show. */
+export interface BatchProgress {
+  transfers: Record<TransferStatus, number>;
+  bytes: number;
+  completedBytes: number;
+}
+
+const NOTHING_MOVED: BatchProgress = {
+  transfers: { pending: 0, queued: 0, in_progress: 0, completed: 0, failed: 0, cancelled: 0 },
+  bytes: 0,
+  completedBytes: 0,
+};
+
+/** Returns a batch as clients see it. By default, none of its transfers has left `pending`. */
+export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): BatchAnswer {
+  const { batch_id, status, source, priority, notify_on_complete, metadata } = batch;
+  const { items, rejected, created_at, ended_at } = batch;
+  return {
+    id: batch_id,
+    status,
+    folder: folderOf(source),
+    retry_of: source.type === 'retry' ? source.batch_id : null,
+    priority,
+    notify_on_complete,
+    metadata,
+    counts: countsOf(items, rejected, progress.transfers),
+    bytes: { total: progress.bytes, completed: progress.completedBytes },
+    created_at,
+    ended_at,
+  };
+}
+
+/** An item whose transfer the read model does not show yet is pending. */
+function countsOf(
+  items: number,
+  rejected: number,
+  transfers: BatchProgress['transfers'],
+): BatchAnswer['counts'] {
+  const shown = Object.values(transfers).reduce((sum, number) => sum + number, 0);
+  const pending = transfers.pending + Math.max(0, items - rejected - shown);
+  return { items, ...transfers, pending, failed: transfers.failed + rejected, rejected };
+}
+
+function folderOf(source: Batch['source']): BatchAnswer['folder'] {
+  if (source.type !== 'folder') return null;
+  const { type: _, ...folder } = source;
+  return folder;
+}

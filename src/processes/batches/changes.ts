@@ -1,0 +1,78 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import {
+  cancelBatch,
+  createRetryBatch,
+  loadBatch,
+  type ReservedBatch,
+} from '../../commands/batches.ts';
+import { changeTransfers } from '../../commands/bulk.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import type { Cause, Handled } from '../../commands/handle.ts';
+import type { CancelledBatch } from '../../contract/batches/answers.ts';
+import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
+import type { Batch } from '../../domain/batch.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { transfersOfBatch } from '../../projections/batch-queries.ts';
+import { findChangeable } from '../../projections/changeable-transfers.ts';
+
+export interface BatchDeps {
+  sql: Sql;
+  commands: CommandDeps;
+}
+
+/**
+ * Cancels a batch and up to 1,000 of its transfers. The process manager cancels the others. Returns
+ * when the read models show it. Throws `not_found` or `batch_not_cancellable`.
+ */
+export async function cancelWithTransfers(
+  { sql, commands }: BatchDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+): Promise<CancelledBatch> {
+  const { state, position } = await cancelBatch(commands, accountId, batchId, cause);
+  const open = ['pending', 'queued', 'in_progress'] as const;
+  const found = await transfersOfBatch(sql, batchId, open, BULK_LIMIT);
+  const { answer, position: last } = await changeTransfers(
+    commands,
+    accountId,
+    { action: 'cancel' },
+    { ...found, retries: [] },
+    false,
+    cause,
+  );
+  await Promise.all([commands.waitFor('batches', position), commands.waitFor('transfers', last)]);
+  return {
+    id: batchId,
+    status: 'cancelled',
+    cancelled_at: state.cancelled_at as string,
+    cancelled: answer.done,
+    not_cancelled: answer.refusals,
+    has_more: found.hasMore || state.opened_at === null,
+  };
+}
+
+/**
+ * Creates a batch that repeats the failed transfers of another one. `repeated` means that an earlier
+ * process may have created it. Throws `not_found` or `batch_not_retryable`.
+ */
+export async function retryFailed(
+  { sql, commands }: BatchDeps,
+  accountId: string,
+  batchId: string,
+  cause: Cause,
+  reserved: ReservedBatch,
+  repeated: boolean,
+): Promise<Handled<Batch>> {
+  await loadBatch(commands, accountId, batchId);
+  const filter = { batchId, status: 'failed' } as const;
+  const { transferIds } = await findChangeable(sql, accountId, filter, { action: 'retry' }, 1);
+  if (transferIds.length === 0 && !repeated)
+    throw new DomainError(
+      'batch_not_retryable',
+      `The batch ${batchId} has no failed transfer that was not retried yet`,
+    );
+  const created = await createRetryBatch(commands, accountId, batchId, cause, reserved);
+  await commands.waitFor('batches', created.position);
+  return created;
+}

@@ -1,0 +1,262 @@
+/*
+ * The process manager of batches. Its to-do list is the read model of batches: those that have not
+ * ended. One process of the installation works on them at a time.
+ *
+ * - `creating`: it lists the folder (listing.ts), if the batch is one of a folder. The pages are
+ *   recorded, and all that follows derives from them. It creates the transfers of the recorded pages, and opens the batch. A request with
+ *   items does that itself, so the manager takes such a batch only after a few seconds: the process
+ *   of the request may have crashed.
+ * - `cancelled`: it creates what is missing as cancelled transfers, and cancels those that wait.
+ * - `open` or `cancelled`: when the read model of transfers shows that all transfers of the batch
+ *   have ended, it appends `batch.completed`. An ended transfer stays ended, so a read model that is
+ *   behind only delays this.
+ *
+ * What can go wrong:
+ * - The process ends, or loses the lock, at any point. The next one begins again with the recorded
+ *   pages. The ids of transfers derive from the batch and the place of the item, so an append that
+ *   is repeated changes nothing.
+ * - A store is unavailable, or one batch fails. It is set aside for a moment, and the others go on.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { listen } from '../../adapters/postgres/listen.ts';
+import type { Locks } from '../../adapters/postgres/locks.ts';
+import {
+  changeBatch,
+  createTransfers,
+  type KnownBatch,
+  openBatch,
+} from '../../commands/batches.ts';
+import { changeTransfers } from '../../commands/bulk.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import { type Batch, type BatchListed, batchDecider } from '../../domain/batch.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { streamName } from '../../domain/streams.ts';
+import { upcast } from '../../domain/upcast.ts';
+import {
+  type CountedBatch,
+  openBatches,
+  transfersOfBatch,
+} from '../../projections/batch-queries.ts';
+import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import { listBatch } from './listing.ts';
+
+const LOOK_MS = 500;
+/** How long the process manager leaves a batch of items to its request. */
+const REQUEST_MS = 5_000;
+const SET_ASIDE_MS = 5_000;
+/** Events of a stream that are read at a time. */
+const READ_AT_ONCE = 8;
+/** Batches that are created at a time. */
+const CREATED_AT_ONCE = 8;
+const FULL_MS = 1_000;
+const CANCELLED_AT_ONCE = 1_000;
+const ACTOR = 'system:batches';
+
+export interface BatchManagerDeps {
+  sql: Sql;
+  locks: Locks;
+  commands: CommandDeps;
+  logger: Logger;
+}
+
+/** Works on batches until the signal aborts, if no other process does. */
+export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): Promise<void> {
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, CHECKPOINT_CHANNEL, (payload) => {
+    if (payload.startsWith('batches:')) wakeUp.wake();
+  });
+  signal.addEventListener('abort', wakeUp.wake);
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('batches', signal).catch(() => null);
+    if (!held) break;
+    const round = new AbortController();
+    const stop = AbortSignal.any([signal, held.signal, round.signal]);
+    const running: Running = new Map();
+    try {
+      while (!stop.aborted) {
+        for (const batch of await openBatches(deps.sql)) takeUp(deps, batch, running, stop);
+        await wakeUp.wait(LOOK_MS);
+      }
+    } catch (error) {
+      deps.logger.error({ err: error }, 'the work on batches failed; it tries again');
+      await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
+    } finally {
+      // A folder can take hours. Its pages are recorded, so the next round continues.
+      round.abort();
+      await Promise.all([...running.values()].map(({ work }) => work));
+      await held.release();
+    }
+  }
+  unlisten();
+}
+
+/** The work that is under way, by batch: with the status in which it began. */
+type Running = Map<string, { status: Batch['status']; end: AbortController; work: Promise<void> }>;
+
+/** Starts the work that a batch needs now, unless it is under way. */
+function takeUp(
+  deps: BatchManagerDeps,
+  batch: CountedBatch,
+  running: Running,
+  stopping: AbortSignal,
+): void {
+  const { batch_id, status } = batch;
+  const step = stepOf(batch);
+  const current = running.get(batch_id);
+  // The rest is created as cancelled transfers, by the next step.
+  if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
+  if (step === null || current) return;
+  if (step === create && running.size >= CREATED_AT_ONCE) return;
+  const end = new AbortController();
+  const stop = AbortSignal.any([stopping, end.signal]);
+  const work = step(deps, batch, stop)
+    .catch(async (error: unknown) => {
+      if (stop.aborted) return;
+      deps.logger.error({ err: error, batch_id }, 'the work on a batch failed; it tries again');
+      await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
+    })
+    .finally(() => running.delete(batch_id));
+  running.set(batch_id, { status, end, work });
+}
+
+type Step = (deps: BatchManagerDeps, batch: CountedBatch, stop: AbortSignal) => Promise<void>;
+
+function stepOf(batch: CountedBatch): Step | null {
+  const { status, items, rejected, counts } = batch;
+  if (status === 'creating') return isOfRequest(batch) ? null : create;
+  if (hasEnded(batch)) return complete;
+  if (status !== 'cancelled') return null;
+  const shown = Object.values(counts.transfers).reduce((sum, number) => sum + number, 0);
+  if (shown < items - rejected) return create;
+  return counts.transfers.pending + counts.transfers.queued > 0 ? cancel : null;
+}
+
+/** Returns true if the request that created the batch may still create its transfers. */
+function isOfRequest({ source, created_at }: Batch): boolean {
+  return source.type === 'items' && Date.parse(created_at) > Date.now() - REQUEST_MS;
+}
+
+function hasEnded({ items, rejected, counts: { transfers } }: CountedBatch): boolean {
+  return transfers.completed + transfers.failed + transfers.cancelled === items - rejected;
+}
+
+/** Cancels transfers that wait. Those in progress go on, or wait again a moment later. */
+async function cancel(
+  { sql, commands }: BatchManagerDeps,
+  batch: CountedBatch,
+  stop: AbortSignal,
+): Promise<void> {
+  const request = { action: 'cancel' } as const;
+  for (let more = true; more && !stop.aborted; ) {
+    const waiting = ['pending', 'queued'] as const;
+    const found = await transfersOfBatch(sql, batch.batch_id, waiting, CANCELLED_AT_ONCE);
+    const reserved = { ...found, retries: [] };
+    const { answer, position } = await changeTransfers(
+      commands,
+      batch.account_id,
+      request,
+      reserved,
+      false,
+      causeOf(batch),
+    );
+    await commands.waitFor('transfers', position);
+    more = found.hasMore && answer.done > 0;
+  }
+}
+
+async function complete({ commands }: BatchManagerDeps, batch: CountedBatch): Promise<void> {
+  const { batch_id, counts } = batch;
+  const { completed, failed, cancelled } = counts.transfers;
+  const now = new Date().toISOString();
+  const ended = { completed, failed, cancelled };
+  const command = { type: 'complete', ended, bytes: counts.completedBytes, now } as const;
+  const { position } = await changeBatch(commands, batch_id, command, causeOf(batch));
+  await commands.waitFor('batches', position);
+}
+
+/**
+ * Lists what the batch has, creates the transfers of all pages, and opens the batch. Those of a
+ * cancelled batch are created as cancelled ones: every item has its transfer, whoever creates it.
+ */
+async function create(
+  { sql, commands }: BatchManagerDeps,
+  batch: CountedBatch,
+  stop: AbortSignal,
+): Promise<void> {
+  if (batch.status === 'creating' && !batch.listed) {
+    let last: KnownBatch | null = null;
+    for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
+    if (last && !last.state.listed) await listBatch(commands, sql, last, causeOf(batch), stop);
+  }
+  let known: KnownBatch | null = null;
+  for await (const { event, after } of readBatch(commands, batch.batch_id)) {
+    known = after;
+    if (event.type !== 'batch.listed') continue;
+    const page = event.data as BatchListed;
+    if (isShown(batch, page)) continue;
+    await untilThereIsRoom(commands, batch, stop);
+    if (stop.aborted) return;
+    const { cancelled_at } = batch;
+    const created = { ...after.state, cancelled_at };
+    const { position } = await createTransfers(commands, created, [page], causeOf(batch, event));
+    if (cancelled_at !== null) await commands.waitFor('transfers', position);
+  }
+  if (known === null || !known.state.listed) return;
+  const { position } = await openBatch(commands, known, causeOf(batch));
+  await commands.waitFor('batches', position);
+}
+
+/**
+ * Returns true if the read model has shown all transfers of a page. The manager creates one page
+ * after the other. A request with items creates them all at once, so its pages are never skipped.
+ */
+function isShown({ source, counts: { transfers } }: CountedBatch, page: BatchListed): boolean {
+  if (source.type === 'items') return false;
+  const shown = Object.values(transfers).reduce((sum, number) => sum + number, 0);
+  return page.first + page.items.length <= shown;
+}
+
+/** Waits while the account has as many open transfers as it may have. */
+async function untilThereIsRoom(
+  { queueEstimate, maxOpenTransfers }: CommandDeps,
+  { account_id, priority, source, status }: Batch,
+  stop: AbortSignal,
+): Promise<void> {
+  if (source.type === 'items' || status === 'cancelled') return;
+  while (!stop.aborted) {
+    const { openTransfers } = await queueEstimate(account_id, priority);
+    if (openTransfers < maxOpenTransfers) return;
+    await sleep(FULL_MS, undefined, { signal: stop }).catch(() => undefined);
+  }
+}
+
+/** Yields the events of a batch with the state after each. Holds few pages at a time. */
+async function* readBatch(
+  { store }: Pick<CommandDeps, 'store'>,
+  batchId: string,
+): AsyncGenerator<{ event: StoredEvent; after: KnownBatch }> {
+  const stream = streamName('batch', batchId);
+  let state = batchDecider.initialState();
+  for (let next = 0; ; next += READ_AT_ONCE) {
+    const events = await store.read(stream, next, READ_AT_ONCE);
+    for (const event of events.map(upcast)) {
+      state = batchDecider.evolve(state, event);
+      const { revision, position } = event;
+      if (state.status !== 'none')
+        yield { event, after: { state, revision, position, last: event } };
+    }
+    if (events.length < READ_AT_ONCE) return;
+  }
+}
+
+function causeOf({ batch_id }: Batch, because: StoredEvent | null = null): Cause {
+  return {
+    actor: because?.metadata.actor ?? ACTOR,
+    correlationId: because?.metadata.correlation_id ?? batch_id,
+    causationId: because?.id ?? null,
+  };
+}

@@ -1,0 +1,54 @@
+import { createContext, Script } from 'node:vm';
+import picomatch from 'picomatch';
+import type { BatchFolder } from '../../domain/batch.ts';
+
+/** A glob with many stars can take years for a name. Time for the names of one folder. */
+const MATCHED_WITHIN_MS = 500;
+
+/** A script can be stopped within a regular expression, a function call cannot. */
+const FILTER = new Script(
+  'paths.map((path) => passes(wanted, path) && !unwanted.some((glob) => passes(glob, path)))',
+);
+const realm = createContext({ passes });
+
+/** Thrown if the globs take too long for the names of a folder. */
+export class GlobTooSlow extends Error {
+  override readonly name = 'GlobTooSlow';
+}
+
+/** Returns which of these paths a batch takes. Throws GlobTooSlow. */
+export type TakesPaths = (paths: string[]) => boolean[];
+
+/**
+ * Creates the filter of a batch. A glob with a slash is compared with the path, any other with the
+ * last segment. A name may start with a dot: a file must not be left out by surprise.
+ */
+export function createFilter({
+  pattern,
+  exclude,
+}: Pick<BatchFolder, 'pattern' | 'exclude'>): TakesPaths {
+  const wanted = matcher(pattern);
+  const unwanted = exclude.map(matcher);
+  return (paths) => {
+    try {
+      Object.assign(realm, { paths, wanted, unwanted });
+      return Array.from(FILTER.runInContext(realm, { timeout: MATCHED_WITHIN_MS }) as boolean[]);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+      throw new GlobTooSlow('The pattern takes too long: use fewer stars', { cause: error });
+    }
+  };
+}
+
+interface Matcher {
+  regexp: RegExp;
+  ofPath: boolean;
+}
+
+function matcher(glob: string): Matcher {
+  return { regexp: picomatch.makeRe(glob, { dot: true }), ofPath: glob.includes('/') };
+}
+
+function passes({ regexp, ofPath }: Matcher, path: string): boolean {
+  return regexp.test(ofPath ? path : path.slice(path.lastIndexOf('/') + 1));
+}

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isOfTransfer } from '../../adapters/files/part-name.ts';
+import { type FileEntry, FileError } from '../../adapters/files/port.ts';
+import type { BatchFolder, RejectedItem } from '../../domain/batch.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import { createFilter, GlobTooSlow } from './names.ts';
+
+/** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */
+const RETRY_DELAYS = [1_000, 5_000, 15_000];
+
+/** A file below the folder, or a folder that cannot be listed: then `path` ends in a slash. */
+export interface Found {
+  /** Relative to the folder of the batch, not encoded. */
+  path: string;
+  /** Why it cannot become a transfer. */
+  error?: RejectedItem['error'];
+}
+
+/** `path` is relative to the folder of the batch; empty for itself. Throws FileError. */
+export type List = (path: string) => Promise<FileEntry[]>;
+
+/**
+ * Yields the files of a folder that a batch takes, in an order that depends on their paths alone.
+ * So an interrupted walk continues after `through`, the last path that was yielded, and yields
+ * nothing twice. Holds the entries of one folder and its parents at a time.
+ */
+export async function* walk(
+  list: List,
+  folder: BatchFolder,
+  through: string | null,
+  signal: AbortSignal,
+): AsyncGenerator<Found, void, void> {
+  const takes = createFilter(folder);
+  yield* below('');
+
+  async function* below(parent: string): AsyncGenerator<Found, void, void> {
+    const whole = parent === '' ? '' : `${parent}/`;
+    let entries: FileEntry[];
+    let taken: boolean[];
+    try {
+      const all = await listOften(list, parent, signal);
+      entries = all.filter(({ name }) => !isOfTransfer(name)).sort(inOrder);
+      taken = takes(entries.map(({ name }) => whole + name));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof FileError || error instanceof GlobTooSlow)) throw error;
+      const code = error instanceof FileError ? error.code : 'validation_failed';
+      if (isNew(whole)) yield { path: whole, error: { code, message: error.message } };
+      return;
+    }
+    for (const [i, { name, type }] of entries.entries()) {
+      if (signal.aborted) return;
+      const path = whole + name;
+      if (type === 'directory') {
+        if (folder.recursive && isOpen(path)) yield* below(path);
+      } else if (taken[i] && isNew(path)) {
+        yield type === 'file' ? { path } : { path, error: NOT_A_FILE };
+      }
+    }
+  }
+
+  function isNew(path: string): boolean {
+    return through === null || compare(path, through) > 0;
+  }
+
+  /** Returns whether a folder may have new files. One that could not be listed has none. */
+  function isOpen(path: string): boolean {
+    if (through === null || through.startsWith(`${path}/`)) return through !== `${path}/`;
+    return compare(path, through) >= 0;
+  }
+}
+
+const NOT_A_FILE = { code: 'not_a_file', message: 'It is a link or a device, not a file' };
+
+/** A file comes before a folder of the same name: an object store may have both. */
+function inOrder(a: FileEntry, b: FileEntry): number {
+  if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+  return Number(a.type === 'directory') - Number(b.type === 'directory');
+}
+
+/** Compares paths segment by segment, as the walk meets them. */
+function compare(a: string, b: string): number {
+  const [some, others] = [a.split('/'), b.split('/')];
+  for (const [i, segment] of some.entries()) {
+    const other = others[i];
+    if (other === undefined) return 1;
+    if (segment !== other) return segment < other ? -1 : 1;
+  }
+  return some.length - others.length;
+}
+
+async function listOften(list: List, path: string, signal: AbortSignal): Promise<FileEntry[]> {
+  for (const delay of RETRY_DELAYS) {
+    try {
+      return await list(path);
+    } catch (error) {
+      if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
+      await sleep(delay, undefined, { signal });
+    }
+  }
+  return list(path);
+}

@@ -1,0 +1,118 @@
+import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
+import type { Batch, BatchStatus, RejectedItem } from '../domain/batch.ts';
+import type { TransferStatus } from '../domain/transfer.ts';
+import type { Page } from './transfer-queries.ts';
+import { batchOf } from './transfers.ts';
+
+/** The transfers of a batch by status, and their bytes. */
+export interface BatchCounts {
+  transfers: Record<TransferStatus, number>;
+  /** Known sizes of all transfers, in bytes. */
+  bytes: number;
+  /** Of the completed transfers. */
+  completedBytes: number;
+}
+
+/** A batch with what its transfers show. */
+export type CountedBatch = Batch & { counts: BatchCounts };
+
+interface Row {
+  state: Batch;
+  counts: { status: TransferStatus; transfers: number; bytes: number }[] | null;
+}
+
+/** Returns a batch of an account, or null. */
+export async function findBatch(
+  sql: Sql,
+  accountId: string,
+  batchId: string,
+): Promise<CountedBatch | null> {
+  const [row] = await sql<Row[]>`
+    select state, ${countsOf(sql)} as counts from read.batches b
+     where batch_id = ${batchId} and account_id = ${accountId}`;
+  return row ? toCounted(row) : null;
+}
+
+/** Returns a page of an account's batches, newest first, and the total of matches. */
+export async function listBatches(
+  sql: Sql,
+  accountId: string,
+  status: BatchStatus | undefined,
+  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+): Promise<{ batches: CountedBatch[]; total: number }> {
+  const matches = sql`
+    account_id = ${accountId} ${status === undefined ? sql`` : sql`and status = ${status}`}`;
+  const [rows, [counted]] = await Promise.all([
+    sql<Row[]>`
+      select state, ${countsOf(sql)} as counts
+        from (select batch_id, state, created_at from read.batches where ${matches}
+               order by created_at desc, batch_id desc limit ${limit} offset ${offset}) b
+       order by created_at desc, batch_id desc`,
+    sql<[{ total: bigint }]>`select count(*) as total from read.batches where ${matches}`,
+  ]);
+  return { batches: rows.map(toCounted), total: Number(counted.total) };
+}
+
+/** Returns all batches that have not ended, of every account, oldest first. */
+export async function openBatches(sql: Sql): Promise<CountedBatch[]> {
+  const rows = await sql<Row[]>`
+    select state, ${countsOf(sql)} as counts from read.batches b where not ended order by batch_id`;
+  return rows.map(toCounted);
+}
+
+/** Returns items that cannot become transfers, with their reasons, and their number. */
+export async function listRejected(
+  sql: Sql,
+  batchId: string,
+  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+): Promise<{ items: (RejectedItem & { item: number })[]; total: number }> {
+  const [rows, [counted]] = await Promise.all([
+    sql<{ item: number; source: string; code: string; message: string }[]>`
+      select item, source, code, message from read.rejected_items
+       where batch_id = ${batchId} order by item limit ${limit} offset ${offset}`,
+    sql<[{ total: bigint }]>`
+      select count(*) as total from read.rejected_items where batch_id = ${batchId}`,
+  ]);
+  const items = rows.map(({ item, source, ...error }) => ({ item, source_uri: source, error }));
+  return { items, total: Number(counted.total) };
+}
+
+/** Returns transfers of a batch in these statuses, in their order, at most `limit`. */
+export async function transfersOfBatch(
+  sql: Sql,
+  batchId: string,
+  statuses: readonly TransferStatus[],
+  limit: number,
+): Promise<{ transferIds: string[]; hasMore: boolean }> {
+  const rows = await sql<{ transfer_id: string }[]>`
+    select transfer_id
+      from unnest(${[...statuses]}::text[]) with ordinality as s(status, place) cross join lateral (
+        select transfer_id from read.transfers t
+         where ${batchOf(sql)} = ${batchId} and t.status = s.status limit ${limit + 1}) found
+     order by place, transfer_id limit ${limit + 1}`;
+  const transferIds = rows.map(({ transfer_id }) => transfer_id);
+  return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
+}
+
+function countsOf(sql: Queryable) {
+  return sql`(
+    select jsonb_agg(jsonb_build_object(
+             'status', status, 'transfers', transfers, 'bytes', bytes))
+      from read.batch_counts c where c.batch_id = b.batch_id and transfers <> 0)`;
+}
+
+function toCounted({ state, counts }: Row): CountedBatch {
+  const of = (wanted: TransferStatus) => counts?.find(({ status }) => status === wanted);
+  const number = (status: TransferStatus) => of(status)?.transfers ?? 0;
+  const transfers = {
+    pending: number('pending'),
+    queued: number('queued'),
+    in_progress: number('in_progress'),
+    completed: number('completed'),
+    failed: number('failed'),
+    cancelled: number('cancelled'),
+  };
+  const bytes = counts?.reduce((sum, each) => sum + each.bytes, 0) ?? 0;
+  const completedBytes = of('completed')?.bytes ?? 0;
+  return { ...state, counts: { transfers, bytes, completedBytes } };
+}

@@ -1,0 +1,113 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
+
+describeWithPostgres('waybill batches', () => {
+  let database: TestDatabase;
+  let folder: string;
+  let server: DemoServer;
+  let cli: Cli;
+  let service: ChildProcess;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
+    folder = await mkdtemp(join(tmpdir(), 'waybill-batches-'));
+    await mkdir(join(folder, 'out/sub'), { recursive: true });
+    for (const name of ['a.csv', 'b.csv', 'c.tmp', 'sub/d.csv'])
+      await writeFile(join(folder, 'out', name), name);
+    const hostKey = newHostKey();
+    const account = { username: 'demo', password: 'secret' };
+    server = await startDemoServer({ root: folder, port: 0, hostKey, ...account });
+    const endpoint = {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      host_key_sha256: fingerprintOf(hostKey),
+      ...account,
+    };
+    const added = await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(endpoint));
+    expect(added).toMatchObject({ code: 0 });
+    service = cli.start(['serve', '--roles', 'projector,mover']);
+    await written(service.stdout as NodeJS.ReadableStream, /waybill runs/);
+  }, CLI_TIMEOUT_MS);
+  afterAll(async () => {
+    service.kill();
+    await once(service, 'close');
+    await server.close();
+    await rm(folder, { recursive: true });
+    await database.drop();
+  });
+
+  it('copies a folder and follows it to its end', async () => {
+    const { code, stdout } = await cli.run([
+      ...['batches', 'create', 'sftp://shelf/out/', 'sftp://shelf/in/'],
+      ...['--recursive', '--exclude', '*.tmp', '--watch'],
+    ]);
+    expect(stdout).toMatch(/^bat_\w{26}\n/);
+    expect(stdout).toMatch(/^status +completed$/m);
+    expect(stdout).toMatch(/^completed +3 \(19 bytes\)$/m);
+    expect(code).toBe(0);
+    expect((await readdir(join(folder, 'in'), { recursive: true })).sort()).toEqual([
+      'a.csv',
+      'b.csv',
+      'sub',
+      'sub/d.csv',
+    ]);
+    const id = stdout.split('\n')[0] as string;
+    const [page] = (await cli.run(['batches', 'list', '--json'])).json();
+    expect(page).toMatchObject({ data: [{ id, status: 'completed' }], pagination: { total: 1 } });
+    const transfers = await cli.run(['transfers', 'list', '--batch', id, '--json']);
+    expect(transfers.json()[0]).toMatchObject({ pagination: { total: 3 } });
+    expect(await cli.run(['batches', 'cancel', id])).toMatchObject({ code: 4 });
+    expect(await cli.run(['batches', 'retry', id])).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('no failed transfer'),
+    });
+  });
+
+  it('copies items, and repeats what failed', async () => {
+    const items = ['a.csv', 'late.csv'].map((name) => ({
+      source_uri: `sftp://shelf/out/${name}`,
+      destination_uri: 'sftp://shelf/items/',
+    }));
+    const args = ['batches', 'create', '--items', '-', '--watch', '--json'];
+    const created = await cli.run(args, JSON.stringify(items));
+    const [first, last] = created.json<{ id: string; status: string }>();
+    expect(last).toMatchObject({ status: 'completed_with_failures', counts: { failed: 1 } });
+    expect(created.code).toBe(6);
+    await writeFile(join(folder, 'out', 'late.csv'), 'late');
+    const retried = await cli.run(['batches', 'retry', String(first?.id), '--watch', '--json']);
+    expect(retried.json().at(-1)).toMatchObject({
+      status: 'completed',
+      retry_of: first?.id,
+      counts: { items: 1, completed: 1 },
+    });
+    expect(retried.code).toBe(0);
+  });
+
+  it('says what is wrong', async () => {
+    expect(
+      await cli.run(['batches', 'create', 'sftp://shelf/out/', 'sftp://shelf/in']),
+    ).toMatchObject({ code: 2, stderr: expect.stringContaining('destination_uri') });
+    expect(await cli.run(['batches', 'show', 'bat_unknown'])).toMatchObject({ code: 3 });
+  });
+});

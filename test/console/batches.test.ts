@@ -1,0 +1,138 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+} from '../support/console.ts';
+import { configureEndpoint } from '../support/installation.ts';
+import { useConsole } from '../support/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const NARROW = { viewport: { width: 320, height: 700 }, colorScheme: 'dark' } as const;
+
+await describeConsole('batches in the console', () => {
+  const console = useConsole();
+  let root: string;
+  let server: DemoServer;
+
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), 'waybill-batches-'));
+    mkdirSync(join(root, 'out/sub'), { recursive: true });
+    // A folder has the name of a file, so that file fails.
+    mkdirSync(join(root, 'in/taken.csv'), { recursive: true });
+    for (const name of ['a.csv', 'taken.csv', 'sub/b.csv', 'c\\d.csv', 'e.tmp'])
+      writeFileSync(join(root, 'out', name), name);
+    const hostKey = newHostKey();
+    const account = { username: 'demo', password: 'secret' };
+    server = await startDemoServer({ root, port: 0, hostKey, ...account });
+    await configureEndpoint(console.installation, {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      host_key_sha256: fingerprintOf(hostKey),
+      ...account,
+    });
+  });
+  afterAll(async () => {
+    await server?.close();
+    await rm(root, { recursive: true });
+  });
+
+  test('a folder is copied, its failures come first, and they are retried', async () => {
+    const page = await console.visitSignedIn('/console/batches');
+    await page.getByRole('heading', { name: 'No batches yet' }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'New batch' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Source folder').fill('sftp://shelf/out/');
+    await dialog.getByLabel('Destination folder').fill('sftp://shelf/in');
+    await dialog.getByLabel('Files', { exact: true }).fill('*.csv');
+    await dialog.getByLabel('Files of subfolders too').check();
+    await dialog.getByRole('button', { name: 'Copy folder' }).click();
+    await dialog.getByText('must end in a slash').waitFor();
+    console.pardon(400);
+    await expectAccessible(page);
+    await dialog.getByLabel('Destination folder').fill('sftp://shelf/in/');
+    await dialog.getByRole('button', { name: 'Copy folder' }).click();
+
+    await page.getByRole('heading', { level: 1, name: 'sftp://shelf/out/' }).waitFor();
+    await page.getByText('Completed with failures').waitFor();
+    await page.getByText('4 of 4 files').waitFor();
+    const failed = page.getByRole('table', { name: 'Failed transfers' });
+    await failed.getByRole('link', { name: 'taken.csv' }).waitFor();
+    const rejected = page.getByRole('table', { name: 'Rejected items' });
+    await rejected.getByText('must not contain a backslash').waitFor();
+    // What failed is above everything that did not.
+    const headings = await page.getByRole('heading', { level: 2 }).allInnerTexts();
+    expect(headings).toEqual(['Failed', 'Rejected', 'Files', 'Details']);
+    await expectAccessible(page);
+
+    const address = page.url();
+    await page.locator('.facts div').filter({ hasText: 'Completed' }).getByRole('link').click();
+    await page.getByText('Of the batch').waitFor();
+    await eventually(() => page.getByRole('link', { name: /^(a|b)\.csv$/ }).count()).toBe(2);
+    await page.getByRole('link', { name: 'a.csv' }).click();
+    const batch = page.locator('.facts div').filter({ hasText: 'Batch' }).getByRole('link');
+    await batch.click();
+    await eventually(() => page.url()).toBe(address);
+
+    await page.getByRole('button', { name: 'Retry failed' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Retry of' }).waitFor();
+    await page.getByRole('link', { name: address.split('/').at(-1) as string }).waitFor();
+    await page.getByText('Completed with failures').waitFor();
+
+    await page.goto('/console/batches');
+    const rows = page.getByRole('table', { name: 'Batches, newest first' }).getByRole('row');
+    await eventually(() => rows.count()).toBe(3);
+    await expectAccessible(page);
+  });
+
+  test('a batch that waits is cancelled', async () => {
+    const { sql } = console.installation;
+    const api = (method: string, path: string, body?: object) =>
+      fetch(console.url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${console.key}`,
+          ...(body && { 'content-type': 'application/json' }),
+        },
+        ...(body && { body: JSON.stringify(body) }),
+      }).then((answer) => answer.json() as Promise<{ id: string; data: { id: string }[] }>);
+    const endpoints = await api('GET', '/v1/endpoints');
+    await api('POST', `/v1/endpoints/${endpoints.data[0]?.id}/pause`);
+    const items = [
+      { source_uri: 'sftp://shelf/out/a.csv', destination_uri: 'sftp://shelf/cancelled/' },
+    ];
+    const created = await api('POST', '/v1/batches', { items });
+    const page = await console.visitSignedIn(`/console/batches/${created.id}`, NARROW);
+    await page.locator('.subtitle').getByText('Open').waitFor();
+    await expectNoSidewaysScroll(page);
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Cancel batch' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel batch' }).click();
+    await page.getByText('1 transfer cancelled').waitFor();
+    await page.locator('.subtitle').getByText('Cancelled').waitFor();
+    await eventually(async () => {
+      const [row] = await sql`select ended from read.batches where batch_id = ${created.id}`;
+      return row?.ended;
+    }).toBe(true);
+    await page.goto('/console/batches');
+    await page.getByRole('link', { name: '1 file', exact: true }).waitFor();
+    await expectNoSidewaysScroll(page);
+    await expectAccessible(page);
+  });
+});

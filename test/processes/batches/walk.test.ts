@@ -1,0 +1,124 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type FileEntry, FileError } from '../../../src/adapters/files/port.ts';
+import { createFilter, GlobTooSlow } from '../../../src/processes/batches/names.ts';
+import { type Found, type List, walk } from '../../../src/processes/batches/walk.ts';
+
+const folder = {
+  source_uri: 'sftp://from/',
+  destination_uri: 'sftp://to/',
+  pattern: '*',
+  recursive: true,
+  exclude: [],
+};
+
+/** Lists folders as they follow from the paths of their files. A folder ends in a slash. */
+function listing(paths: readonly string[], denied: readonly string[] = []): List {
+  return async (folderPath) => {
+    if (denied.includes(folderPath))
+      throw new FileError('permission_denied', 'open', `${folderPath}: permission denied`);
+    const start = folderPath === '' ? '' : `${folderPath}/`;
+    const entries = new Map<string, FileEntry>();
+    for (const path of paths) {
+      if (!path.startsWith(start)) continue;
+      const [name = '', ...rest] = path.slice(start.length).split('/');
+      if (name === '') continue;
+      const type = rest.length > 0 ? 'directory' : name.endsWith('@') ? 'other' : 'file';
+      entries.set(`${name} ${type}`, { name, type, size: 1, modified_at: null });
+    }
+    return [...entries.values()].reverse();
+  };
+}
+
+async function all(
+  list: List,
+  changes: Partial<typeof folder> = {},
+  through: string | null = null,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Found[]> {
+  const found: Found[] = [];
+  for await (const one of walk(list, { ...folder, ...changes }, through, signal)) found.push(one);
+  return found;
+}
+const pathsOf = (found: Found[]) => found.map(({ path }) => path);
+
+describe('the walk through a folder', () => {
+  const files = ['b.csv', 'a/z.csv', 'a/b/c.csv', 'a.csv', 'a/.hidden', 'link@'];
+
+  it('finds the files of the folder, or of its subfolders too', async () => {
+    expect(pathsOf(await all(listing(files), { recursive: false }))).toEqual([
+      'a.csv',
+      'b.csv',
+      'link@',
+    ]);
+    expect(pathsOf(await all(listing(files)))).toEqual([
+      'a/.hidden',
+      'a/b/c.csv',
+      'a/z.csv',
+      'a.csv',
+      'b.csv',
+      'link@',
+    ]);
+  });
+
+  it('leaves out the part files of transfers', async () => {
+    const part = '.a.csv.txr_01JNQ0000000000000000000T1.clm_01JNQ0000000000000000000T1.part';
+    expect(pathsOf(await all(listing([part, 'a.csv'])))).toEqual(['a.csv']);
+  });
+
+  it('names what is no file, and a folder that cannot be listed', async () => {
+    const found = await all(listing(files, ['a/b']));
+    expect(found.filter(({ error }) => error)).toEqual([
+      { path: 'a/b/', error: { code: 'permission_denied', message: 'a/b: permission denied' } },
+      { path: 'link@', error: { code: 'not_a_file', message: expect.any(String) } },
+    ]);
+    expect(await all(listing(files, ['']))).toMatchObject([{ path: '' }]);
+  });
+
+  it('continues after any path that it has yielded, without a repetition', async () => {
+    const segment = fc.constantFrom('a', 'b', 'a.b', 'A', '-', 'ä', 'a!');
+    const path = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(path, { minLength: 1, maxLength: 25 }),
+        fc.array(path, { maxLength: 3 }),
+        fc.nat(),
+        async (paths, denied, place) => {
+          const list = listing(paths, denied);
+          const found = await all(list);
+          const at = place % found.length;
+          const rest = await all(list, {}, found[at]?.path as string);
+          expect(rest).toEqual(found.slice(at + 1));
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  it('ends when it is stopped', async () => {
+    expect(await all(listing(files), {}, null, AbortSignal.abort())).toEqual([]);
+  });
+});
+
+describe('the globs of a batch', () => {
+  const taken = (pattern: string, exclude: string[], paths: string[]) => {
+    const takes = createFilter({ pattern, exclude })(paths);
+    return paths.filter((_, i) => takes[i]);
+  };
+
+  it.each([
+    ['*', [], ['a.csv', '.hidden', 'sub/b.csv'], ['a.csv', '.hidden', 'sub/b.csv']],
+    ['*.csv', [], ['a.csv', 'a.CSV', 'sub/b.csv', 'b.csv.gz'], ['a.csv', 'sub/b.csv']],
+    ['*.{csv,txt}', ['b*'], ['a.csv', 'b.csv', 'c.txt', 'd.pdf'], ['a.csv', 'c.txt']],
+    ['sub/*', [], ['a.csv', 'sub/b.csv', 'sub/deep/c.csv'], ['sub/b.csv']],
+    ['*', ['tmp/**'], ['a.csv', 'tmp/b.csv', 'tmp/deep/c.csv', 'x/tmp/d'], ['a.csv', 'x/tmp/d']],
+    ['[ab]?.csv', [], ['a1.csv', 'c1.csv', 'b.csv'], ['a1.csv']],
+  ])('%s without %j', (pattern, exclude, paths, expected) => {
+    expect(taken(pattern, exclude, paths)).toEqual(expected);
+  });
+
+  it('are given up when a name takes too long', () => {
+    const slow = createFilter({ pattern: `${'*a'.repeat(30)}b`, exclude: [] });
+    expect(() => slow(['a'.repeat(200)])).toThrow(GlobTooSlow);
+  });
+});
