@@ -127,7 +127,7 @@ export const transfersProjection: Projection = {
           using (status)
        where summed.transfers is distinct from stored.transfers
       union all
-      select concat_ws(' ', 'batch', batch_id, status)
+      select concat_ws(' ', 'batch', batch_id, status), to_jsonb(stored), to_jsonb(summed)
         from (
           select ${batchOf(tx)} as batch_id, status, count(*) as transfers,
                  coalesce(sum((state -> 'facts' ->> 'size_bytes')::bigint), 0) as bytes
