@@ -43,8 +43,10 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
   const latest = useRef(0);
   const setSession = useCallback((now: Session | null) => {
     latest.current++;
-    if (now) localStorage.setItem(SIGNED_IN, `${now.key_id ?? now.person?.subject} ${now.account}`);
-    else localStorage.removeItem(SIGNED_IN);
+    if (now) {
+      localStorage.setItem(SIGNED_IN, `${now.key_id ?? now.person?.subject} ${now.account}`);
+      setEnded(null);
+    } else localStorage.removeItem(SIGNED_IN);
     keepSession(now);
   }, []);
   useEffect(() => {
@@ -67,7 +69,8 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     // A page that was frozen, or is in the back-forward cache, gets no storage events.
     const onVisibility = () => document.visibilityState === 'visible' && refresh();
     whenSessionEnds(({ code, detail }) => {
-      setEnded(code === 'session_ended' ? detail : null);
+      // Requests under way when the session ended get another code, which gives no reason.
+      if (code === 'session_ended') setEnded(detail);
       setSession(null);
     });
     refresh();
