@@ -29,7 +29,7 @@ export interface BatchTransfer {
 
 /**
  * Returns the id of the transfer of an item. It is the id of the batch, whose end makes way for the
- * place of the item. So it is the same whoever creates the transfer, and rises with the place.
+ * place of the item. So every process derives the same id, and ids rise with the place.
  */
 export function transferIdOf(batchId: string, place: number): string {
   return `txr_${ulidOf(batchId, place)}`;

@@ -34,7 +34,7 @@ export function personOf(claims: Claims): Person {
  * email. The subject is the text in the last parentheses.
  */
 export function actorOf({ subject, name, email }: Person): string {
-  // A name may look like the email of somebody else.
+  // A name may look like the email of another person.
   const label = email ?? name?.replaceAll('@', ' at ') ?? null;
   const id = readable(subject) ?? '';
   return label === null ? `person:${id}` : `person:${label} (${id})`;

@@ -29,7 +29,7 @@ export function parseCheckpoint(text: string): TreeHead | null {
   return { origin, size: Number(size), root };
 }
 
-/** Returns the checkpoint in a signed note, whoever signed it; null if it is none. */
+/** Returns the checkpoint of a signed note; null if it is none. Checks no signature. */
 export function headOfNote(note: string): TreeHead | null {
   const parsed = parseNote(note);
   return parsed && parseCheckpoint(parsed.text);

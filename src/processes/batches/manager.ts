@@ -3,9 +3,9 @@
  * ended. One process of the installation works on them at a time.
  *
  * - `creating`: it lists the folder (listing.ts), if the batch is one of a folder. The pages are
- *   recorded, and all that follows derives from them. It creates the transfers of the recorded pages, and opens the batch. A request with
- *   items does that itself, so the manager takes such a batch only after a few seconds: the process
- *   of the request may have crashed.
+ *   recorded, and all that follows derives from them. It creates the transfers of the recorded
+ *   pages, and opens the batch. A request with items does that itself, so the manager takes such a
+ *   batch only after a few seconds: the process of the request may have crashed.
  * - `cancelled`: it creates what is missing as cancelled transfers, and cancels those that wait.
  * - `open` or `cancelled`: when the read model of transfers shows that all transfers of the batch
  *   have ended, it appends `batch.completed`. An ended transfer stays ended, so a read model that is
@@ -130,8 +130,7 @@ function stepOf(batch: CountedBatch): Step | null {
   if (status === 'creating') return isOfRequest(batch) ? null : create;
   if (hasEnded(batch)) return complete;
   if (status !== 'cancelled') return null;
-  const shown = Object.values(counts.transfers).reduce((sum, number) => sum + number, 0);
-  if (shown < items - rejected) return create;
+  if (shownTransfers(batch) < items - rejected) return create;
   return counts.transfers.pending + counts.transfers.queued > 0 ? cancel : null;
 }
 
@@ -180,7 +179,7 @@ async function complete({ commands }: BatchManagerDeps, batch: CountedBatch): Pr
 
 /**
  * Lists what the batch has, creates the transfers of all pages, and opens the batch. Those of a
- * cancelled batch are created as cancelled ones: every item has its transfer, whoever creates it.
+ * cancelled batch are created as cancelled ones, so every item has its transfer.
  */
 async function create(
   { sql, commands }: BatchManagerDeps,
@@ -214,10 +213,14 @@ async function create(
  * Returns true if the read model has shown all transfers of a page. The manager creates one page
  * after the other. A request with items creates them all at once, so its pages are never skipped.
  */
-function isShown({ source, counts: { transfers } }: CountedBatch, page: BatchListed): boolean {
-  if (source.type === 'items') return false;
-  const shown = Object.values(transfers).reduce((sum, number) => sum + number, 0);
-  return page.first + page.items.length <= shown;
+function isShown(batch: CountedBatch, page: BatchListed): boolean {
+  if (batch.source.type === 'items') return false;
+  return page.first + page.items.length <= shownTransfers(batch);
+}
+
+/** Returns how many transfers of the batch the read model shows, in any status. */
+function shownTransfers({ counts: { transfers } }: CountedBatch): number {
+  return Object.values(transfers).reduce((sum, number) => sum + number, 0);
 }
 
 /** Waits while the account has as many open transfers as it may have. */

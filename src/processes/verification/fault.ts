@@ -3,7 +3,7 @@ import type { StoredEvent } from '../../domain/event.ts';
 /** What found a fault: the stream by itself, the positions, the API, or a kept checkpoint. */
 export type Check = 'stream' | 'positions' | 'api' | 'checkpoint';
 
-/** What is wrong, and where. The place is null for what concerns no single event. */
+/** A fault of the log and its place. The place is null if the fault concerns no single event. */
 export interface Fault {
   check: Check;
   stream: string | null;

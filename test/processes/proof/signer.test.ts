@@ -131,7 +131,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
       50,
     );
     try {
-      // Nobody else folds the log in this test.
+      // No other process folds the log in this test.
       await expect
         .poll(
           async () => {

@@ -28,8 +28,8 @@ export interface Editor {
   insert(events: Draft[], before: Draft | null): void;
   /** Returns a copy of an event, with changes. */
   copy(event: Draft, changes?: Partial<Draft>): Draft;
-  /** Makes a stream whole again: counts its revisions anew and computes its hashes. */
-  mend(stream: string): void;
+  /** Renumbers the revisions of a stream and recomputes its hashes. */
+  repair(stream: string): void;
   /** Gives all events positions without a gap, and moves the head back. */
   close(): void;
 }
@@ -70,7 +70,7 @@ export function createEditor(
       close();
     },
     copy: (event, changes = {}) => ({ ...structuredClone(event), ...changes }),
-    mend(stream) {
+    repair(stream) {
       let last: Draft | null = null;
       for (const [revision, event] of ofName(stream).entries()) {
         event.revision = revision;

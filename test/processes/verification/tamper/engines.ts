@@ -44,7 +44,7 @@ export async function openEmbedded(): Promise<Tampered> {
   };
 }
 
-/** A log in an EventStoreDB that serves what somebody has changed. */
+/** A log in an EventStoreDB that serves changed events. */
 export async function openEventStoreDb(): Promise<Tampered> {
   const server = await startFakeEventStoreDb();
   const installation = await openTestInstallation({ EVENTSTORE_URL: server.url });

@@ -123,65 +123,65 @@ export const MUTATIONS: Mutation[] = [
   // The same, and the hashes that follow
   {
     change: 'data of the first event, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('completed', 0).data.priority = 'high';
-      mend(name.completed);
+      repair(name.completed);
     },
   },
   {
     change: 'data of an event in the middle, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('completed', 2).data.started_at = '2020-01-01T00:00:00.000Z';
-      mend(name.completed);
+      repair(name.completed);
     },
   },
   {
     change: 'the actor of the first event, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('cancelled', 0).metadata.actor = 'key:key_other';
-      mend(name.cancelled);
+      repair(name.cancelled);
     },
   },
   {
     change: 'the time of an event, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('failed', 1).metadata.occurred_at = at('failed', 0).metadata.occurred_at;
       at('failed', 1).metadata.correlation_id = 'req_other';
-      mend(name.failed);
+      repair(name.failed);
     },
   },
   {
     change: 'the id of an event, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('completed', 0).id = nextId(at('completed', 0).id);
-      mend(name.completed);
+      repair(name.completed);
     },
   },
   {
     change: 'the schema version of an event, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       at('webhook', 0).schema_version = 7;
-      mend(name.webhook);
+      repair(name.webhook);
     },
   },
   {
     change: 'a failed transfer rewritten as completed, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       Object.assign(at('failed', -1), {
         type: 'transfer.completed',
         data: structuredClone(at('completed', -1).data),
       });
-      mend(name.failed);
+      repair(name.failed);
     },
   },
   {
     change: 'a swap of what two events of a stream say, hashes recomputed',
-    apply({ at, mend, name }) {
+    apply({ at, repair, name }) {
       const [first, second] = [at('webhook', 0), at('webhook', 1)];
       const [data, type] = [second.data, second.type];
       Object.assign(second, { data: first.data, type: first.type });
       Object.assign(first, { data, type });
-      mend(name.webhook);
+      repair(name.webhook);
     },
   },
   // Removed events
@@ -195,9 +195,9 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     change: 'an event in the middle removed, revisions and hashes recomputed',
-    apply({ at, remove, mend, name }) {
+    apply({ at, remove, repair, name }) {
       remove(at('endpoint', 0));
-      mend(name.endpoint);
+      repair(name.endpoint);
     },
   },
   {
@@ -272,10 +272,10 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     change: 'another name of a stream, and the id in its data, hashes recomputed',
-    apply({ of, at, mend }) {
+    apply({ of, at, repair }) {
       at('completed', 0).data.transfer_id = OTHER;
       for (const event of of('completed')) event.stream = `transfer-${OTHER}`;
-      mend(`transfer-${OTHER}`);
+      repair(`transfer-${OTHER}`);
     },
   },
   {
@@ -285,9 +285,9 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     change: 'the last event moved to another stream, hashes recomputed',
-    apply({ at, name, mend }) {
+    apply({ at, name, repair }) {
       at('cancelled', -1).stream = name.open;
-      mend(name.open);
+      repair(name.open);
     },
   },
   {
@@ -318,30 +318,30 @@ export const MUTATIONS: Mutation[] = [
   // Inserted events
   {
     change: 'an event inserted at the end of an open stream, with its hash',
-    apply({ at, copy, insert, mend, name }) {
+    apply({ at, copy, insert, repair, name }) {
       const data = { priority: 'high', changed_at: '2020-01-01T00:00:00.000Z' };
       const forged = copy(at('open', -1), { id: LATE(1), type: 'transfer.priority_changed', data });
       forged.type = 'transfer.cancelled';
       forged.data = { cancelled_at: '2020-01-01T00:00:00.000Z' };
       insert([forged], at('key', -1));
-      mend(name.open);
+      repair(name.open);
     },
   },
   {
     change: 'an event inserted after the end of a transfer',
-    apply({ at, copy, insert, mend, name }) {
+    apply({ at, copy, insert, repair, name }) {
       insert([copy(at('completed', 1), { id: LATE(1) })], at('key', -1));
-      mend(name.completed);
+      repair(name.completed);
     },
   },
   {
     change: 'a whole transfer inserted, with its hashes',
-    apply({ of, at, copy, insert, mend }) {
+    apply({ of, at, copy, insert, repair }) {
       const stream = `transfer-${OTHER}`;
       const forged = of('cancelled').map((event, i) => copy(event, { stream, id: LATE(i) }));
       (forged[0] as Draft).data.transfer_id = OTHER;
       insert(forged, at('key', -1));
-      mend(stream);
+      repair(stream);
     },
   },
   {
@@ -359,9 +359,9 @@ export const MUTATIONS: Mutation[] = [
   },
   {
     change: 'an event repeated at the next revision, hashes recomputed',
-    apply({ at, copy, insert, mend, name }) {
+    apply({ at, copy, insert, repair, name }) {
       insert([copy(at('endpoint', -1), { id: LATE(1) })], at('key', -1));
-      mend(name.endpoint);
+      repair(name.endpoint);
     },
   },
   // The log itself
