@@ -111,7 +111,8 @@ function createdOf(
     priority,
     metadata,
     notify_on_complete,
-  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete'>,
+    after,
+  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete' | 'after'>,
   { batchId, now }: ReservedBatch,
   source: BatchSource,
 ): BatchCreated {
@@ -122,6 +123,7 @@ function createdOf(
     priority,
     metadata,
     notify_on_complete,
+    ...(after && { after }),
     created_at: now,
   };
 }
@@ -163,7 +165,7 @@ export async function createBatch(
 async function pagesOf(
   deps: CommandDeps,
   accountId: string,
-  { items = [], priority }: BatchRequest,
+  { items = [], priority, after }: BatchRequest,
   { now }: ReservedBatch,
 ): Promise<BatchListed[]> {
   const estimate = await deps.queueEstimate(accountId, priority);
@@ -183,7 +185,7 @@ async function pagesOf(
       const { priority: own, metadata, ...uris } = item;
       return {
         ...uris,
-        route: routeOf(uris, estimate.endpoints, accountId),
+        route: routeOf({ ...uris, after }, estimate.endpoints, accountId),
         ...(own !== undefined && { priority: own }),
         ...(metadata !== undefined && { metadata }),
       };

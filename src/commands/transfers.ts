@@ -1,4 +1,6 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
+import type { AfterEvent } from '../domain/after.ts';
+import { assertApart } from '../domain/after-places.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { isId, newId } from '../domain/ids.ts';
@@ -75,6 +77,7 @@ export async function createTransfer(
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
     retry_of: retryOf,
+    ...(request.after && { after: request.after }),
     created_at: reserved.now,
     estimated_start: estimatedStart,
   };
@@ -101,14 +104,19 @@ export const NOT_ON_AN_ENDPOINT =
   'must be on a configured endpoint: no endpoint that this account may use has this protocol, ' +
   'host and base path';
 
-/** Returns the endpoints of a transfer. Throws what `createTransfer` throws for its URIs. */
+/** Returns the endpoints of a transfer. Throws what `createTransfer` throws for its fields. */
 export function routeOf(
-  { source_uri, destination_uri }: Pick<TransferRequest, 'source_uri' | 'destination_uri'>,
+  {
+    source_uri,
+    destination_uri,
+    after,
+  }: Pick<TransferRequest, 'source_uri' | 'destination_uri' | 'after'>,
   endpoints: readonly Endpoint[],
   accountId: string,
 ): Route {
   const sourceUri = parseTransferUri(source_uri, 'source_uri');
-  const { destination } = placesOf(source_uri, destination_uri);
+  const places = placesOf(source_uri, destination_uri);
+  const { destination } = places;
   const destinationUri = parseTransferUri(destination, 'destination_uri');
   if (fileName(destinationUri) === '')
     throw fieldError('destination_uri', 'must name a path on the endpoint');
@@ -123,10 +131,25 @@ export function routeOf(
   ) {
     throw fieldError('destination_uri', 'must not be the source itself');
   }
+  if (after)
+    assertApart(places, after, (uri, other) => isSameFile(uri, other, endpoints, accountId));
   return {
     source_endpoint_id: source?.endpoint.endpoint_id ?? null,
     destination_endpoint_id: target.endpoint.endpoint_id,
   };
+}
+
+function isSameFile(
+  uri: string,
+  other: string,
+  endpoints: readonly Endpoint[],
+  accountId: string,
+): boolean {
+  if (uri === other) return true;
+  const [one, two] = [uri, other].map((text) =>
+    matchEndpoint(parseTransferUri(text, 'uri'), endpoints, accountId),
+  );
+  return one?.endpoint !== undefined && one.endpoint === two?.endpoint && one.path === two.path;
 }
 
 /** A transfer as it was loaded, for the first try of a command. */
@@ -232,6 +255,8 @@ export type Outcome =
       speedBps: number | null;
       checksumSha256: string;
       verification: Verification;
+      /** Of the source when it was copied: modification time, ETag or version. */
+      sourceVersion?: string | null;
     }
   | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
   /** The mover shuts down in order and releases the claim. */
@@ -263,13 +288,14 @@ export function endAttempt(
 function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
-      const { sizeBytes, speedBps, checksumSha256, verification } = outcome;
+      const { sizeBytes, speedBps, checksumSha256, verification, sourceVersion = null } = outcome;
       const data = {
         completed_at: now(),
         size_bytes: sizeBytes,
         speed_bps: speedBps,
         checksum_sha256: checksumSha256,
         verification,
+        source_version: sourceVersion,
       };
       return { type: 'complete', claim_id, data };
     }
@@ -287,6 +313,17 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
     case 'mover_lost':
       return { type: 'lose_mover', claim_id, figures: outcome.figures, now: now() };
   }
+}
+
+/** Records what a step after a transfer has done, once. */
+export function recordAfter(
+  deps: Pick<CommandDeps, 'store'>,
+  transferId: string,
+  event: AfterEvent,
+  cause: Cause,
+  known: KnownTransfer,
+): Promise<Handled<Transfer>> {
+  return command(deps, transferId, { type: 'record_after', event, now: now() }, cause, { known });
 }
 
 async function command(

@@ -55,7 +55,7 @@ function transferOf(
   item: BatchItem,
   place: number,
 ): BatchTransfer {
-  const { batch_id, account_id, notify_on_complete } = batch;
+  const { batch_id, account_id, notify_on_complete, after } = batch;
   const ulid = ulidOf(batch_id, place);
   const { source_uri, destination_uri } = item;
   const data: TransferCreated = {
@@ -70,6 +70,7 @@ function transferOf(
     metadata: item.metadata ?? batch.metadata,
     retry_of: item.retry_of ?? null,
     batch_id,
+    ...(after && { after }),
     created_at: page.listed_at,
     estimated_start: page.estimated_start,
   };

@@ -1,3 +1,4 @@
+import type { After } from './after.ts';
 import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
@@ -47,6 +48,8 @@ export interface BatchCreated {
   priority: Priority;
   metadata: Record<string, string>;
   notify_on_complete: boolean;
+  /** What each transfer does once it has completed. Absent for nothing. */
+  after?: After;
   created_at: string;
 }
 

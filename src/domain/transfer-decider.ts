@@ -1,3 +1,4 @@
+import { type AfterEvent, recordOutcome } from './after.ts';
 import type { Decider } from './decider.ts';
 import { DomainError, type DomainErrorCode } from './errors.ts';
 import {
@@ -39,6 +40,8 @@ export type TransferCommand =
   | { type: 'lose_mover'; claim_id: string; figures: AttemptFigures; now: string }
   /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
   | { type: 'release'; claim_id: string; figures: AttemptFigures }
+  /** Records what a step after the transfer has done. */
+  | { type: 'record_after'; event: AfterEvent; now: string }
   | { type: 'cancel'; now: string }
   | { type: 'set_priority'; priority: Priority; now: string }
   /**
@@ -91,6 +94,8 @@ function decide(command: TransferCommand, state: TransferState): TransferEvent[]
       return holds(state, command.claim_id)
         ? [queuedAgain(command, state.facts.lost_in_a_row)]
         : [];
+    case 'record_after':
+      return state.status === 'none' ? [] : recordOutcome(state, command.event, command.now);
     case 'cancel':
       return cancel(command.now, state);
     case 'set_priority':
@@ -114,11 +119,19 @@ function holds(state: TransferState, claimId: string): state is InProgress {
   return state.status === 'in_progress' && state.claim_id === claimId;
 }
 
-function completed(data: Omit<TransferCompleted, 'duration_ms'>, state: InProgress): TransferEvent {
+function completed(
+  { source_version, ...data }: Omit<TransferCompleted, 'duration_ms'>,
+  state: InProgress,
+): TransferEvent {
   const startedAt = Date.parse(state.facts.first_started_at ?? state.started_at);
   return {
     type: 'transfer.completed',
-    data: { ...data, duration_ms: Math.max(0, Date.parse(data.completed_at) - startedAt) },
+    data: {
+      ...data,
+      duration_ms: Math.max(0, Date.parse(data.completed_at) - startedAt),
+      // Only the steps after it need this.
+      ...(state.facts.after && { source_version: source_version ?? null }),
+    },
   };
 }
 

@@ -1,3 +1,4 @@
+import { type After, type AfterEvent, type AfterOutcome, nextStep, withOutcome } from './after.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { TransferError } from './transfer-errors.ts';
@@ -69,6 +70,8 @@ export interface TransferCreated {
   retry_of: string | null;
   /** The batch that it belongs to. Absent if it belongs to none. */
   batch_id?: string;
+  /** What to do once it has completed. Absent for nothing. */
+  after?: After;
   created_at: string;
   estimated_start: string;
 }
@@ -98,6 +101,11 @@ export interface TransferCompleted {
   duration_ms: number;
   checksum_sha256: string;
   verification: Verification;
+  /**
+   * Modification time, ETag or version of the source when it was copied. Present if the transfer has
+   * steps to take now (`after`).
+   */
+  source_version?: string | null;
 }
 
 export type TransferFailed = { error: TransferError; failed_at: string } & AttemptFigures;
@@ -109,7 +117,8 @@ export type TransferEvent =
   | Event<'transfer.completed', TransferCompleted>
   | Event<'transfer.failed', TransferFailed>
   | Event<'transfer.cancelled', { cancelled_at: string }>
-  | Event<'transfer.priority_changed', { priority: Priority; changed_at: string }>;
+  | Event<'transfer.priority_changed', { priority: Priority; changed_at: string }>
+  | AfterEvent;
 
 /** The facts that a transfer has in every state. */
 export interface TransferFacts extends TransferCreated, AttemptFigures {
@@ -131,6 +140,9 @@ export type Transfer = { facts: TransferFacts } & (
       duration_ms: number;
       checksum_sha256: string;
       verification: Verification;
+      source_version?: string | null;
+      /** What the steps after it have done. */
+      after?: AfterOutcome;
     }
   | { status: 'failed'; failed_at: string }
   | { status: 'cancelled'; cancelled_at: string }
@@ -158,16 +170,26 @@ const TRANSITIONS: Record<
   'transfer.failed': { from: ['in_progress'], to: 'failed' },
   'transfer.cancelled': { from: ['pending', 'queued'], to: 'cancelled' },
   'transfer.priority_changed': { from: ['pending', 'queued'], to: null },
+  'transfer.marker_written': { from: ['completed'], to: null },
+  'transfer.marker_failed': { from: ['completed'], to: null },
+  'transfer.source_deleted': { from: ['completed'], to: null },
+  'transfer.source_moved': { from: ['completed'], to: null },
+  'transfer.source_kept': { from: ['completed'], to: null },
 };
 
 export const isTransferEvent = eventGuard<TransferEvent>(TRANSITIONS);
 
-/** Returns true if a transfer in this state has ended, so that no event may follow. */
+/** Returns true if a transfer with this status has ended, so that its status stays. */
 export function isEnded({ status }: { status: TransferState['status'] }): boolean {
-  return !Object.values(TRANSITIONS).some(({ from }) => from.includes(status));
+  return !Object.values(TRANSITIONS).some(({ from, to }) => to !== null && from.includes(status));
 }
 
-/** Returns true if an event of this type is the last one of its transfer. */
+/** Returns true if no event may follow: the transfer has ended, and no step is left after it. */
+export function isClosed(transfer: TransferState): boolean {
+  return isEnded(transfer) && nextStep(transfer) === null;
+}
+
+/** Returns true if an event of this type ends its transfer. */
 export function endsTransfer(type: string): boolean {
   return Object.entries(TRANSITIONS).some(
     ([name, { to }]) => name === type && to !== null && isEnded({ status: to }),
@@ -211,6 +233,14 @@ export function evolveTransfer(state: TransferState, event: Event): TransferStat
       return { status: 'cancelled', cancelled_at: event.data.cancelled_at, facts };
     case 'transfer.priority_changed':
       return { ...state, facts: { ...facts, priority: event.data.priority } };
+    case 'transfer.marker_written':
+    case 'transfer.marker_failed':
+    case 'transfer.source_deleted':
+    case 'transfer.source_moved':
+    case 'transfer.source_kept': {
+      const after = withOutcome(state, event);
+      return after === null || state.status !== 'completed' ? state : { ...state, after };
+    }
     default:
       return unknownEvent(event);
   }

@@ -3,8 +3,8 @@ import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 
 /**
- * The events that a webhook can subscribe to: those of section 6.1 of the interface specification,
- * by their names in the log. A new type also needs what the compiler cannot ask for: see "Where do
+ * The events that a webhook can subscribe to: those of section 6.1 of the interface specification
+ * and further ones, by their names in the log. A new type also needs what the compiler cannot ask for: see "Where do
  * I change ...?" in docs/architecture.md.
  */
 export const WEBHOOK_EVENT_TYPES = [
@@ -13,6 +13,11 @@ export const WEBHOOK_EVENT_TYPES = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  'transfer.marker_written',
+  'transfer.marker_failed',
+  'transfer.source_deleted',
+  'transfer.source_moved',
+  'transfer.source_kept',
   'batch.completed',
   'endpoint.connectivity_lost',
   'key.expiring_soon',

@@ -18,8 +18,8 @@ export type ReceiptAnswer =
   | { state: 'not_covered' };
 
 /**
- * Makes the receipt of a transfer. Names the first checkpoint that covers its end, so it is the same
- * each time. `accountId` null means any account. Throws `not_found`, and Error if the log does not
+ * Makes the receipt of a transfer. Names the first checkpoint that covers its last event, so it is
+ * the same each time. The steps after a transfer make it longer. `accountId` null means any account. Throws `not_found`, and Error if the log does not
  * have the events any more as they were folded.
  */
 export async function makeReceipt(
@@ -33,7 +33,7 @@ export async function makeReceipt(
   const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
   const last = events.at(-1);
   if (last === undefined || (accountId !== null && owner !== accountId)) throw notFound();
-  if (!endsTransfer(last.type)) return { state: 'open' };
+  if (!events.some(({ type }) => endsTransfer(type))) return { state: 'open' };
   if ((await foldedUntil(sql)) < last.position) return { state: 'not_covered' };
 
   const leaves = events.map((event) => {

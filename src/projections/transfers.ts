@@ -12,7 +12,7 @@ import type { Difference, Projection } from './projection.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 5,
+  version: 6,
   streams: [streamPrefix('transfer')],
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals'],
 

@@ -19,6 +19,7 @@ import { PROJECTIONS } from '../../src/projections/read-models.ts';
 import { createLog } from '../support/histories.ts';
 import { createTestDatabase, describeWithPostgres } from '../support/postgres.ts';
 import {
+  AFTER_EVENTS,
   BATCH_ITEM,
   batchCompleted,
   batchCreated,
@@ -53,6 +54,11 @@ const TYPES = {
   'transfer.failed': true,
   'transfer.cancelled': true,
   'transfer.priority_changed': true,
+  'transfer.marker_written': true,
+  'transfer.marker_failed': true,
+  'transfer.source_deleted': true,
+  'transfer.source_moved': true,
+  'transfer.source_kept': true,
   'batch.created': true,
   'batch.listed': true,
   'batch.opened': true,
@@ -177,6 +183,16 @@ function history(): StoredEvent[] {
   transfer('transfer-txr_5', { retry_of: 'txr_2' });
   append(transfer('transfer-txr_6', { batch_id: 'bat_1' }), admitted, start, completed);
   append(transfer('transfer-txr_7', { batch_id: 'bat_1' }), admitted, start);
+  const { versioned, marked, unmarked, deleted, moved, kept } = AFTER_EVENTS;
+  const marker = { destination_marker: '.done' };
+  const moving = { move_to: 'processed/' };
+  const ended = [admitted, start, versioned] as const;
+  append(transfer('transfer-txr_8', { after: { ...marker, source: 'delete' } }), ...ended);
+  append('transfer-txr_8', marked, deleted);
+  append(transfer('transfer-txr_9', { after: { ...marker, source: moving } }), ...ended);
+  append('transfer-txr_9', unmarked, kept);
+  append(transfer('transfer-txr_10', { after: { destination_marker: null, source: moving } }));
+  append('transfer-txr_10', ...ended, moved);
 
   const listed = {
     type: 'batch.listed',

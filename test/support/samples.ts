@@ -146,6 +146,31 @@ export const TRANSFER_EVENTS = {
   priority: { type: 'transfer.priority_changed', data: { priority: 'high', changed_at: T1 } },
 } as const satisfies Record<string, TransferEvent>;
 
+const SOURCE_FILE = { source_file: { size_bytes: 1000, version: '1772359200' }, confirmed: true };
+const REASON = { code: 'permission_denied', message: 'the server refuses' } as const;
+
+/** The steps after a transfer, and the end before them. */
+export const AFTER_EVENTS = {
+  versioned: {
+    type: 'transfer.completed',
+    data: { ...TRANSFER_EVENTS.completed.data, source_version: '1772359200' },
+  },
+  marked: {
+    type: 'transfer.marker_written',
+    data: { marker: 'sftp://to/in/a.csv.done', written_at: T1 },
+  },
+  unmarked: {
+    type: 'transfer.marker_failed',
+    data: { marker: 'sftp://to/in/a.csv.done', reason: REASON, failed_at: T1 },
+  },
+  deleted: { type: 'transfer.source_deleted', data: { ...SOURCE_FILE, deleted_at: T2 } },
+  moved: {
+    type: 'transfer.source_moved',
+    data: { ...SOURCE_FILE, moved_to: 'sftp://from/processed/a.csv', moved_at: T2 },
+  },
+  kept: { type: 'transfer.source_kept', data: { reason: REASON, found: null, kept_at: T2 } },
+} as const satisfies Record<string, TransferEvent>;
+
 export function sftpSettings(changes: Partial<SftpSettings> = {}): SftpSettings {
   return {
     protocol: 'sftp',

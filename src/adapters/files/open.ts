@@ -47,6 +47,7 @@ function unusable(cause: Error): FileEndpoint {
     probe: fail,
     list: fail,
     remove: fail,
+    dispose: fail,
     removeLeftovers: fail,
     close: async () => undefined,
   };

@@ -1,4 +1,4 @@
-import { basename, dirname, join } from 'node:path/posix';
+import { basename, dirname, join, parse } from 'node:path/posix';
 
 const MAX_NAME_BYTES = 150;
 
@@ -41,9 +41,23 @@ export function isAsideOf(name: string, path: string, transferId: string): boole
   return name.startsWith(prefix(path, transferId)) && name.endsWith('.old');
 }
 
+/**
+ * Returns the path of a source while it is compared with the file that was copied: nothing can
+ * replace it there.
+ */
+export function heldPath(path: string, transferId: string): string {
+  return join(dirname(path), `${prefix(path, transferId)}source.held`);
+}
+
+/** Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. */
+export function nameWithId(name: string, transferId: string): string {
+  const { name: stem, ext } = parse(name);
+  return `${cut(stem)}.${transferId}${ext}`;
+}
+
 /** Returns whether a name is one that an unfinished transfer uses for a while. */
 export function isOfTransfer(name: string): boolean {
-  return /^\..*\.txr_[0-9A-Z]{26}\..*\.(part|old)$/.test(name);
+  return /^\..*\.txr_[0-9A-Z]{26}\..*\.(part|old|held)$/.test(name);
 }
 
 function prefix(path: string, transferId: string): string {

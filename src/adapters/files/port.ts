@@ -130,6 +130,25 @@ export interface Leftovers {
   signal: AbortSignal;
 }
 
+export interface DisposeOptions {
+  /** Names what the call sets aside or cannot name otherwise, so that a repeated call finds it. */
+  transferId: string;
+  /** The file to delete or move, and no other. Its `version` is not null. */
+  identity: FileIdentity;
+  /** Remote path of the folder that it moves to, with a slash at the end. Null to delete it. */
+  moveTo: string | null;
+  signal: AbortSignal;
+}
+
+export type Disposed =
+  | { outcome: 'deleted' }
+  /** `name` is the file's own, or has the id of the transfer if that was taken. */
+  | { outcome: 'moved'; name: string }
+  /** Another file has the name. It is untouched. */
+  | { outcome: 'changed'; found: FileIdentity }
+  /** No file has the name. `movedAs` is the name of a file of that size in the folder, if any. */
+  | { outcome: 'gone'; movedAs: string | null };
+
 /** One line of a listing. */
 export interface FileEntry {
   name: string;
@@ -175,6 +194,12 @@ export interface FileEndpoint {
    * `source_not_found` if there is none.
    */
   remove(path: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Deletes a file, or moves it to another folder, if it is still the one that was copied. Overwrites
+   * nothing. May be repeated after a crash. After a FileError, the file has its name, unless the
+   * connection broke: then the next call continues.
+   */
+  dispose(path: string, options: DisposeOptions): Promise<Disposed>;
   /** Closes all connections, idle or in use. */
   close(): Promise<void>;
 }

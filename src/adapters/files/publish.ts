@@ -117,7 +117,7 @@ function createContention(path: string) {
 }
 
 /** Returns the server's refusal; null if the operation succeeded. Throws any other error. */
-async function refusalOf(names: Names, work: Promise<unknown>): Promise<unknown> {
+export async function refusalOf(names: Names, work: Promise<unknown>): Promise<unknown> {
   try {
     await work;
     return null;

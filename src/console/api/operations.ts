@@ -80,6 +80,31 @@ export type AccountChoice = {
   account: string;
 };
 
+export type After = {
+  source: KeepOrDelete | MoveTo;
+  destination_marker: string | null;
+};
+
+export type AfterReason = {
+  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error" | "no_source_version" | "marker_failed";
+  message: string;
+};
+
+export type AfterRequest = {
+  source?: SourceKeepOrDelete | SourceMove;
+  destination_marker?: string | null;
+};
+
+export type AfterTransfer = {
+  source: KeepOrDelete | MoveTo;
+  destination_marker: string | null;
+  state: "waiting" | "pending" | "done" | "not_done";
+  marker: string | null;
+  moved_to: string | null;
+  reason: AfterReason | null;
+  ended_at: string | null;
+};
+
 export type AuditEvent = {
   position: string;
   stream: string;
@@ -179,6 +204,7 @@ export type Batch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  after?: After;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -247,6 +273,7 @@ export type BatchRequest = {
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  after?: AfterRequest | null;
 };
 
 export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
@@ -304,6 +331,7 @@ export type CreatedBatch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  after?: After;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -387,6 +415,11 @@ export type DeliveryList = {
 };
 
 export type DeliveryStatus = "pending" | "delivered" | "failed";
+
+export type DescribedFile = {
+  size_bytes: number;
+  version: string | null;
+};
 
 export type Endpoint = 
   | SftpEndpoint
@@ -560,6 +593,8 @@ export type HostKeyRequest = {
   host_key_sha256: string;
 };
 
+export type KeepOrDelete = "keep" | "delete";
+
 export type Key = {
   id: string;
   name: string;
@@ -621,6 +656,7 @@ export type LiveTransfer = {
   retry_of: string | null;
   batch_id: string | null;
   waiting_for: WaitingFor | null;
+  after?: AfterTransfer;
   account: string;
   seconds_left: number | null;
 };
@@ -665,6 +701,10 @@ export type LogSigningKey = {
 export type LogSigningKeyList = {
   origin: string;
   data: LogSigningKey[];
+};
+
+export type MoveTo = {
+  move_to: string;
 };
 
 export type Mover = {
@@ -989,6 +1029,12 @@ export type SignInOptions = {
   identity_provider: string | null;
 };
 
+export type SourceKeepOrDelete = "keep" | "delete";
+
+export type SourceMove = {
+  move_to: string;
+};
+
 export type TransferCancelledData = {
   transfer_id: string;
   file_name: string;
@@ -1066,6 +1112,7 @@ export type TransferDetail = {
   retry_of: string | null;
   batch_id: string | null;
   waiting_for: WaitingFor | null;
+  after?: AfterTransfer;
 };
 
 export type TransferError = {
@@ -1149,12 +1196,108 @@ export type TransferListItem = {
   waiting_for: WaitingFor | null;
 };
 
+export type TransferMarkerFailedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "completed";
+  source: string;
+  destination: string;
+  marker: string;
+  reason: AfterReason;
+  failed_at: string;
+};
+
+export type TransferMarkerFailedPayload = {
+  id: string;
+  type: "transfer.marker_failed";
+  created_at: string;
+  data: TransferMarkerFailedData;
+};
+
+export type TransferMarkerWrittenData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "completed";
+  source: string;
+  destination: string;
+  marker: string;
+  written_at: string;
+};
+
+export type TransferMarkerWrittenPayload = {
+  id: string;
+  type: "transfer.marker_written";
+  created_at: string;
+  data: TransferMarkerWrittenData;
+};
+
 export type TransferRequest = {
   source_uri: string;
   destination_uri: string;
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  after?: AfterRequest | null;
+};
+
+export type TransferSourceDeletedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "completed";
+  source: string;
+  destination: string;
+  source_file: DescribedFile;
+  confirmed: boolean;
+  deleted_at: string;
+};
+
+export type TransferSourceDeletedPayload = {
+  id: string;
+  type: "transfer.source_deleted";
+  created_at: string;
+  data: TransferSourceDeletedData;
+};
+
+export type TransferSourceKeptData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "completed";
+  source: string;
+  destination: string;
+  reason: AfterReason;
+  found: DescribedFile | null;
+  kept_at: string;
+};
+
+export type TransferSourceKeptPayload = {
+  id: string;
+  type: "transfer.source_kept";
+  created_at: string;
+  data: TransferSourceKeptData;
+};
+
+export type TransferSourceMovedData = {
+  transfer_id: string;
+  file_name: string;
+  size_bytes: number | null;
+  status: "completed";
+  source: string;
+  destination: string;
+  source_file: DescribedFile;
+  confirmed: boolean;
+  moved_to: string;
+  moved_at: string;
+};
+
+export type TransferSourceMovedPayload = {
+  id: string;
+  type: "transfer.source_moved";
+  created_at: string;
+  data: TransferSourceMovedData;
 };
 
 export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
@@ -1192,7 +1335,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "transfer.marker_written" | "transfer.marker_failed" | "transfer.source_deleted" | "transfer.source_moved" | "transfer.source_kept" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
 
 export type WebhookList = {
   data: Webhook[];

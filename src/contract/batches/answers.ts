@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
+import { afterRequested } from '../transfers/after.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
 import { batchId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
@@ -52,6 +53,9 @@ export const batch = z
     priority: z.enum(PRIORITIES),
     notify_on_complete: z.boolean(),
     metadata: z.record(z.string(), z.string()),
+    after: afterRequested
+      .optional()
+      .describe('What each transfer does once it has completed. Absent if nothing.'),
     counts,
     bytes,
     created_at: timestamp,

@@ -5,6 +5,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
+import { afterRequest } from '../transfers/after.ts';
 import { batchId, metadata, transferUri } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
@@ -85,6 +86,7 @@ export const batchRequest = z
       .nullish()
       .transform((value) => value ?? {})
       .describe('Of each transfer without `metadata` of its own.'),
+    after: afterRequest,
   })
   .superRefine((request, context) => {
     const issue = (path: string, message: string) =>

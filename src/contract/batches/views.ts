@@ -17,7 +17,7 @@ const NOTHING_MOVED: BatchProgress = {
 
 /** Returns a batch as clients see it. By default, none of its transfers has left `pending`. */
 export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): BatchAnswer {
-  const { batch_id, status, source, priority, notify_on_complete, metadata } = batch;
+  const { batch_id, status, source, priority, notify_on_complete, metadata, after } = batch;
   const { items, rejected, created_at, ended_at } = batch;
   return {
     id: batch_id,
@@ -27,6 +27,7 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
     priority,
     notify_on_complete,
     metadata,
+    ...(after && { after }),
     counts: countsOf(items, rejected, progress.transfers),
     bytes: { total: progress.bytes, completed: progress.completedBytes },
     created_at,

@@ -4,6 +4,7 @@ import { WAITING_REASONS } from '../../domain/waiting-for.ts';
 import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';
+import { afterAnswer } from './after.ts';
 import { transferError, transferErrorCode } from './errors.ts';
 import { batchId, transferId, transferStatus } from './requests.ts';
 
@@ -150,6 +151,9 @@ export const transferDetail = z
     retry_of: retryOf,
     batch_id: batchId.nullable().describe('The batch that it belongs to. Null if none.'),
     waiting_for: waitingFor,
+    after: afterAnswer
+      .optional()
+      .describe('What it does once it has completed. Absent if nothing.'),
   })
   .meta({ id: 'TransferDetail' });
 export type TransferDetail = z.output<typeof transferDetail>;

@@ -1,5 +1,7 @@
-import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import type { After, AfterEvent } from '../../domain/after.ts';
+import { type AttemptFigures, isClosed, isEnded, type Transfer } from '../../domain/transfer.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
+import type { AfterAnswer } from './after.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 
 export function toListItem(transfer: Transfer, waiting: WaitingFor | null): TransferListItem {
@@ -68,7 +70,51 @@ export function toDetail(
     retry_of: facts.retry_of,
     batch_id: facts.batch_id ?? null,
     waiting_for: waiting,
+    ...(facts.after && { after: toAfter(transfer, facts.after) }),
   };
+}
+
+function toAfter(transfer: Transfer, requested: After): AfterAnswer {
+  const { marker, source } = (transfer.status === 'completed' && transfer.after) || {};
+  const reason =
+    marker?.type === 'transfer.marker_failed'
+      ? marker.data.reason
+      : source?.type === 'transfer.source_kept'
+        ? source.data.reason
+        : null;
+  const state = !isEnded(transfer)
+    ? 'waiting'
+    : !isClosed(transfer)
+      ? 'pending'
+      : transfer.status === 'completed' && reason === null
+        ? 'done'
+        : 'not_done';
+  return {
+    ...requested,
+    state,
+    marker: marker?.type === 'transfer.marker_written' ? marker.data.marker : null,
+    moved_to: source?.type === 'transfer.source_moved' ? source.data.moved_to : null,
+    reason,
+    ended_at: isClosed(transfer) ? outcomeTime(source ?? marker) : null,
+  };
+}
+
+/** Returns when a step was taken, or given up. */
+function outcomeTime(outcome: AfterEvent | undefined): string | null {
+  switch (outcome?.type) {
+    case undefined:
+      return null;
+    case 'transfer.marker_written':
+      return outcome.data.written_at;
+    case 'transfer.marker_failed':
+      return outcome.data.failed_at;
+    case 'transfer.source_deleted':
+      return outcome.data.deleted_at;
+    case 'transfer.source_moved':
+      return outcome.data.moved_at;
+    case 'transfer.source_kept':
+      return outcome.data.kept_at;
+  }
 }
 
 function completedAt(transfer: Transfer): string | null {

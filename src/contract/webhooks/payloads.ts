@@ -4,6 +4,7 @@ import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 import { timestamp } from '../instants.ts';
 import { keyId, keyName } from '../keys.ts';
+import { afterReason } from '../transfers/after.ts';
 import { transferError } from '../transfers/errors.ts';
 import { webhookId } from './requests.ts';
 
@@ -20,6 +21,30 @@ function transfer<Status extends TransferStatus>(status: Status) {
     destination: uri('s3://archive/in/report.csv'),
   };
 }
+
+const marker = uri('s3://archive/in/report.csv.done').describe('The empty file.');
+
+const describedFile = z
+  .strictObject({
+    size_bytes: size,
+    version: z
+      .string()
+      .nullable()
+      .describe('Modification time, ETag or version, whichever the protocol has.')
+      .meta({ examples: ['1767261600'] }),
+  })
+  .meta({ id: 'DescribedFile' });
+
+const sourceTaken = {
+  ...transfer('completed'),
+  source_file: describedFile.describe('The file that was copied.'),
+  confirmed: z
+    .boolean()
+    .describe(
+      'False if an earlier try was interrupted, and the source was gone afterwards. Then something ' +
+        'else may have removed it.',
+    ),
+};
 
 /** `data` of a payload, by event type. A `ping` is sent on request and is in no history. */
 export const PAYLOADS = {
@@ -49,6 +74,31 @@ export const PAYLOADS = {
     failed_at: timestamp,
   }),
   'transfer.cancelled': z.strictObject({ ...transfer('cancelled'), cancelled_at: timestamp }),
+  'transfer.marker_written': z.strictObject({
+    ...transfer('completed'),
+    marker,
+    written_at: timestamp,
+  }),
+  'transfer.marker_failed': z.strictObject({
+    ...transfer('completed'),
+    marker,
+    reason: afterReason,
+    failed_at: timestamp,
+  }),
+  'transfer.source_deleted': z.strictObject({ ...sourceTaken, deleted_at: timestamp }),
+  'transfer.source_moved': z.strictObject({
+    ...sourceTaken,
+    moved_to: uri('sftp://files.example.com/out/processed/report.csv'),
+    moved_at: timestamp,
+  }),
+  'transfer.source_kept': z.strictObject({
+    ...transfer('completed'),
+    reason: afterReason,
+    found: describedFile
+      .nullable()
+      .describe('The file that has its name now. Null if that is not the reason.'),
+    kept_at: timestamp,
+  }),
   'batch.completed': z.strictObject({
     batch_id: z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     status: z.enum(['completed', 'completed_with_failures', 'cancelled']),

@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import { isAfterEvent } from '../after.ts';
 import { endsTransfer } from '../transfer.ts';
 import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
@@ -83,7 +84,8 @@ function incomplete(transferId: string, events: LeafContent[]): string[] {
   }
   const named = (events[0]?.data as { transfer_id?: unknown } | undefined)?.transfer_id;
   if (named !== transferId) problems.push(`the first event creates the transfer ${named}`);
-  if (!endsTransfer(events.at(-1)?.type ?? ''))
+  // The steps after a transfer may follow its end.
+  if (!endsTransfer(events.findLast((event) => !isAfterEvent(event))?.type ?? ''))
     problems.push('the last event does not end the transfer');
   return problems;
 }

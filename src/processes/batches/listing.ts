@@ -73,14 +73,14 @@ async function* filesOf(
   stop: AbortSignal,
 ): AsyncGenerator<Listed, void, void> {
   for await (const found of findFiles(deps, endpoints, batch, folder, stop))
-    yield { item: toItem(found, folder, endpoints, batch.account_id), through: found.path };
+    yield { item: toItem(found, folder, endpoints, batch), through: found.path };
 }
 
 /** Yields the failed transfers of the batch that another one repeats, unless they were retried. */
 async function* failedOf(
   sql: Sql,
   endpoints: readonly Endpoint[],
-  { account_id, source, through }: Batch,
+  { account_id, source, through, after }: Batch,
 ): AsyncGenerator<Listed, void, void> {
   if (source.type !== 'retry') return;
   const filter = { batchId: source.batch_id, status: 'failed' } as const;
@@ -96,7 +96,7 @@ async function* failedOf(
           item: routedOr(source_uri, () => ({
             ...uris,
             ...own,
-            route: routeOf(uris, endpoints, account_id),
+            route: routeOf({ ...uris, after }, endpoints, account_id),
           })),
           through: transfer_id,
         };
@@ -136,7 +136,7 @@ function toItem(
   { path, error }: Found,
   folder: BatchFolder,
   endpoints: readonly Endpoint[],
-  accountId: string,
+  { account_id, after }: Batch,
 ): RoutedItem {
   let uris: ReturnType<typeof urisOf>;
   try {
@@ -148,7 +148,7 @@ function toItem(
   if (error) return { source_uri: uris.source_uri, error };
   return routedOr(uris.source_uri, () => ({
     ...uris,
-    route: routeOf(uris, endpoints, accountId),
+    route: routeOf({ ...uris, after }, endpoints, account_id),
   }));
 }
 

@@ -4,7 +4,7 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { isEnded } from '../../domain/transfer.ts';
+import { isClosed, isEnded } from '../../domain/transfer.ts';
 import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
 import { removeJobs, removeUnknownJobs } from './cleanups.ts';
@@ -109,7 +109,7 @@ function createAside({ sql, logger }: AdmissionDeps): Aside {
         await work().catch((error: unknown) => {
           if (!(error instanceof DomainError && error.code === 'not_found')) throw error;
           // An older copy of the log was restored, and does not know this transfer.
-          return removeJobs(sql, [{ transferId, leftovers: true }]);
+          return removeJobs(sql, [{ transferId, leftovers: true, after: false }]);
         });
       } catch (error) {
         if (isStoreUnavailable(error)) throw error;
@@ -145,8 +145,10 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   await deps.record(lost);
   if (lost.events.length > 0) return;
   // The attempt never began, or the transfer has ended and the job does not show it yet.
-  if (isEnded(lost.state)) await removeJobs(deps.sql, [{ transferId, leftovers: true }]);
-  else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
+  if (isEnded(lost.state)) {
+    const after = !isClosed(lost.state);
+    await removeJobs(deps.sql, [{ transferId, leftovers: true, after }]);
+  } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 
 /**

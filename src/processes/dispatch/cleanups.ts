@@ -3,6 +3,7 @@
  * uploads at its destination. The mover removes them (src/processes/mover/cleanup.ts).
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import { AFTER_CHANNEL, scheduledSteps } from '../after/table.ts';
 import type { EndedTransfer } from './decide.ts';
 import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './table.ts';
 
@@ -16,15 +17,21 @@ export interface Cleanup {
   tries: number;
 }
 
-/** Removes the jobs of ended transfers and schedules their clean-ups, in one statement. */
+/**
+ * Removes the jobs of ended transfers and schedules their clean-ups and the steps after them, in one
+ * statement.
+ */
 export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promise<void> {
   const ids = ended.map(({ transferId }) => transferId);
   const toCleanUp = ended.filter(({ leftovers }) => leftovers).map(({ transferId }) => transferId);
+  const continued = ended.filter(({ after }) => after).map(({ transferId }) => transferId);
+  const scheduled = continued.length > 0 ? sql`, ${scheduledSteps(sql, continued)}` : sql``;
   await sql`
-    with ${deletedJobs(sql, ids)}
+    with ${deletedJobs(sql, ids)} ${scheduled}
     insert into work.cleanups (transfer_id, account_id, destination, resume_record)
     select * from deleted where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
   if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
+  if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
 }
 
 /** Removes the given jobs whose transfers the log still has not shown. */

@@ -12,7 +12,9 @@
  *
  * A job has the status of its transfer: `pending`, `queued` or `in_progress`. The event that ends
  * the transfer removes the job. If an attempt may have left something at the destination, the same
- * statement adds a row to `work.cleanups` (cleanups.ts).
+ * statement adds a row to `work.cleanups` (cleanups.ts). If steps are left after the transfer, it
+ * also adds a row to `work.after_steps` (src/processes/after), which the outcome of the last step
+ * removes.
  *
  * What can go wrong:
  * - A crash of Postgres loses the last writes. It loses the checkpoint with them, so the consumer
@@ -31,6 +33,7 @@ import { streamName, streamPrefix } from '../../domain/streams.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { restartCheckpoint } from '../../projections/checkpoint.ts';
 import type { ApplyingConsumer } from '../../projections/consumer.ts';
+import { removeAfterSteps } from '../after/table.ts';
 import { removeJobs } from './cleanups.ts';
 import { changedJobs, type PlacedEvent, splitEnded, transferOf } from './decide.ts';
 import { forgetRevisions, lockJobs, saveJobs } from './table.ts';
@@ -82,12 +85,17 @@ async function recordInJobs(
   events: PlacedEvent[],
   begin: (work: (tx: Queryable) => Promise<void>) => Promise<unknown>,
 ) {
-  const { ended, open } = splitEnded(events);
-  if (open.length === 0) return removeJobs(sql, ended);
+  const { ended, open, settled } = splitEnded(events);
+  if (open.length === 0) {
+    if (ended.length > 0) await removeJobs(sql, ended);
+    if (settled.length > 0) await removeAfterSteps(sql, settled);
+    return;
+  }
   await begin(async (tx) => {
     const jobs = await lockJobs(tx, [...new Set(events.map(transferOf))]);
     if (ended.length > 0) await removeJobs(tx, ended);
     await saveJobs(tx, changedJobs(jobs, open));
+    if (settled.length > 0) await removeAfterSteps(tx, settled);
   });
 }
 

@@ -1,3 +1,4 @@
+import { isAfterEvent, isOfSource } from '../../domain/after.ts';
 import { type NewEvent, unknownEvent } from '../../domain/event.ts';
 import { parseStream } from '../../domain/streams.ts';
 import type {
@@ -49,6 +50,8 @@ export interface EndedTransfer {
   transferId: string;
   /** True if an attempt may have left something at the destination. */
   leftovers: boolean;
+  /** True if steps after it are left. */
+  after: boolean;
 }
 
 /** An event with its stream and revision. A stored event has both. */
@@ -59,16 +62,18 @@ export function transferOf({ stream }: PlacedEvent): string {
 }
 
 /**
- * Splits events, oldest first, into the transfers that they end and the events of transfers that
- * stay open.
+ * Splits events, oldest first, into the transfers that they end, the events of transfers that stay
+ * open, and the ids of the transfers whose last step they record.
  */
 export function splitEnded(events: PlacedEvent[]): {
   ended: EndedTransfer[];
   open: PlacedEvent[];
+  settled: string[];
 } {
   const ended = events.flatMap(endOf);
   const removed = new Set(ended.map(({ transferId }) => transferId));
-  return { ended, open: events.filter((event) => !removed.has(transferOf(event))) };
+  const open = events.filter((event) => !removed.has(transferOf(event)) && !isAfterEvent(event));
+  return { ended, open, settled: events.filter(isOfSource).map(transferOf) };
 }
 
 /**
@@ -101,6 +106,11 @@ function jobAfter(job: Job | null, event: TransferEvent & NewEvent, revision: nu
     case 'transfer.completed':
     case 'transfer.failed':
     case 'transfer.cancelled':
+    case 'transfer.marker_written':
+    case 'transfer.marker_failed':
+    case 'transfer.source_deleted':
+    case 'transfer.source_moved':
+    case 'transfer.source_kept':
       return job;
     default:
       return unknownEvent(event);
@@ -159,6 +169,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
         {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || event.data.verification.read_back,
+          after: event.data.source_version !== undefined,
         },
       ];
     case 'transfer.failed':
@@ -166,15 +177,21 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
         {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || !endedBeforeWriting(event.data),
+          after: false,
         },
       ];
     case 'transfer.cancelled':
       // The transfer may have been queued again after an attempt.
-      return [{ transferId, leftovers: event.revision >= END_OF_FIRST_ATTEMPT }];
+      return [{ transferId, leftovers: event.revision >= END_OF_FIRST_ATTEMPT, after: false }];
     case 'transfer.created':
     case 'transfer.queued':
     case 'transfer.in_progress':
     case 'transfer.priority_changed':
+    case 'transfer.marker_written':
+    case 'transfer.marker_failed':
+    case 'transfer.source_deleted':
+    case 'transfer.source_moved':
+    case 'transfer.source_kept':
       return [];
     default:
       return unknownEvent(event);

@@ -161,6 +161,7 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
       guarded(options.signal, () => endpoint.openDestination(path, options)),
     removeLeftovers: (path, leftovers) =>
       guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers)),
+    dispose: (path, options) => guarded(options.signal, () => endpoint.dispose(path, options)),
   };
 }
 

@@ -232,7 +232,7 @@ async function moveBetween(
   try {
     const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
-      const { bytes, sha256, verification } = await moveFile({
+      const { bytes, sha256, verification, sourceVersion } = await moveFile({
         transferId: claim.transferId,
         claimId: claim.claimId,
         source: { endpoint: from.endpoint, path: source.path },
@@ -258,6 +258,7 @@ async function moveBetween(
         speedBps: meter.read().speed_bps,
         checksumSha256: sha256,
         verification,
+        sourceVersion,
       };
     } finally {
       to.release();

@@ -1,6 +1,6 @@
 import { FileError } from '../../adapters/files/port.ts';
 import { onSide } from './failure.ts';
-import type { Move, Moved } from './move-state.ts';
+import type { Committed, Move } from './move-state.ts';
 
 /** The complete file that the destination should have. */
 interface Whole {
@@ -15,7 +15,7 @@ interface Whole {
  * returns null if overwriting is allowed, because a second commit then does no harm. Otherwise it
  * throws AttemptError `permission_denied`.
  */
-export async function findCommitted(move: Move, whole: Whole): Promise<Moved | null> {
+export async function findCommitted(move: Move, whole: Whole): Promise<Committed | null> {
   const { size, sha256 } = whole;
   const found = await onSide('destination', () =>
     readBack(move, size).catch((error) => handleUnreadable(move, whole, error)),

@@ -26,10 +26,16 @@ export interface Move {
   signal: AbortSignal;
 }
 
-export interface Moved {
+/** The file at the destination. */
+export interface Committed {
   bytes: number;
   sha256: string;
   verification: Verification;
+}
+
+export interface Moved extends Committed {
+  /** Of the source that was read: modification time, ETag or version. */
+  sourceVersion: string | null;
 }
 
 /** What a successor needs to resume a move, or to find that it is complete. Saved in the job. */

@@ -32,6 +32,7 @@ import type { Verification } from '../../domain/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
 import {
+  type Committed,
   chunkCount,
   deliveredBytes,
   encodeCrcs,
@@ -97,7 +98,7 @@ function isBrokenConnection(error: unknown): boolean {
 async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   const { committing } = progress;
   const committed = committing && (await findCommitted(move, committing));
-  if (committed) return committed;
+  if (committed) return { ...committed, sourceVersion: versionOf(progress) };
   const source = await onSide('source', () =>
     move.source.endpoint.openSource(move.source.path, move.signal),
   );
@@ -147,13 +148,17 @@ async function moveOpened(
   if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
   const moved = await commit(destination, progress.committing);
   move.meter.complete();
-  return moved;
+  return { ...moved, sourceVersion: versionOf(progress) };
+}
+
+function versionOf({ state }: Progress): string | null {
+  return state?.source.version ?? null;
 }
 
 async function commit(
   destination: DestinationFile,
   whole: { size: number; sha256: string },
-): Promise<Moved> {
+): Promise<Committed> {
   const proof = await onSide('destination', () => destination.commit(whole));
   if (proof.size !== whole.size) {
     const message = `The mover wrote ${whole.size} bytes, but the destination has ${proof.size}`;

@@ -40,6 +40,7 @@ import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
+import { runAfterSteps } from '../after/worker.ts';
 import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { JOBS_CHANNEL, renewJobs } from '../dispatch/table.ts';
@@ -141,7 +142,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Bytes that no report to Postgres has. */
   let unreported = 0;
 
-  const attemptDeps: AttemptDeps = {
+  const attemptDeps: AttemptDeps & { durable: Sql } = {
     ...deps,
     actor: `mover:${processId}`,
     sources,
@@ -268,6 +269,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const renewing = keepLeases();
   const cleaning = runCleanUps();
   await catalogReady;
+  const following = runAfterSteps(attemptDeps, signal);
   while (!signal.aborted) {
     const claimed = await claimSome().catch((error: unknown) => {
       deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
@@ -287,7 +289,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
   clearTimeout(grace);
   clearTimeout(end);
-  await Promise.all([renewing, cleaning]);
+  await Promise.all([renewing, cleaning, following]);
   await Promise.all([sources.close(), destinations.close()]);
   await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
   await removeMover(deps.sql, processId, unreported).catch(() => undefined);

@@ -14,7 +14,7 @@ import {
   SIGNING_KEYS,
   type StreamKind,
 } from '../../domain/streams.ts';
-import { endsTransfer } from '../../domain/transfer.ts';
+import { endsTransfer, isClosed, type TransferState } from '../../domain/transfer.ts';
 import { transferDecider } from '../../domain/transfer-decider.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
@@ -86,7 +86,7 @@ export function createChainVerifier(
         hash: eventHash(event),
         state,
       };
-      const ended = endsTransfer(event.type);
+      const ended = isLast(event, state);
       if (ended) open.delete(event.stream);
       else open.set(event.stream, stream);
       const problems = [...faults(event, before), problem, objectionTo(event)];
@@ -95,6 +95,12 @@ export function createChainVerifier(
     streams: () => streams,
     open: () => open,
   };
+}
+
+/** Returns true for the last event of a transfer: its end, or the last step after it. */
+function isLast({ stream, type }: StoredEvent, state: CheckedStream['state']): boolean {
+  if (parseStream(stream).kind !== 'transfer') return false;
+  return state === null ? endsTransfer(type) : isClosed(state as TransferState);
 }
 
 function fold(

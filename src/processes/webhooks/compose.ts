@@ -163,6 +163,12 @@ function transferData(
     }
     case 'transfer.cancelled':
       return { ...all, cancelled_at: event.data.cancelled_at } as PayloadData<'transfer.cancelled'>;
+    case 'transfer.marker_written':
+    case 'transfer.marker_failed':
+    case 'transfer.source_deleted':
+    case 'transfer.source_moved':
+    case 'transfer.source_kept':
+      return { ...all, ...event.data } as PayloadData<typeof event.type>;
     case 'transfer.queued':
     case 'transfer.priority_changed':
       return all;

@@ -80,6 +80,10 @@ export function createMemoryEndpoint({
     async remove(path) {
       await ask('DELETE', path, 'commit');
     },
+    // Files have no version, so no transfer asks for this.
+    async dispose() {
+      throw new FileError('permission_denied', 'commit', 'A source is always kept');
+    },
     close: async () => undefined,
   };
 }

@@ -4,6 +4,7 @@ import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
+import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
 import { openSource } from './source.ts';
@@ -61,6 +62,7 @@ export function createAzureEndpoint({
         signal,
         async () => void (await store.blob(name).delete({ abortSignal: signal })),
       ),
+    dispose: (name, options) => dispose(store, name, options),
     /**
      * Does nothing, because the service has no request that discards staged blocks. They are
      * invisible. They vanish when a blob is put or committed under the name, or after a week ("Put

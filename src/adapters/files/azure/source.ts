@@ -56,7 +56,10 @@ export async function openSource(
   });
 }
 
-function identityOf(name: string, { contentLength, etag, metadata }: Described): FileIdentity {
+export function identityOf(
+  name: string,
+  { contentLength, etag, metadata }: Described,
+): FileIdentity {
   // An account with a hierarchical namespace marks a folder this way.
   if (metadata?.hdi_isfolder === 'true')
     throw new FileError('source_not_found', 'open', `${name} is a directory`);

@@ -109,7 +109,7 @@ async function createPart(connection: Connection, part: string): Promise<Upload>
   }
 }
 
-async function makeFolder(connection: Connection, folder: string): Promise<void> {
+export async function makeFolder(connection: Connection, folder: string): Promise<void> {
   if (folder === '/' || (await isFolder(connection, folder))) return;
   await makeFolder(connection, dirname(folder));
   await connection.request(`MKD ${folder}`).catch(async (error) => {

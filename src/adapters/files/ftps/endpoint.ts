@@ -9,6 +9,7 @@ import {
   presentedCertificate,
 } from './connection.ts';
 import { openDestination } from './destination.ts';
+import { dispose } from './dispose.ts';
 import { list } from './listing.ts';
 import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
@@ -59,6 +60,7 @@ export function createFtpsEndpoint({
     list: async (path, signal) => list(pool, sendable(path), signal),
     removeLeftovers: async (path, leftovers) => removeLeftovers(pool, sendable(path), leftovers),
     remove: async (path, signal) => remove(pool, sendable(path), signal),
+    dispose: async (path, options) => dispose(pool, sendable(path), options),
     async close() {
       pool.close();
     },

@@ -6,6 +6,7 @@ import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
+import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { PART_LIMITS, type PartLimits } from './limits.ts';
 import { openSource } from './source.ts';
@@ -61,6 +62,7 @@ export function createS3Endpoint({
           : fileError(error, 'commit', key, 'source');
       }
     },
+    dispose: (key, options) => dispose(store, key, options),
     removeLeftovers: (key, leftovers) => removeLeftovers(store, uploads, key, leftovers),
     async close() {
       store.close();

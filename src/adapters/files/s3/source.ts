@@ -77,6 +77,6 @@ function condition(identity: FileIdentity | null): { IfMatch?: string } {
   return identity?.version?.startsWith('"') ? { IfMatch: identity.version } : {};
 }
 
-function identityOf({ ContentLength, ETag, LastModified }: Described): FileIdentity {
+export function identityOf({ ContentLength, ETag, LastModified }: Described): FileIdentity {
   return { size: ContentLength ?? 0, version: ETag ?? LastModified?.toISOString() ?? null };
 }

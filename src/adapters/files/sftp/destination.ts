@@ -58,7 +58,7 @@ async function openPart(
   return opened(await createPart(connection, part), 0);
 }
 
-function statOf(connection: Connection, path: string): Promise<Stats | null> {
+export function statOf(connection: Connection, path: string): Promise<Stats | null> {
   return connection
     .request<Stats>((sftp, done) => sftp.stat(path, done))
     .catch((error) => {
@@ -105,7 +105,7 @@ async function createPart(connection: Connection, part: string): Promise<Buffer>
   }
 }
 
-async function makeFolder(connection: Connection, folder: string): Promise<void> {
+export async function makeFolder(connection: Connection, folder: string): Promise<void> {
   const make = () => connection.request((sftp, done) => sftp.mkdir(folder, done));
   await make()
     .catch(async (error) => {

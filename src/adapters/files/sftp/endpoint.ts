@@ -7,6 +7,7 @@ import {
   type SftpTimeouts,
 } from './connection.ts';
 import { openDestination } from './destination.ts';
+import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';
 import { distrust } from './host-key.ts';
 import { removeLeftovers } from './parts.ts';
@@ -71,6 +72,7 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
         throw fileError(error, 'open', path);
       }
     },
+    dispose: (path, options) => dispose(pool, path, options),
     removeLeftovers: (path, leftovers) => removeLeftovers(pool, path, leftovers),
     async close() {
       pool.close();

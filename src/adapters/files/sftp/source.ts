@@ -44,7 +44,7 @@ function statOf(connection: Connection, path: string): Promise<Stats> {
   return connection.request<Stats>((sftp, done) => sftp.stat(path, done));
 }
 
-function identityOf({ size, mtime }: Stats): FileIdentity {
+export function identityOf({ size, mtime }: Stats): FileIdentity {
   return { size, version: String(mtime) };
 }
 

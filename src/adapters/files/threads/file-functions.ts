@@ -3,6 +3,8 @@ import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import {
   type CommitProof,
+  type Disposed,
+  type DisposeOptions,
   type FileEntry,
   FileError,
   type FileIdentity,
@@ -32,6 +34,7 @@ export type FileFunctions = {
   list(endpoint: number, path: string): FileEntry[];
   removeLeftovers(endpoint: number, path: string, leftovers: Omit<Leftovers, 'signal'>): void;
   remove(endpoint: number, path: string): void;
+  dispose(endpoint: number, path: string, options: Omit<DisposeOptions, 'signal'>): Disposed;
   read(source: number, offset: number, buffer: Uint8Array): void;
   stat(source: number): FileIdentity;
   write(destination: number, offset: number, data: Uint8Array): void;

@@ -58,6 +58,8 @@ answerCalls<FileFunctions>(
     removeLeftovers: ({ signal }, endpoint, path, leftovers) =>
       find(endpoints, endpoint).removeLeftovers(path, { ...leftovers, signal }),
     remove: ({ signal }, endpoint, path) => find(endpoints, endpoint).remove(path, signal),
+    dispose: ({ signal }, endpoint, path, options) =>
+      find(endpoints, endpoint).dispose(path, { ...options, signal }),
     read: (_, source, offset, buffer) => find(sources, source).read(offset, buffer),
     stat: (_, source) => find(sources, source).stat(),
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),

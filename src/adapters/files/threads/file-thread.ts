@@ -97,6 +97,10 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
       const { run, target } = await endpoint();
       return run.call('remove', [target, path], signal);
     },
+    async dispose(path, { signal, ...options }) {
+      const { run, target } = await endpoint();
+      return run.call('dispose', [target, path, options], signal);
+    },
     async close() {
       const closed = endpoint().then(({ run, target }) => run.call('close', [target]));
       await closed.catch(() => undefined);

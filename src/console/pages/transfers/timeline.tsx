@@ -86,6 +86,15 @@ function reasonOf(item: HistoryItem, zone: Zone): string {
       return `${bytes(event.data.size_bytes)} in ${elapsed(event.data.duration_ms)}.`;
     case 'transfer.failed':
       return event.data.error.message;
+    case 'transfer.marker_written':
+      return event.data.marker;
+    case 'transfer.source_moved':
+      return event.data.moved_to;
+    case 'transfer.marker_failed':
+    case 'transfer.source_kept':
+      return event.data.reason.message;
+    case 'transfer.source_deleted':
+      return event.data.confirmed ? '' : 'The source was gone after an interrupted try.';
     case 'transfer.in_progress':
     case 'transfer.cancelled':
       return '';

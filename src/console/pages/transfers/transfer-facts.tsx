@@ -21,6 +21,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
     checksum_sha256,
     metadata,
     error,
+    after,
   } = transfer;
   return (
     <section class="card">
@@ -48,6 +49,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
           Created: <Time at={transfer.created_at} />,
           Completed: <Time at={transfer.completed_at} />,
           Error: withState && error ? error.message : undefined,
+          Afterwards: after && <AfterFacts after={after} />,
           'SHA-256': checksum_sha256 ? (
             <>
               <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="SHA-256" />
@@ -63,4 +65,37 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
       )}
     </section>
   );
+}
+
+/** Tells what the transfer does once it has completed, and how far that is. */
+function AfterFacts({ after }: { after: NonNullable<TransferDetail['after']> }) {
+  return (
+    <>
+      {wordsOf(after)} {STATES[after.state]}
+      {after.reason && `: ${after.reason.message}`}
+      {after.moved_to && (
+        <>
+          {': '}
+          <code>{after.moved_to}</code>
+        </>
+      )}
+    </>
+  );
+}
+
+const STATES: Record<NonNullable<TransferDetail['after']>['state'], string> = {
+  waiting: '(when it has completed)',
+  pending: '(pending)',
+  done: '(done)',
+  not_done: '(not done)',
+};
+
+function wordsOf({ source, destination_marker }: NonNullable<TransferDetail['after']>): string {
+  const marker = destination_marker === null ? [] : [`write the marker ${destination_marker}`];
+  const action =
+    source === 'keep'
+      ? []
+      : [source === 'delete' ? 'delete the source' : `move the source to ${source.move_to}`];
+  const words = [...marker, ...action].join(', then ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -1,0 +1,126 @@
+import type { BlobGetPropertiesResponse } from '@azure/storage-blob';
+import { abortError } from '../abort.ts';
+import { isSame, namesIn, unclear } from '../dispose.ts';
+import { type Disposed, type DisposeOptions, FileError } from '../port.ts';
+import { fileError, serverAnswer } from './errors.ts';
+import { identityOf } from './source.ts';
+import type { Store } from './store.ts';
+
+/** How often to ask for the state of a copy that the service makes in the background. */
+const COPY_POLL_MS = 1_000;
+
+/**
+ * Deletes or moves a blob, if it is still the one that was copied. A move is a copy on the server and
+ * then a delete. Both have the ETag as their condition.
+ */
+export async function dispose(
+  store: Store,
+  name: string,
+  options: DisposeOptions,
+): Promise<Disposed> {
+  try {
+    return await disposeBlob(store, name, options);
+  } catch (error) {
+    if (error instanceof FileError) throw error;
+    throw options.signal.aborted
+      ? abortError(options.signal, 'commit')
+      : fileError(error, 'commit', name, 'source');
+  }
+}
+
+async function disposeBlob(store: Store, path: string, options: DisposeOptions): Promise<Disposed> {
+  const { identity, transferId, moveTo, signal } = options;
+  const source = await find(store, path, signal);
+  if (source === null) {
+    let movedAs: string | null = null;
+    if (moveTo !== null)
+      for (const name of namesIn(path, transferId))
+        if ((await find(store, moveTo + name, signal))?.contentLength === identity.size)
+          movedAs = name;
+    return { outcome: 'gone', movedAs };
+  }
+  const found = identityOf(path, source);
+  if (!isSame(found, identity)) return { outcome: 'changed', found };
+  if (moveTo === null) return (await remove(store, path, options)) ?? { outcome: 'deleted' };
+
+  for (const name of namesIn(path, transferId)) {
+    const copied = await copyTo(store, path, moveTo + name, source, options);
+    if (copied === 'taken') continue;
+    const changed = await remove(store, path, options);
+    if (changed === null) return { outcome: 'moved', name };
+    if (copied === 'new') await store.blob(moveTo + name).deleteIfExists({ abortSignal: signal });
+    return changed;
+  }
+  throw new FileError('destination_exists', 'commit', `${moveTo} has blobs of these names already`);
+}
+
+/** Returns null if there is no blob. */
+async function find(
+  store: Store,
+  name: string,
+  signal: AbortSignal,
+): Promise<BlobGetPropertiesResponse | null> {
+  try {
+    return await store.properties(name, signal);
+  } catch (error) {
+    if (serverAnswer(error) === 'BlobNotFound') return null;
+    throw error;
+  }
+}
+
+/** Deletes the blob. Returns what has its name, if that is not the blob that was copied. */
+async function remove(
+  store: Store,
+  name: string,
+  { identity, signal }: DisposeOptions,
+): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
+  try {
+    const conditions = { ifMatch: identity.version as string };
+    await store.blob(name).delete({ abortSignal: signal, conditions });
+    return null;
+  } catch (error) {
+    if (!/^(ConditionNotMet|BlobNotFound)$/.test(serverAnswer(error) ?? '')) throw error;
+    const there = await find(store, name, signal);
+    if (there === null) throw unclear(name);
+    return { outcome: 'changed', found: identityOf(name, there) };
+  }
+}
+
+/**
+ * Copies a blob on the server, unless the name is taken. A blob of the same size and MD5 has the same
+ * content: an interrupted call may have copied it.
+ */
+async function copyTo(
+  store: Store,
+  name: string,
+  target: string,
+  source: BlobGetPropertiesResponse,
+  { identity, signal }: DisposeOptions,
+): Promise<'new' | 'present' | 'taken'> {
+  const there = await find(store, target, signal);
+  if (there !== null) return hasContentOf(there, source) ? 'present' : 'taken';
+  try {
+    const poller = await store.blobOnce(target).beginCopyFromURL(store.blob(name).url, {
+      abortSignal: signal,
+      intervalInMs: COPY_POLL_MS,
+      conditions: { ifNoneMatch: '*' },
+      sourceConditions: { ifMatch: identity.version as string },
+    });
+    const { copyStatus = 'success' } = await poller.pollUntilDone();
+    if (copyStatus === 'success') return 'new';
+    throw new FileError('connection_failed', 'commit', `${target}: the copy has ${copyStatus}`);
+  } catch (error) {
+    if (!/^(BlobAlreadyExists|ConditionNotMet)$/.test(serverAnswer(error) ?? '')) throw error;
+    if ((await find(store, target, signal)) === null) throw error;
+    return 'taken';
+  }
+}
+
+function hasContentOf(
+  { contentLength, contentMD5, copyStatus = 'success' }: BlobGetPropertiesResponse,
+  source: BlobGetPropertiesResponse,
+): boolean {
+  if (contentMD5 === undefined || source.contentMD5 === undefined) return false;
+  const isWhole = copyStatus === 'success' && contentLength === source.contentLength;
+  return isWhole && Buffer.from(contentMD5).equals(source.contentMD5);
+}

@@ -1,0 +1,129 @@
+/*
+ * Deletes or moves a source on a server with folders and renames.
+ *
+ * The file first gets a name of its own in the same folder (`heldPath`). There no writer replaces
+ * it, so what is compared is what is deleted. If it is not the file that was copied, it gets its name
+ * back. A call that was interrupted leaves the file under that name, and the next call continues.
+ */
+import { basename, join } from 'node:path/posix';
+import { heldPath, nameWithId } from './part-name.ts';
+import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from './port.ts';
+import { type Names, refusalOf } from './publish.ts';
+
+/** What `dispose` needs of a server besides its names. */
+export interface Sources extends Names {
+  /** Returns the identity of a file, as `openSource` does. Null if there is none. */
+  identityOf(path: string): Promise<FileIdentity | null>;
+  makeFolder(path: string): Promise<void>;
+}
+
+export function isSame(one: FileIdentity, other: FileIdentity): boolean {
+  return one.size === other.size && one.version === other.version;
+}
+
+/** Outlives a connection that breaks within a call. */
+export interface DisposeProgress {
+  /** True once the source may have been changed. */
+  begun: boolean;
+}
+
+/** Does what `dispose` of the port says. Throws FileError, or the server's refusal. */
+export async function disposeByName(
+  sources: Sources,
+  path: string,
+  options: DisposeOptions,
+  progress: DisposeProgress,
+): Promise<Disposed> {
+  const { transferId, identity } = options;
+  const held = heldPath(path, transferId);
+  if (!(await sources.typeOf(held))) {
+    const found = await sources.identityOf(path);
+    if (found === null && progress.begun) throw unclear(path);
+    if (found === null) return gone(sources, path, options);
+    if (!isSame(found, identity)) return { outcome: 'changed', found };
+    progress.begun = true;
+    await sources.rename(path, held);
+  }
+  progress.begun = true;
+  try {
+    const found = await sources.identityOf(held);
+    if (found === null) throw unclear(path);
+    if (!isSame(found, identity)) {
+      await giveBack(sources, held, path, transferId);
+      return { outcome: 'changed', found };
+    }
+    return await take(sources, held, path, options);
+  } catch (error) {
+    if (sources.isRefusal(error) || error instanceof FileError)
+      await giveBack(sources, held, path, transferId).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Creates the error after which the caller repeats the call, and knows that one has begun. */
+export function unclear(path: string): FileError {
+  const message = `${path}: it is gone, and the answer of the server was lost`;
+  return new FileError('connection_failed', 'commit', message);
+}
+
+async function take(
+  sources: Sources,
+  held: string,
+  path: string,
+  { transferId, moveTo }: DisposeOptions,
+): Promise<Disposed> {
+  if (moveTo === null) {
+    await sources.remove(held);
+    return { outcome: 'deleted' };
+  }
+  for (const name of namesIn(path, transferId)) {
+    const target = join(moveTo, name);
+    // Many servers replace an existing file, even those that must not. So check first.
+    if (await sources.typeOf(target)) continue;
+    const refusal = await refusalOf(sources, sources.rename(held, target));
+    if (refusal === null) return { outcome: 'moved', name };
+    if (await sources.typeOf(target)) continue;
+    await sources.makeFolder(join(moveTo, '.'));
+    await sources.rename(held, target);
+    return { outcome: 'moved', name };
+  }
+  throw new FileError('destination_exists', 'commit', `${moveTo} has files of these names already`);
+}
+
+/** Returns the names for a file in the folder that it moves to, the first that is free counts. */
+export function namesIn(path: string, transferId: string): [string, string] {
+  const name = basename(path);
+  return [name, nameWithId(name, transferId)];
+}
+
+async function gone(
+  sources: Sources,
+  path: string,
+  { transferId, identity, moveTo }: DisposeOptions,
+): Promise<Disposed> {
+  let movedAs: string | null = null;
+  if (moveTo !== null)
+    for (const name of namesIn(path, transferId)) {
+      const found = await sources.identityOf(join(moveTo, name));
+      if (found?.size === identity.size) movedAs = name;
+    }
+  return { outcome: 'gone', movedAs };
+}
+
+/**
+ * Gives a file its name back. If a newer file has the name, the older one stays beside it: it may be
+ * one that was never copied.
+ */
+async function giveBack(
+  sources: Sources,
+  held: string,
+  path: string,
+  transferId: string,
+): Promise<void> {
+  if (!(await sources.typeOf(path))) {
+    const refusal = await refusalOf(sources, sources.rename(held, path));
+    if (refusal === null) return;
+    if (!(await sources.typeOf(path))) throw refusal;
+  }
+  await sources.rename(held, join(path, '..', nameWithId(basename(path), transferId)));
+}

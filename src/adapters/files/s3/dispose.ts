@@ -1,0 +1,165 @@
+import {
+  CopyObjectCommand,
+  DeleteObjectCommand,
+  type HeadObjectCommandOutput,
+} from '@aws-sdk/client-s3';
+import { abortError } from '../abort.ts';
+import { isSame, namesIn, unclear } from '../dispose.ts';
+import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
+import { fileError, serverAnswer } from './errors.ts';
+import { storageOf } from './new-object.ts';
+import { identityOf } from './source.ts';
+import type { Store } from './store.ts';
+
+/** S3 copies no larger object in one request ("CopyObject"). */
+const COPIED_AT_MOST = 5 * 2 ** 30;
+
+/**
+ * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the server
+ * and then a delete. The delete has the ETag as its condition. A server that ignores conditions of
+ * deletes deletes a newer object, if that appears after the look before.
+ */
+export async function dispose(
+  store: Store,
+  key: string,
+  options: DisposeOptions,
+): Promise<Disposed> {
+  try {
+    return await disposeObject(store, key, options);
+  } catch (error) {
+    throw options.signal.aborted
+      ? abortError(options.signal, 'commit')
+      : fileError(error, 'commit', key, 'source');
+  }
+}
+
+async function disposeObject(
+  store: Store,
+  key: string,
+  options: DisposeOptions,
+): Promise<Disposed> {
+  const { identity, transferId, moveTo, signal } = options;
+  const head = await find(store, key, signal);
+  if (head === null) {
+    let movedAs: string | null = null;
+    if (moveTo !== null)
+      for (const name of namesIn(key, transferId))
+        if ((await find(store, moveTo + name, signal))?.ContentLength === identity.size)
+          movedAs = name;
+    return { outcome: 'gone', movedAs };
+  }
+  const found = identityOf(head);
+  if (!isSame(found, identity)) return { outcome: 'changed', found };
+  if (moveTo === null) return (await remove(store, key, options)) ?? { outcome: 'deleted' };
+
+  for (const name of namesIn(key, transferId)) {
+    const copied = await copyTo(store, key, moveTo + name, head, options);
+    if (copied === 'taken') continue;
+    const changed = await remove(store, key, options);
+    if (changed === null) return { outcome: 'moved', name };
+    if (copied === 'new') await deleteKey(store, moveTo + name, signal);
+    return changed;
+  }
+  throw new FileError(
+    'destination_exists',
+    'commit',
+    `${moveTo} has objects of these names already`,
+  );
+}
+
+/** Returns null if there is no object. */
+async function find(
+  store: Store,
+  key: string,
+  signal: AbortSignal,
+): Promise<HeadObjectCommandOutput | null> {
+  try {
+    return await store.head(key, signal);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return /^(NoSuchKey|NotFound)$/.test(serverAnswer(error) ?? '');
+}
+
+/** Deletes the object. Returns what has its name, if that is not the object that was copied. */
+async function remove(
+  store: Store,
+  key: string,
+  { identity, signal }: DisposeOptions,
+): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
+  const condition = conditionOf(identity);
+  try {
+    await deleteKey(store, key, signal, condition ? { IfMatch: condition } : {}).catch((error) => {
+      if (condition === null || serverAnswer(error) !== 'NotImplemented') throw error;
+      return deleteKey(store, key, signal);
+    });
+    return null;
+  } catch (error) {
+    if (!isMissing(error) && serverAnswer(error) !== 'PreconditionFailed') throw error;
+    const head = await find(store, key, signal);
+    if (head === null) throw unclear(key);
+    return { outcome: 'changed', found: identityOf(head) };
+  }
+}
+
+async function deleteKey(
+  { s3, settings }: Store,
+  Key: string,
+  abortSignal: AbortSignal,
+  condition: { IfMatch?: string } = {},
+): Promise<void> {
+  const object = { Bucket: settings.bucket, Key, ...condition };
+  await s3.send(new DeleteObjectCommand(object), { abortSignal });
+}
+
+/** A weak ETag, or a time, can't be a condition. */
+function conditionOf({ version }: FileIdentity): string | null {
+  return version?.startsWith('"') ? version : null;
+}
+
+/**
+ * Copies an object on the server, unless the name is taken. An object of the same size and ETag has
+ * the same content: an interrupted call may have copied it.
+ */
+async function copyTo(
+  store: Store,
+  key: string,
+  target: string,
+  head: HeadObjectCommandOutput,
+  { identity, signal }: DisposeOptions,
+): Promise<'new' | 'present' | 'taken'> {
+  const there = await find(store, target, signal);
+  if (there !== null) return isSame(identityOf(there), identity) ? 'present' : 'taken';
+  if (identity.size > COPIED_AT_MOST)
+    throw new FileError('file_too_large', 'commit', `${key}: S3 copies no object above 5 GiB`);
+  const { s3, settings } = store;
+  const condition = conditionOf(identity);
+  const source = [settings.bucket, ...key.split('/')].map(encodeURIComponent).join('/');
+  const { StorageClass: _, ...encryption } = storageOf(settings);
+  const copy = {
+    Bucket: settings.bucket,
+    Key: target,
+    CopySource: source,
+    ...(condition && { CopySourceIfMatch: condition }),
+    ...(head.StorageClass && { StorageClass: head.StorageClass }),
+    ...encryption,
+  };
+  const send = (more: { IfNoneMatch?: string }) =>
+    s3.send(new CopyObjectCommand({ ...copy, ...more }), { abortSignal: signal });
+  try {
+    // A server that lacks this condition has been asked for the name just before.
+    await send({ IfNoneMatch: '*' }).catch((error) => {
+      if (serverAnswer(error) !== 'NotImplemented') throw error;
+      return send({});
+    });
+    return 'new';
+  } catch (error) {
+    if (serverAnswer(error) !== 'PreconditionFailed') throw error;
+    if ((await find(store, target, signal)) === null) throw error;
+    return 'taken';
+  }
+}

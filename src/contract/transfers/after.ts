@@ -1,0 +1,125 @@
+import { z } from 'zod';
+import type { After } from '../../domain/after.ts';
+import { text } from '../../domain/text.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import { timestamp } from '../instants.ts';
+
+const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+
+const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
+const MOST_FOLDER_BYTES = 1_024;
+
+/** Returns what is wrong with a folder below that of the source. Null if nothing is. */
+function objectionToFolder(folder: string): string | null {
+  const segments = folder.replace(/\/$/, '').split('/');
+  if (folder.startsWith('/'))
+    return 'must not start with a slash: it is a folder below that of the source';
+  if (folder.includes('\\')) return 'must not contain a backslash';
+  if (segments.some((segment) => segment === '..' || segment === '.'))
+    return 'must not contain . or .. as a segment';
+  if (segments.includes('')) return 'must not contain an empty segment (//)';
+  return Buffer.byteLength(folder) > MOST_FOLDER_BYTES
+    ? `must be at most ${MOST_FOLDER_BYTES} bytes long`
+    : null;
+}
+
+const moveTo = text
+  .min(1)
+  .superRefine((value, context) => {
+    const message = objectionToFolder(value);
+    if (message !== null) context.addIssue({ code: 'custom', message });
+  })
+  .transform((folder) => (folder.endsWith('/') ? folder : `${folder}/`))
+  .describe(
+    'A folder below that of the source, on the same endpoint. Not percent-encoded. It is created ' +
+      'if it is missing.',
+  )
+  .meta({ examples: ['processed/'] });
+
+const sourceAction = z.union([
+  z.enum(['keep', 'delete']).meta({ id: 'SourceKeepOrDelete' }),
+  z.strictObject({ move_to: moveTo }).meta({ id: 'SourceMove' }),
+]);
+
+/** `after` of a transfer or batch. One that asks for nothing counts as none. */
+export const afterRequest = z
+  .strictObject({
+    source: sourceAction
+      .default('keep')
+      .describe('What becomes of the source, if it is still the file that was copied.'),
+    destination_marker: z
+      .string()
+      .regex(MARKER, 'must be 1 to 32 letters, digits, dots, hyphens or underscores, such as .done')
+      .nullish()
+      .describe('Writes an empty file beside the destination: its name, with this at the end.')
+      .meta({ examples: ['.done'] }),
+  })
+  .meta({ id: 'AfterRequest' })
+  .nullable()
+  .transform((value): After | undefined => {
+    if (!value) return undefined;
+    const { source, destination_marker = null } = value;
+    return source === 'keep' && destination_marker === null
+      ? undefined
+      : { source, destination_marker };
+  })
+  .optional()
+  .describe(
+    'What to do once the transfer has completed: first the marker, then the source. Null means ' +
+      'nothing.',
+  );
+
+export const afterReason = z
+  .strictObject({
+    code: z
+      .enum([
+        ...(Object.keys(TRANSFER_ERRORS) as (keyof typeof TRANSFER_ERRORS)[]),
+        'no_source_version',
+        'marker_failed',
+      ])
+      .describe('Accept codes that you do not know.'),
+    message: z.string().meta({ examples: ['The source is not the file that was copied'] }),
+  })
+  .meta({ id: 'AfterReason' });
+
+export const AFTER_STATES = ['waiting', 'pending', 'done', 'not_done'] as const;
+
+/** What was asked for, in answers. */
+export const afterRequested = z
+  .strictObject({
+    source: z.union([
+      z.enum(['keep', 'delete']).meta({ id: 'KeepOrDelete' }),
+      z
+        .strictObject({ move_to: z.string().meta({ examples: ['processed/'] }) })
+        .meta({ id: 'MoveTo' }),
+    ]),
+    destination_marker: z
+      .string()
+      .nullable()
+      .meta({ examples: ['.done'] }),
+  })
+  .meta({ id: 'After' });
+
+/** `after` of a transfer, in answers. */
+export const afterAnswer = z
+  .strictObject({
+    ...afterRequested.shape,
+    state: z
+      .enum(AFTER_STATES)
+      .describe(
+        '`waiting` until the transfer completes, then `pending`. At the end `done`, or ' +
+          '`not_done` for the `reason`.',
+      ),
+    marker: uri('s3://archive/in/report.csv.done')
+      .nullable()
+      .describe('URI of the marker. Null until it is written.'),
+    moved_to: uri('sftp://files.example.com/out/processed/report.csv')
+      .nullable()
+      .describe('URI of the source in its new folder. Null unless it was moved.'),
+    reason: afterReason
+      .nullable()
+      .describe('Why the marker is missing or the source was kept. Null otherwise.'),
+    ended_at: timestamp.nullable().describe('Time of the last step. Null until then.'),
+  })
+  .meta({ id: 'AfterTransfer' });
+export type AfterAnswer = z.output<typeof afterAnswer>;

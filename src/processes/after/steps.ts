@@ -1,0 +1,170 @@
+/*
+ * One step after a transfer: the marker beside the destination, or what becomes of the source.
+ */
+import { createHash } from 'node:crypto';
+import { type Disposed, FileError, type FileIdentity } from '../../adapters/files/port.ts';
+import type {
+  AfterEvent,
+  AfterReason,
+  DescribedFile,
+  MarkerEvent,
+  SourceEvent,
+} from '../../domain/after.ts';
+import { markerOf, movedTo } from '../../domain/after-places.ts';
+import type { Transfer } from '../../domain/transfer.ts';
+import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { EndpointPool, LentEndpoint } from '../endpoints/pool.ts';
+
+export type Completed = Extract<Transfer, { status: 'completed' }>;
+
+/** The endpoint of a step, and the path there. */
+export interface Place {
+  configured: ConfiguredEndpoint;
+  path: string;
+}
+
+const EMPTY_SHA256 = createHash('sha256').digest('hex');
+/** The part of a marker has one name for all tries: each replaces what the one before left. */
+const MARKER_CLAIM = 'marker';
+
+/** Returns the endpoint that a URI means. Null if no endpoint that the account may use matches. */
+export function placeOf(
+  uri: string,
+  endpoints: readonly ConfiguredEndpoint[],
+  accountId: string,
+): Place | null {
+  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
+  return match && { configured: match.endpoint, path: match.path };
+}
+
+/** Returns the file that the next step writes, deletes or moves. */
+export function subjectOf(transfer: Completed, step: 'marker' | 'source'): string {
+  const { source, destination, after } = transfer.facts;
+  return step === 'marker' && after ? (markerOf(destination, after) ?? destination) : source;
+}
+
+/**
+ * Writes the marker. An empty file that has its name counts as the marker: an earlier try may have
+ * written it. Throws FileError.
+ */
+export async function writeMarker(
+  destinations: EndpointPool,
+  transfer: Completed,
+  { configured, path }: Place,
+  signal: AbortSignal,
+): Promise<MarkerEvent> {
+  await withEndpoint(destinations, configured, ({ endpoint }) =>
+    writeEmpty(endpoint, path, {
+      transferId: transfer.facts.transfer_id,
+      overwrite: configured.overwrite,
+      signal,
+    }).catch(async (error: unknown) => {
+      const exists = error instanceof FileError && error.code === 'destination_exists';
+      if (!exists || !(await isEmpty(endpoint, path, signal))) throw error;
+    }),
+  );
+  const marker = subjectOf(transfer, 'marker');
+  return { type: 'transfer.marker_written', data: { marker, written_at: now() } };
+}
+
+async function writeEmpty(
+  endpoint: LentEndpoint['endpoint'],
+  path: string,
+  options: { transferId: string; overwrite: boolean; signal: AbortSignal },
+): Promise<void> {
+  const empty = { claimId: MARKER_CLAIM, size: 0, resume: null };
+  const file = await endpoint.openDestination(path, { ...options, ...empty });
+  try {
+    await file.commit({ size: 0, sha256: EMPTY_SHA256 });
+  } finally {
+    await file.close();
+  }
+}
+
+async function isEmpty(
+  endpoint: LentEndpoint['endpoint'],
+  path: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const file = await endpoint.openSource(path, signal);
+  await file.close();
+  return file.identity.size === 0;
+}
+
+/**
+ * Deletes or moves the source, if it is the file that was copied. `begun` says that an earlier try
+ * may have done so. Throws FileError.
+ */
+export async function settleSource(
+  sources: EndpointPool,
+  transfer: Completed,
+  { configured, path }: Place,
+  { begun, version, signal }: { begun: boolean; version: string; signal: AbortSignal },
+): Promise<SourceEvent> {
+  const { transfer_id, source, after } = transfer.facts;
+  const action = typeof after?.source === 'object' ? after.source : null;
+  const identity = { size: transfer.facts.size_bytes as number, version };
+  const folder = path.slice(0, path.lastIndexOf('/') + 1);
+  const moveTo = action && folder + action.move_to;
+  const disposed = await withEndpoint(sources, configured, ({ endpoint }) =>
+    endpoint.dispose(path, { transferId: transfer_id, identity, moveTo, signal }),
+  );
+  const taken = { source_file: described(identity), confirmed: disposed.outcome !== 'gone' };
+  const name = nameAfter(disposed);
+  if (action && name !== null && (taken.confirmed || begun)) {
+    const data = { ...taken, moved_to: movedTo(source, action, name), moved_at: now() };
+    return { type: 'transfer.source_moved', data };
+  }
+  switch (disposed.outcome) {
+    case 'changed':
+      return kept(
+        { code: 'source_changed', message: 'The source is not the file that was copied' },
+        described(disposed.found),
+      );
+    case 'gone':
+      if (begun && !action)
+        return { type: 'transfer.source_deleted', data: { ...taken, deleted_at: now() } };
+      return kept({ code: 'source_not_found', message: 'The source is not there any more' });
+    default:
+      return { type: 'transfer.source_deleted', data: { ...taken, deleted_at: now() } };
+  }
+}
+
+/** Returns the name of a moved source. Null if it was not moved. */
+function nameAfter(disposed: Disposed): string | null {
+  if (disposed.outcome === 'moved') return disposed.name;
+  return disposed.outcome === 'gone' ? disposed.movedAs : null;
+}
+
+export function kept(reason: AfterReason, found: DescribedFile | null = null): SourceEvent {
+  return { type: 'transfer.source_kept', data: { reason, found, kept_at: now() } };
+}
+
+/** Returns the event of a step that is given up. */
+export function givenUp(transfer: Completed, step: 'marker' | 'source', reason: AfterReason) {
+  if (step === 'source') return kept(reason);
+  const data = { marker: subjectOf(transfer, 'marker'), reason, failed_at: now() };
+  return { type: 'transfer.marker_failed', data } satisfies AfterEvent;
+}
+
+function described({ size, version }: FileIdentity): DescribedFile {
+  return { size_bytes: size, version };
+}
+
+async function withEndpoint<T>(
+  pool: EndpointPool,
+  configured: ConfiguredEndpoint,
+  work: (lent: LentEndpoint) => Promise<T>,
+): Promise<T> {
+  const lent = await pool.lend(configured);
+  try {
+    return await work(lent);
+  } finally {
+    lent.release();
+  }
+}
+
+function now(): string {
+  return new Date().toISOString();
+}

@@ -1,0 +1,236 @@
+/*
+ * Takes the steps after completed transfers: writes markers, deletes and moves sources. Its to-do
+ * list is `work.after_steps` (table.ts). It runs beside the movers and shares their connections.
+ *
+ * For each claimed row, it reads the stream, takes the next step, and appends the outcome at the
+ * revision it read. The stream takes the outcome of a step once.
+ *
+ * What can go wrong:
+ * - The process ends between a step and its event. The lease expires, and the next worker repeats the
+ *   step. A marker is written again. A source that is gone counts as deleted only if the row says
+ *   that a try had begun; the event then has `confirmed: false`.
+ * - Another file takes the place of the source. Each adapter compares size and version, and deletes
+ *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
+ * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
+ *   the source is kept, with the reason.
+ * - A server is down, or does not let Waybill sign in. The tries go on for two weeks.
+ * - An endpoint is paused, or its sign-ins are on hold. The step waits, and no try counts.
+ * - The process was frozen and outlives its lease. It names its claim before it changes the source.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import { FileError } from '../../adapters/files/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { listen } from '../../adapters/postgres/listen.ts';
+import { load } from '../../commands/handle.ts';
+import { type KnownTransfer, recordAfter } from '../../commands/transfers.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import { type AfterEvent, type AfterStep, nextStep } from '../../domain/after.ts';
+import { reasonOf } from '../../domain/errors.ts';
+import { streamName } from '../../domain/streams.ts';
+import { transferDecider } from '../../domain/transfer-decider.ts';
+import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { listEndpoints } from '../../projections/catalog-queries.ts';
+import type { EndpointPool } from '../endpoints/pool.ts';
+import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { untilAnswered } from '../mover/until-answered.ts';
+import {
+  type Completed,
+  givenUp,
+  type Place,
+  placeOf,
+  settleSource,
+  subjectOf,
+  writeMarker,
+} from './steps.ts';
+import {
+  AFTER_CHANNEL,
+  beginSourceStep,
+  type ClaimedSteps,
+  claimSteps,
+  releaseSteps,
+  removeAfterSteps,
+} from './table.ts';
+
+const AT_ONCE = 16;
+const LOOK_MS = 5_000;
+/** Below the lease, which is not renewed. */
+const TIME_LIMIT_MS = 240_000;
+const HELD_UP_MS = 5_000;
+const FIRST_DELAY_MS = 60_000;
+const LONGEST_DELAY_MS = 86_400_000;
+/** Later tries are a day apart, so a server can be down for two weeks. */
+const TRIES = 25;
+
+export interface AfterDeps {
+  sql: Sql;
+  /** For what must survive a crash of Postgres. */
+  durable: Sql;
+  store: EventStore;
+  logger: Logger;
+  actor: string;
+  sources: EndpointPool;
+  destinations: EndpointPool;
+  retryDelays: number[];
+}
+
+/** Takes the steps after transfers until the signal aborts. */
+export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promise<void> {
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, AFTER_CHANNEL, wakeUp.wake, wakeUp.wake);
+  signal.addEventListener('abort', wakeUp.wake);
+  const running = new Set<Promise<void>>();
+
+  async function takeUp(): Promise<number> {
+    const claimIds = Array.from({ length: AT_ONCE - running.size }, () => randomUUID());
+    const claims = claimIds.length > 0 ? await claimSteps(deps.sql, claimIds) : [];
+    if (claims.length === 0) return 0;
+    const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
+    for (const claim of claims) {
+      const work = carryOut(deps, claim, { endpoints, held }, signal).finally(() => {
+        running.delete(work);
+        wakeUp.wake();
+      });
+      running.add(work);
+    }
+    return claims.length;
+  }
+
+  while (!signal.aborted) {
+    const taken = await takeUp().catch((error: unknown) => {
+      deps.logger.error({ err: error }, 'steps after transfers could not be claimed; trying again');
+      return 0;
+    });
+    if (taken === 0 && !signal.aborted) await wakeUp.wait(LOOK_MS);
+  }
+  unlisten();
+  await Promise.all(running);
+}
+
+type Catalog = { endpoints: Awaited<ReturnType<typeof listEndpoints>>; held: Set<string> };
+
+/** Takes the steps of a claimed row. Never rejects: if all else fails, the lease expires. */
+async function carryOut(
+  deps: AfterDeps,
+  claim: ClaimedSteps,
+  catalog: Catalog,
+  signal: AbortSignal,
+): Promise<void> {
+  const { transferId } = claim;
+  try {
+    const again = await takeSteps(deps, claim, catalog, signal);
+    if (again === null) await removeAfterSteps(deps.sql, [transferId]);
+    else await releaseSteps(deps.sql, again.claim, again.delayMs);
+  } catch (error) {
+    deps.logger.error(
+      { err: error, transfer_id: transferId },
+      'the steps after a transfer failed in an unforeseen way; another try follows',
+    );
+  }
+}
+
+/** A claim that is given back, and when its steps are due again. */
+interface Again {
+  claim: ClaimedSteps;
+  delayMs: number;
+}
+
+/** Takes one step after the other. Returns null if none is left. */
+async function takeSteps(
+  deps: AfterDeps,
+  claimed: ClaimedSteps,
+  catalog: Catalog,
+  signal: AbortSignal,
+): Promise<Again | null> {
+  const { transferId, claimId } = claimed;
+  let claim = claimed;
+  const { state, ...loaded } = await load(
+    deps.store,
+    transferDecider,
+    streamName('transfer', transferId),
+  );
+  if (state.status === 'none') return null;
+  let known: KnownTransfer = { state, ...loaded };
+  const cause = { actor: deps.actor, correlationId: claimId };
+  for (let step = nextStep(known.state); step !== null; step = nextStep(known.state)) {
+    const taken = await takeStep(deps, known.state as Completed, step, claim, catalog, signal);
+    if ('claim' in taken) return taken;
+    const before = known;
+    known = await untilAnswered(
+      () => recordAfter(deps, transferId, taken.event, cause, before),
+      signal,
+    );
+    claim = { ...claim, tries: 0 };
+  }
+  return null;
+}
+
+/** Takes one step. Returns its outcome, or when to try again. */
+async function takeStep(
+  deps: AfterDeps,
+  transfer: Completed,
+  step: AfterStep,
+  claim: ClaimedSteps,
+  { endpoints, held }: Catalog,
+  signal: AbortSignal,
+): Promise<{ event: AfterEvent } | Again> {
+  const { facts, source_version: version = null } = transfer;
+  const place = placeOf(subjectOf(transfer, step), endpoints, facts.account_id);
+  if (place === null) {
+    const message = 'No endpoint that this account may use matches it any more';
+    return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
+  }
+  const { endpoint_id, paused } = place.configured;
+  if (paused || held.has(endpoint_id)) return { claim, delayMs: HELD_UP_MS };
+  if (step === 'source' && version === null) {
+    const message = 'The server told no modification time of the source, so it cannot be compared';
+    return { event: givenUp(transfer, step, { code: 'no_source_version', message }) };
+  }
+  const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
+  try {
+    if (step === 'marker')
+      return { event: await writeMarker(deps.destinations, transfer, place, within) };
+    const { begun } = claim;
+    // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
+    if (!(await beginSourceStep(deps.durable, claim))) return { claim, delayMs: 0 };
+    const options = { begun, version: version as string, signal: within };
+    return { event: await settleSource(deps.sources, transfer, place, options) };
+  } catch (error) {
+    if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
+    return failed(deps, transfer, step, place, claim, error);
+  }
+}
+
+/** Returns the next try after an error, or the end of a step that is given up. */
+async function failed(
+  { sql, logger, retryDelays }: AfterDeps,
+  transfer: Completed,
+  step: AfterStep,
+  { configured }: Place,
+  claim: ClaimedSteps,
+  error: unknown,
+): Promise<{ event: AfterEvent } | Again> {
+  if (!(error instanceof FileError)) throw error;
+  const { code, message } = error;
+  if (code === 'auth_failed') await holdSignIn(sql, configured);
+  const tries = claim.tries + 1;
+  logger.info(
+    { transfer_id: transfer.facts.transfer_id, step, tries, code, reason: reasonOf(error) },
+    'a step after a transfer failed',
+  );
+  const delayMs = isOfServer(error) ? outageDelay(tries) : retryDelays[tries - 1];
+  if (delayMs === undefined) return { event: givenUp(transfer, step, { code, message }) };
+  // A refusal left the source as it was. Otherwise, nobody knows what the server has done.
+  const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
+  return { claim: { ...claim, tries, begun }, delayMs };
+}
+
+/** Returns true if the server as a whole is at fault. Someone has to repair it first. */
+function isOfServer({ step }: FileError): boolean {
+  return step === 'connect' || step === 'sign_in';
+}
+
+function outageDelay(tries: number): number | undefined {
+  return tries < TRIES ? Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (tries - 1)) : undefined;
+}
