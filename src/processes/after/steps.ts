@@ -61,7 +61,7 @@ export async function writeMarker(
       signal,
     }).catch(async (error: unknown) => {
       const exists = error instanceof FileError && error.code === 'destination_exists';
-      if (!exists || !(await isEmpty(endpoint, path, signal))) throw error;
+      if (!exists || !(await isEmpty(endpoint, path, signal).catch(() => false))) throw error;
     }),
   );
   const marker = subjectOf(transfer, 'marker');

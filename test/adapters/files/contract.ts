@@ -137,6 +137,74 @@ export function describeFileEndpoint(
       expect(await leftovers()).toEqual([]);
     });
 
+    describe('dispose', () => {
+      const transferId = newId('txr');
+
+      /** Opens the file, as a transfer does, and returns what then deletes or moves it. */
+      async function disposalOf(file: string, moveTo: string | null = null) {
+        const path = fixture.path(file);
+        const source = await endpoint.openSource(path, never);
+        await source.close();
+        const folder = moveTo && fixture.path(moveTo);
+        const { identity } = source;
+        return () =>
+          endpoint.dispose(path, { transferId, identity, moveTo: folder, signal: never });
+      }
+
+      test('deletes the file that was copied, and finds it gone afterwards', async () => {
+        await fixture.put('disposed/copied', Buffer.from('copied'));
+        const dispose = await disposalOf('disposed/copied');
+        expect(await dispose()).toEqual({ outcome: 'deleted' });
+        expect(await fixture.get('disposed/copied')).toBeNull();
+        expect(await dispose()).toEqual({ outcome: 'gone', movedAs: null });
+      });
+
+      test('leaves another file under the name as it is', async () => {
+        await fixture.put('disposed/changed', Buffer.from('copied'));
+        const remove = await disposalOf('disposed/changed');
+        const move = await disposalOf('disposed/changed', 'disposed/never/');
+        await fixture.put('disposed/changed', Buffer.from('another and longer one'));
+        const changed = { outcome: 'changed', found: { size: 22 } };
+        expect(await remove()).toMatchObject(changed);
+        expect(await move()).toMatchObject(changed);
+        expect(await fixture.get('disposed/changed')).toEqual(
+          Buffer.from('another and longer one'),
+        );
+      });
+
+      test('moves the file, and adds the id to a name that is taken', async () => {
+        await fixture.put('disposed/moved.csv', Buffer.from('first'));
+        const first = await disposalOf('disposed/moved.csv', 'disposed/new folder/deep/');
+        expect(await first()).toEqual({ outcome: 'moved', name: 'moved.csv' });
+        expect(await first()).toEqual({ outcome: 'gone', movedAs: 'moved.csv' });
+
+        await fixture.put('disposed/moved.csv', Buffer.from('the second'));
+        const second = await disposalOf('disposed/moved.csv', 'disposed/new folder/deep/');
+        const name = `moved.${transferId}.csv`;
+        expect(await second()).toEqual({ outcome: 'moved', name });
+        expect(await fixture.get('disposed/moved.csv')).toBeNull();
+        expect(await fixture.get('disposed/new folder/deep/moved.csv')).toEqual(
+          Buffer.from('first'),
+        );
+        expect(await fixture.get(`disposed/new folder/deep/${name}`)).toEqual(
+          Buffer.from('the second'),
+        );
+
+        await fixture.put('disposed/moved.csv', Buffer.from('a third one'));
+        const third = await disposalOf('disposed/moved.csv', 'disposed/new folder/deep/');
+        await expect(third()).rejects.toMatchObject({ code: 'destination_exists' });
+        expect(await fixture.get('disposed/moved.csv')).toEqual(Buffer.from('a third one'));
+        expect((await fixture.names()).filter((file) => file.includes('.held'))).toEqual([]);
+      });
+
+      test.each(ODD_NAMES)('moves %j', async (odd) => {
+        await fixture.put(`disposed/${odd}`, Buffer.from(odd));
+        const dispose = await disposalOf(`disposed/${odd}`, 'disposed/odd/');
+        expect(await dispose()).toEqual({ outcome: 'moved', name: odd });
+        expect(await fixture.get(`disposed/odd/${odd}`)).toEqual(Buffer.from(odd));
+      });
+    });
+
     test('a commit with missing bytes is rejected', async () => {
       const content = randomBytes(1000);
       const given = options(content.length);

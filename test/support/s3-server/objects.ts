@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { S3Error } from './errors.ts';
 import type { Answer, Call } from './operations.ts';
 import { algorithmOf, checksumHeader, receive } from './receive.ts';
-import { commit, objectOf, requireReadable, type StoredObject } from './store.ts';
+import { commit, objectOf, requireReadable, requireWritable, type StoredObject } from './store.ts';
 
 const KEPT = [
   'cache-control',
@@ -133,8 +133,9 @@ function rangeOf(header: string | undefined, size: number): [number, number] | n
   return start > end ? null : [start, end];
 }
 
-export async function deleteObject({ bucket, key }: Call): Promise<Answer> {
+export async function deleteObject({ bucket, key, headers }: Call): Promise<Answer> {
   const object = bucket.objects.get(key);
+  if (headers['if-match'] !== undefined) requireWritable(object, headers);
   bucket.objects.delete(key);
   await object?.body.remove();
   return { status: 204 };

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { copyObject } from './copy.ts';
 import { listMultipartUploads, listObjectsV2 } from './listings.ts';
 import {
   abortMultipartUpload,
@@ -41,6 +42,7 @@ export const operations = {
   ListObjectsV2: listObjectsV2,
   ListMultipartUploads: listMultipartUploads,
   PutObject: putObject,
+  CopyObject: copyObject,
   GetObject: getObject,
   HeadObject: getObject,
   DeleteObject: deleteObject,
@@ -58,6 +60,7 @@ export function operationOf(
   method: string,
   key: string,
   query: ReadonlyMap<string, string>,
+  isCopy: boolean,
 ): Operation | null {
   const upload = query.has('uploadId');
   if (key === '') {
@@ -67,6 +70,7 @@ export function operationOf(
   }
   if (method === 'GET') return upload ? 'ListParts' : 'GetObject';
   if (method === 'HEAD') return 'HeadObject';
+  if (method === 'PUT' && isCopy && !upload) return 'CopyObject';
   if (method === 'PUT') return upload ? 'UploadPart' : 'PutObject';
   if (method === 'DELETE') return upload ? 'AbortMultipartUpload' : 'DeleteObject';
   if (method === 'POST' && query.has('uploads')) return 'CreateMultipartUpload';

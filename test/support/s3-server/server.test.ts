@@ -6,6 +6,7 @@ import {
   ChecksumAlgorithm,
   type CompletedPart,
   CompleteMultipartUploadCommand,
+  CopyObjectCommand,
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
@@ -80,6 +81,35 @@ test('stores an object with its headers', async () => {
   expect(await s3.send(new HeadObjectCommand(object))).toMatchObject(expected);
   await s3.send(new DeleteObjectCommand(object));
   await expect(get()).rejects.toMatchObject({ name: 'NoSuchKey' });
+});
+
+test('deletes only the object that the condition names', async () => {
+  await put();
+  const { ETag } = await s3.send(new HeadObjectCommand(object));
+  await expect(
+    s3.send(new DeleteObjectCommand({ ...object, IfMatch: '"other"' })),
+  ).rejects.toMatchObject({ name: 'PreconditionFailed' });
+  await s3.send(new DeleteObjectCommand({ ...object, IfMatch: ETag }));
+  await expect(
+    s3.send(new DeleteObjectCommand({ ...object, IfMatch: ETag })),
+  ).rejects.toMatchObject({ name: 'NoSuchKey' });
+});
+
+test('copies an object under the conditions for both', async () => {
+  await put({ Metadata: { a: 'b' } });
+  const copy = {
+    Bucket,
+    Key: 'copy',
+    CopySource: [Bucket, ...object.Key.split('/')].map(encodeURIComponent).join('/'),
+  };
+  const send = (more: object) => s3.send(new CopyObjectCommand({ ...copy, ...more }));
+  await expect(send({ CopySourceIfMatch: '"other"' })).rejects.toMatchObject({
+    name: 'PreconditionFailed',
+  });
+  await send({ IfNoneMatch: '*' });
+  await expect(send({ IfNoneMatch: '*' })).rejects.toMatchObject({ name: 'PreconditionFailed' });
+  expect(await get({ Key: 'copy' })).toMatchObject({ text: 'content', Metadata: { a: 'b' } });
+  await s3.send(new DeleteObjectCommand({ Bucket, Key: 'copy' }));
 });
 
 test('rejects another secret, another key and an unknown bucket', async () => {

@@ -111,7 +111,7 @@ export async function startS3Server(options: { tls?: ServerCertificate } = {}): 
     const query = new Map(pairs);
     const method = request.method!;
     const { headers } = request;
-    const operation = operationOf(method, key, query);
+    const operation = operationOf(method, key, query, 'x-amz-copy-source' in headers);
     const entry: S3Request = { operation, bucket: bucketName, key, query, headers, status: null };
     requests.push(entry);
     response.once('finish', () => {

@@ -58,7 +58,11 @@ export async function commit(
   await before?.body.remove();
 }
 
-function requireWritable(before: StoredObject | undefined, headers: Record<string, unknown>): void {
+/** Throws unless the request's If-Match and If-None-Match allow a change of the object. */
+export function requireWritable(
+  before: StoredObject | undefined,
+  headers: Record<string, unknown>,
+): void {
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];
   if (noneMatch !== undefined && noneMatch !== '*')
