@@ -315,6 +315,19 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   }
 }
 
+/** Loads a transfer of any account. Null if the log has none. */
+export async function findTransfer(
+  { store }: Pick<CommandDeps, 'store'>,
+  transferId: string,
+): Promise<KnownTransfer | null> {
+  const { state, ...known } = await load(
+    store,
+    transferDecider,
+    streamName('transfer', transferId),
+  );
+  return state.status === 'none' ? null : { state, ...known };
+}
+
 /** Records what a step after a transfer has done, once. */
 export function recordAfter(
   deps: Pick<CommandDeps, 'store'>,

@@ -81,7 +81,7 @@ export type AccountChoice = {
 };
 
 export type After = {
-  source: KeepOrDelete | MoveTo;
+  source: unknown;
   destination_marker: string | null;
 };
 
@@ -91,12 +91,12 @@ export type AfterReason = {
 };
 
 export type AfterRequest = {
-  source?: SourceKeepOrDelete | SourceMove;
+  source: unknown;
   destination_marker?: string | null;
 };
 
 export type AfterTransfer = {
-  source: KeepOrDelete | MoveTo;
+  source: unknown;
   destination_marker: string | null;
   state: "waiting" | "pending" | "done" | "not_done";
   marker: string | null;
@@ -593,8 +593,6 @@ export type HostKeyRequest = {
   host_key_sha256: string;
 };
 
-export type KeepOrDelete = "keep" | "delete";
-
 export type Key = {
   id: string;
   name: string;
@@ -701,10 +699,6 @@ export type LogSigningKey = {
 export type LogSigningKeyList = {
   origin: string;
   data: LogSigningKey[];
-};
-
-export type MoveTo = {
-  move_to: string;
 };
 
 export type Mover = {
@@ -1027,12 +1021,6 @@ export type SignInKind = "password" | "private_key" | "access_key" | "account_ke
 
 export type SignInOptions = {
   identity_provider: string | null;
-};
-
-export type SourceKeepOrDelete = "keep" | "delete";
-
-export type SourceMove = {
-  move_to: string;
 };
 
 export type TransferCancelledData = {

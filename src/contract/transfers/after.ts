@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { After } from '../../domain/after.ts';
+import type { After, SourceAction } from '../../domain/after.ts';
 import { text } from '../../domain/text.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
 import { timestamp } from '../instants.ts';
@@ -29,24 +29,33 @@ const moveTo = text
     const message = objectionToFolder(value);
     if (message !== null) context.addIssue({ code: 'custom', message });
   })
-  .transform((folder) => (folder.endsWith('/') ? folder : `${folder}/`))
-  .describe(
-    'A folder below that of the source, on the same endpoint. Not percent-encoded. It is created ' +
-      'if it is missing.',
-  )
-  .meta({ examples: ['processed/'] });
+  .transform((folder) => (folder.endsWith('/') ? folder : `${folder}/`));
 
-const sourceAction = z.union([
-  z.enum(['keep', 'delete']).meta({ id: 'SourceKeepOrDelete' }),
-  z.strictObject({ move_to: moveTo }).meta({ id: 'SourceMove' }),
-]);
+const moveSource = z.strictObject({ move_to: moveTo });
+const action = z.union([z.enum(['keep', 'delete']), moveSource]);
+
+// Generators of clients understand no union of a text and an object, so the document has no type.
+const sourceAction = z
+  .unknown()
+  .transform((value, context): SourceAction => {
+    const parsed = action.safeParse(value ?? 'keep');
+    if (parsed.success) return parsed.data;
+    const named = typeof value === 'object' ? moveSource.safeParse(value).error : undefined;
+    const message = 'must be "keep", "delete" or an object such as {"move_to": "processed/"}';
+    for (const { path, message: words } of named?.issues ?? [{ path: [], message }])
+      context.addIssue({ code: 'custom', path: [...path], message: words });
+    return z.NEVER;
+  })
+  .meta({ examples: ['delete', { move_to: 'processed/' }] });
 
 /** `after` of a transfer or batch. One that asks for nothing counts as none. */
 export const afterRequest = z
   .strictObject({
-    source: sourceAction
-      .default('keep')
-      .describe('What becomes of the source, if it is still the file that was copied.'),
+    source: sourceAction.describe(
+      'What becomes of the source, if it is still the file that was copied: `keep` (the default), ' +
+        '`delete`, or an object with `move_to`, a folder below that of the source. The folder is ' +
+        'not percent-encoded, and is created if it is missing.',
+    ),
     destination_marker: z
       .string()
       .regex(MARKER, 'must be 1 to 32 letters, digits, dots, hyphens or underscores, such as .done')
@@ -87,12 +96,9 @@ export const AFTER_STATES = ['waiting', 'pending', 'done', 'not_done'] as const;
 /** What was asked for, in answers. */
 export const afterRequested = z
   .strictObject({
-    source: z.union([
-      z.enum(['keep', 'delete']).meta({ id: 'KeepOrDelete' }),
-      z
-        .strictObject({ move_to: z.string().meta({ examples: ['processed/'] }) })
-        .meta({ id: 'MoveTo' }),
-    ]),
+    source: (z.any() as z.ZodType<SourceAction>)
+      .describe('`keep`, `delete`, or an object with `move_to`.')
+      .meta({ examples: ['delete', { move_to: 'processed/' }] }),
     destination_marker: z
       .string()
       .nullable()

@@ -28,6 +28,9 @@ const EMPTY_SHA256 = createHash('sha256').digest('hex');
 /** The part of a marker has one name for all tries: each replaces what the one before left. */
 const MARKER_CLAIM = 'marker';
 
+const CHANGED = 'The source is not the file that was copied';
+const CHANGED_SINCE = `${CHANGED}. An earlier try, which was interrupted, may have taken that one`;
+
 /** Returns the endpoint that a URI means. Null if no endpoint that the account may use matches. */
 export function placeOf(
   uri: string,
@@ -119,7 +122,7 @@ export async function settleSource(
   switch (disposed.outcome) {
     case 'changed':
       return kept(
-        { code: 'source_changed', message: 'The source is not the file that was copied' },
+        { code: 'source_changed', message: begun ? CHANGED_SINCE : CHANGED },
         described(disposed.found),
       );
     case 'gone':

@@ -23,13 +23,10 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
-import { load } from '../../commands/handle.ts';
-import { type KnownTransfer, recordAfter } from '../../commands/transfers.ts';
+import { findTransfer, type KnownTransfer, recordAfter } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { type AfterEvent, type AfterStep, nextStep } from '../../domain/after.ts';
 import { reasonOf } from '../../domain/errors.ts';
-import { streamName } from '../../domain/streams.ts';
-import { transferDecider } from '../../domain/transfer-decider.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
@@ -145,18 +142,13 @@ async function takeSteps(
 ): Promise<Again | null> {
   const { transferId, claimId } = claimed;
   let claim = claimed;
-  const { state, ...loaded } = await load(
-    deps.store,
-    transferDecider,
-    streamName('transfer', transferId),
-  );
-  if (state.status === 'none') return null;
-  let known: KnownTransfer = { state, ...loaded };
+  let known = await findTransfer(deps, transferId);
+  if (known === null) return null;
   const cause = { actor: deps.actor, correlationId: claimId };
   for (let step = nextStep(known.state); step !== null; step = nextStep(known.state)) {
     const taken = await takeStep(deps, known.state as Completed, step, claim, catalog, signal);
     if ('claim' in taken) return taken;
-    const before = known;
+    const before: KnownTransfer = known;
     known = await untilAnswered(
       () => recordAfter(deps, transferId, taken.event, cause, before),
       signal,

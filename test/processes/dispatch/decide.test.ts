@@ -6,7 +6,7 @@ import {
   type PlacedEvent,
   splitEnded,
 } from '../../../src/processes/dispatch/decide.ts';
-import { T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import { AFTER_EVENTS, T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
 
 const ID = 'txr_1';
 const created: TransferEvent = {
@@ -72,7 +72,17 @@ describe('the end of a transfer', () => {
     ['cancelled before an attempt', placed([cancelled], 2), false],
     ['cancelled after an attempt', placed([cancelled], 4), true],
   ])('%s: leftovers are possible', (_, events, leftovers) => {
-    expect(splitEnded(events)).toEqual({ ended: [{ transferId: ID, leftovers }], open: [] });
+    const ended = [{ transferId: ID, leftovers, after: false }];
+    expect(splitEnded(events)).toEqual({ ended, open: [], settled: [] });
+  });
+
+  test('schedules the steps after it, until the last one is taken', () => {
+    const { versioned, marked, deleted } = AFTER_EVENTS;
+    const { ended, open } = splitEnded(placed([versioned], 3));
+    expect(ended).toEqual([{ transferId: ID, leftovers: false, after: true }]);
+    expect(open).toEqual([]);
+    const steps = splitEnded(placed([marked, deleted], 4));
+    expect(steps).toEqual({ ended: [], open: [], settled: [ID] });
   });
 
   test('drops the other events of that transfer', () => {

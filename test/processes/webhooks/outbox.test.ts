@@ -12,12 +12,14 @@ import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import {
+  AFTER_EVENTS,
   batchCompleted,
   batchCreated,
   endpointConfigured,
   keyCreated,
   T1,
   TRANSFER_EVENTS,
+  transferCreated,
 } from '../../support/samples.ts';
 import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
@@ -125,6 +127,20 @@ describeWithPostgres('the outbox', () => {
     await appendTransfer(store, ['admitted', 'started', 'retry', 'started', 'failed']);
     await appendTransfer(store, ['admitted', 'started', 'completed']);
     await appendTransfer(store, ['cancelled']);
+    const { versioned, marked, unmarked, deleted, moved, kept } = AFTER_EVENTS;
+    const { admitted, started } = TRANSFER_EVENTS;
+    const stories = [
+      [marked, deleted],
+      [unmarked, kept],
+      [marked, moved],
+    ];
+    for (const [i, steps] of stories.entries()) {
+      const after = { source: 'delete', destination_marker: '.done' } as const;
+      const data = transferCreated({ transfer_id: `txr_after_${i}`, after });
+      const created = { type: 'transfer.created', data };
+      const events = [created, admitted, started, versioned, ...steps];
+      await appendEvents(store, `transfer-txr_after_${i}`, events);
+    }
     const { endpoint_id, name } = endpointConfigured();
     const lost = {
       endpoint_id,

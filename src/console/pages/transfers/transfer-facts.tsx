@@ -1,3 +1,4 @@
+import type { SourceAction } from '../../../domain/after.ts';
 import type { TransferDetail } from '../../api/operations.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
@@ -90,7 +91,8 @@ const STATES: Record<NonNullable<TransferDetail['after']>['state'], string> = {
   not_done: '(not done)',
 };
 
-function wordsOf({ source, destination_marker }: NonNullable<TransferDetail['after']>): string {
+function wordsOf({ source: shown, destination_marker }: NonNullable<TransferDetail['after']>) {
+  const source = shown as SourceAction;
   const marker = destination_marker === null ? [] : [`write the marker ${destination_marker}`];
   const action =
     source === 'keep'
