@@ -1,4 +1,3 @@
-import cookie from '@fastify/cookie';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -31,6 +30,7 @@ import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
+import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
@@ -106,7 +106,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(answerError);
   acceptJson(app);
-  void app.register(cookie, { hook: false });
+  registerCookies(app, deps.config.publicUrl);
   app.decorateRequest('client', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
