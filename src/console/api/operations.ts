@@ -166,6 +166,7 @@ export type BulkAnswer = {
   done: number;
   refused: number;
   has_more: boolean;
+  continue_from: string | null;
   retries: BulkRetry[];
   refusals: BulkRefusal[];
 };
@@ -180,6 +181,7 @@ export type BulkRequest = {
   action: BulkAction;
   ids?: string[];
   filter?: TransferFilters;
+  continue_from?: string;
   priority?: Priority;
 };
 
