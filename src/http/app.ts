@@ -39,6 +39,7 @@ import { transferRoutes } from './transfers/routes.ts';
 import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
+import { createWhileAllowed } from './while-allowed.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -55,6 +56,8 @@ export interface HttpServerDeps extends AdministrationDeps {
   tls?: { cert: string | Buffer; key: string | Buffer } | undefined;
   health: Health;
   metrics: Registry;
+  /** How often a long answer checks the access of its client. */
+  accessCheckMs?: number | undefined;
 }
 
 /**
@@ -134,15 +137,16 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 }
 
 function routes(deps: HttpServerDeps, people: People): FastifyPluginAsync {
+  const whileAllowed = createWhileAllowed({ ...deps, people });
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
     await app.register(oidcRoutes({ ...deps, people }));
-    await app.register(transferRoutes(deps));
+    await app.register(transferRoutes({ ...deps, whileAllowed }));
     await app.register(transferChangeRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
-    await app.register(auditRoutes(deps));
+    await app.register(auditRoutes({ ...deps, whileAllowed }));
     await app.register(administrationRoutes(deps));
   };
   return async (app) => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { recordsOfSessions } from '../../src/http/session/sessions.ts';
 import { type Ask, type Server, startApi, type TestApi } from '../support/api.ts';
 import { startIdentityProvider, type TestIdentityProvider } from '../support/identity-provider.ts';
@@ -255,6 +256,26 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(answer).toMatchObject(ended);
     expect(answer.body.detail).toContain('no longer gives you a role');
     expect(await ask('GET', '/v1/transfers')).toMatchObject(ended);
+  });
+
+  test.each([true, false])('get the rest of an export if their role holds: %s', async (holds) => {
+    const { ask } = await signIn('aud');
+    const { store } = api.installation;
+    const slow: EventStore = {
+      ...store,
+      async *subscribe(options) {
+        for await (const batch of store.subscribe(options)) {
+          yield { ...batch, position: 0n, caughtUp: false };
+          if (!holds) provider.people.set('aud', { email: 'aud@example.com', groups: [] });
+          await age(4.5);
+          yield batch;
+        }
+      },
+    };
+    const server = await api.startServer({ store: slow, accessCheckMs: 0 });
+    const answer = ask('GET', '/v1/events', {}, server);
+    if (holds) expect((await answer).body).toContain('log.opened');
+    else await expect(answer).rejects.toThrow(/terminated/);
   });
 
   test('lose the session when no role is left in its account, and never move to another', async () => {

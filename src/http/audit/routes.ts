@@ -11,13 +11,15 @@ import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries
 import { clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../documentation.ts';
+import type { WhileAllowed } from '../while-allowed.ts';
 
 export interface AuditDeps {
   sql: Sql;
   store: EventStore;
+  whileAllowed: WhileAllowed;
 }
 
-export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
+export function auditRoutes({ sql, store, whileAllowed }: AuditDeps): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',
@@ -43,7 +45,7 @@ export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
         const filter = audit.toAuditFilter(filters);
         if (prefersCsv(request, reply)) {
           const pieces = audit.auditToCsv(eachAuditEvent(sql, filter));
-          return sendCsv(request, reply, 'audit.csv', pieces);
+          return sendCsv(request, reply, 'audit.csv', whileAllowed(request, pieces));
         }
         const page = { limit, offset, countTo: COUNTED_TO };
         const { events, total, hasMore } = await listAuditEvents(sql, filter, page);
@@ -78,10 +80,13 @@ export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
         const events = readUntil(store, request.query.from ?? null, until, closed.signal);
-        const visible = Readable.from(
-          lines(events, (event) => everything || event.metadata.account_id === accountId),
+        const visible = lines(
+          events,
+          (event) => everything || event.metadata.account_id === accountId,
         );
-        return reply.type('application/x-ndjson; charset=utf-8').send(visible);
+        return reply
+          .type('application/x-ndjson; charset=utf-8')
+          .send(Readable.from(whileAllowed(request, visible)));
       },
     });
   };

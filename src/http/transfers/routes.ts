@@ -34,6 +34,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
+import type { WhileAllowed } from '../while-allowed.ts';
 
 export interface TransferRoutesDeps {
   sql: Sql;
@@ -42,8 +43,10 @@ export interface TransferRoutesDeps {
   commands: CommandDeps;
 }
 
-export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
-  const { sql, store } = deps;
+export function transferRoutes(
+  deps: TransferRoutesDeps & { whileAllowed: WhileAllowed },
+): FastifyPluginAsyncZod {
+  const { sql, store, whileAllowed } = deps;
 
   return async (app) => {
     app.route({
@@ -70,7 +73,7 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const filter = requests.toFilter(filters);
         if (prefersCsv(request, reply)) {
           const pieces = transfersToCsv(eachTransfer(sql, accountId, filter, sort));
-          return sendCsv(request, reply, 'transfers.csv', pieces);
+          return sendCsv(request, reply, 'transfers.csv', whileAllowed(request, pieces));
         }
         const found = await listTransfers(sql, accountId, filter, { limit, offset, sort });
         const waits = await findWaits(sql, found.transfers);
