@@ -5,7 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
 import type { AdmissionControl } from './admission.ts';
-import { clientAddress } from './client-address.ts';
+import { clientAddress, clientNetwork } from './client-address.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { rateHeaders } from './rate-limit.ts';
@@ -56,7 +56,7 @@ export async function authenticate(
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
   void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
-  const { window, ...identity } = await admissions.admit(presented, clientAddress(request));
+  const { window, ...identity } = await admissions.admit(presented, clientNetwork(request));
   request.client = identity.client;
   void reply.headers(rateHeaders(window));
   if (window.remaining < 0) {
@@ -178,7 +178,11 @@ export function accountAsked(request: FastifyRequest, account: string | undefine
   return limit ?? account ?? null;
 }
 
-/** Returns the actor and the correlation id for the events that a request causes. */
+/** Returns who causes the events of a request, from where, and the correlation id. */
 export function causeOf(request: FastifyRequest): Cause {
-  return { actor: clientOf(request).actor, correlationId: request.id };
+  return {
+    actor: clientOf(request).actor,
+    correlationId: request.id,
+    clientAddress: clientAddress(request),
+  };
 }
