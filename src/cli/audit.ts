@@ -6,6 +6,7 @@ import { toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
+import { given, recordAccess } from './access.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable, write } from './output.ts';
 import { parseRequest } from './parse.ts';
@@ -19,7 +20,10 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('list')
     .description('list what people and keys did, newest first')
-    .option('--kind <kind>', 'only this kind of subject: transfer, endpoint, key or webhook')
+    .option(
+      '--kind <kind>',
+      'only this kind of subject: transfer, endpoint, key, webhook or access',
+    )
     .option('--type <type>', 'only this type of event: endpoint.paused')
     .option('--actor <name>', 'only this actor: a key, a user or a person')
     .option('--subject <name>', 'only this endpoint, key, webhook or transfer: a name or an id')
@@ -41,8 +45,14 @@ export function addAuditCommands(program: Command): void {
     .option('--from <position>', 'start after this position', position)
     .action(({ from }: { from?: bigint }) =>
       withInstallation(async (installation) => {
-        for await (const { events } of readLog(installation, from ?? null))
-          for (const event of events) await printJson(toAuditEvent(event));
+        const data = { export: 'log', parameters: given({ from }) } as const;
+        const until = await installation.store.head();
+        await recordAccess(installation, { type: 'access.exported', data }, null);
+        for await (const { events, position } of readLog(installation, from ?? null)) {
+          for (const event of events)
+            if (until !== null && event.position <= until) await printJson(toAuditEvent(event));
+          if (until === null || position >= until) return;
+        }
       }),
     );
 
@@ -91,9 +101,10 @@ interface ListOptions extends Record<string, unknown> {
 }
 
 async function list(
-  { sql, commands }: Installation,
+  installation: Installation,
   { from, to, csv, json, ...options }: ListOptions,
 ): Promise<void> {
+  const { sql, commands } = installation;
   const query = parseRequest(
     auditQuery,
     { ...options, from_date: from, to_date: to },
@@ -103,6 +114,8 @@ async function list(
   const filter = toAuditFilter(filters);
   await commands.catchUp('audit');
   if (csv) {
+    const data = { export: 'audit_log', parameters: given(filters) } as const;
+    await recordAccess(installation, { type: 'access.exported', data }, null);
     for await (const piece of auditToCsv(eachAuditEvent(sql, filter))) await write(piece);
     return;
   }
@@ -114,10 +127,11 @@ async function list(
   const data = events.map(toAuditItem);
   if (json) return printJson({ data, pagination: { total, limit, offset, has_more: hasMore } });
   await printTable(
-    ['TIME', 'ACTOR', 'EVENT', 'SUBJECT', 'NAME'],
-    data.map(({ occurred_at, actor, actor_name, title, subject }) => [
+    ['TIME', 'ACTOR', 'ADDRESS', 'EVENT', 'SUBJECT', 'NAME'],
+    data.map(({ occurred_at, actor, actor_name, client_address, title, subject }) => [
       occurred_at,
       actor_name ?? actor,
+      client_address,
       title,
       subject.id,
       subject.name,

@@ -3,7 +3,17 @@ import { incrementBase32, ulid } from 'ulid';
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
 /** Prefixes of the identifiers that users see. A ULID follows each prefix. */
-export type IdPrefix = 'txr' | 'evt' | 'whk' | 'dlv' | 'key' | 'end' | 'req' | 'clm' | 'vlt';
+export type IdPrefix =
+  | 'txr'
+  | 'evt'
+  | 'whk'
+  | 'dlv'
+  | 'key'
+  | 'end'
+  | 'req'
+  | 'clm'
+  | 'vlt'
+  | 'acs';
 
 export function newId(prefix: IdPrefix, now: number = Date.now()): string {
   return `${prefix}_${ulid(now, random)}`;

@@ -1,6 +1,9 @@
-const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook'] as const;
+const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'access'] as const;
 
-/** The kinds of aggregates. Each aggregate has a stream of events. */
+/**
+ * The kinds of aggregates. Each aggregate has a stream of events. The streams `access-acs_...` have
+ * no aggregate: each has what one process recorded.
+ */
 export type StreamKind = (typeof KINDS)[number];
 
 /** Returns the name of the stream of an aggregate: `transfer-txr_...`, `endpoint_name-archive`. */

@@ -12,6 +12,7 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Problem } from '../contract/problems.ts';
 import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
+import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
 import { createAdmissionControl } from './admission.ts';
@@ -68,6 +69,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
   const admissions = createAdmissionControl(deps.derived, deps.rateLimit);
   const people = createPeople(deps);
+  const access = createAccessRecorder(deps);
   const authentication = { admissions, people };
   const metrics = createHttpMetrics(deps.metrics);
   const clientErrors = createClientErrorHandler(admissions);
@@ -105,6 +107,13 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     answerError(rejection ?? error, request, reply);
   }
 
+  function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    const problem = toProblem(error, request.id);
+    access.rejected(request, problem.code);
+    if (problem.status >= 500) logFailure(error, problem, request);
+    answerProblem(problem, reply);
+  }
+
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(answerError);
@@ -115,6 +124,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);
   });
+  app.addHook('onClose', () => access.close());
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
 
   app.addHook('preValidation', rejectUnreadBody);
@@ -132,21 +142,21 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     if (request.is404) return guard.reject(request, reply);
   });
 
-  void app.register(routes(deps, people));
+  void app.register(routes(deps, people, access));
   return app;
 }
 
-function routes(deps: HttpServerDeps, people: People): FastifyPluginAsync {
+function routes(deps: HttpServerDeps, people: People, access: AccessRecorder): FastifyPluginAsync {
   const whileAllowed = createWhileAllowed({ ...deps, people });
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
-    await app.register(oidcRoutes({ ...deps, people }));
-    await app.register(transferRoutes({ ...deps, whileAllowed }));
+    await app.register(oidcRoutes({ ...deps, people, access }));
+    await app.register(transferRoutes({ ...deps, whileAllowed, access }));
     await app.register(transferChangeRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
-    await app.register(auditRoutes({ ...deps, whileAllowed }));
+    await app.register(auditRoutes({ ...deps, whileAllowed, access }));
     await app.register(administrationRoutes(deps));
   };
   return async (app) => {
@@ -172,9 +182,7 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
     });
 }
 
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const problem = toProblem(error, request.id);
-  if (problem.status >= 500) logFailure(error, problem, request);
+function answerProblem(problem: Problem, reply: FastifyReply): void {
   if (problem.status === 415)
     void reply.headers({ accept: 'application/json', 'accept-encoding': 'identity' });
   if (problem.status === 401) void reply.header('www-authenticate', 'Bearer');

@@ -46,8 +46,14 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       'endpoint.paused',
       'key.created',
     ]);
-    const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json();
-    expect(rest).toEqual(all.slice(2));
+    const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json<object>();
+    expect(rest.slice(0, -1)).toEqual(all.slice(2));
+    // The first export is in the log too.
+    expect(rest.at(-1)).toMatchObject({
+      type: 'access.exported',
+      data: { export: 'log', parameters: {} },
+      metadata: { actor: expect.stringMatching(/^cli:./), account_id: null },
+    });
     expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
   });
 
@@ -61,7 +67,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     const actor = page?.data[0]?.actor ?? '';
     expect(actor).toMatch(/^cli:./);
     const paused = await cli.run(['audit', 'list', '--type', 'endpoint.paused']);
-    expect(paused.stdout).toMatch(/^TIME .*\n\S+Z +cli:\S+ +Endpoint paused +end_\w+ +a\n$/);
+    expect(paused.stdout).toMatch(/^TIME .*\n\S+Z +cli:\S+ +- +Endpoint paused +end_\w+ +a\n$/);
     const csv = await cli.run([
       ...['audit', 'list', '--actor', actor.slice('cli:'.length), '--kind', 'key'],
       ...['--limit', '1', '--csv'],
@@ -83,15 +89,16 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   it('verifies every chain', async () => {
     const { code, json } = await cli.run(['audit', 'verify', '--json']);
     expect(code).toBe(0);
-    expect(json()).toEqual([{ events: 5, streams: 4, broken: 0 }]);
+    // Each export has a stream of its own, as it is a process of its own.
+    const [result] = json<{ events: number; streams: number; broken: number }>();
+    expect(result).toMatchObject({ broken: 0, streams: (result?.events as number) - 1 });
+    expect(result?.streams).toBeGreaterThan(4);
   });
 
   it('lists, verifies and rebuilds projections', async () => {
     const listed = (await cli.run(['projections', 'list', '--json'])).json();
     expect(listed).toEqual(
-      expect.arrayContaining([
-        expect.objectContaining({ name: 'catalog', position: '5', log_position: '5' }),
-      ]),
+      expect.arrayContaining([expect.objectContaining({ name: 'catalog', position: '5' })]),
     );
     expect(await cli.run(['projections', 'verify'])).toMatchObject({
       code: 0,

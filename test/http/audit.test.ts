@@ -31,10 +31,12 @@ describeWithPostgres('GET /v1/events', () => {
     const answer = await api.ask('GET', `/v1/events${query}`, { key });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
-    return answer.body
+    const lines: Line[] = answer.body
       .split('\n')
       .slice(0, -1)
       .map((line: string) => JSON.parse(line));
+    // Each export is recorded, so a later one has more of these.
+    return lines.filter(({ stream }) => !stream.startsWith('access-'));
   }
 
   test("returns an account's events, and all events to an administrator", async () => {

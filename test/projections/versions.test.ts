@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import type { AccessEvent } from '../../src/domain/access.ts';
 import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import type { KeyEvent } from '../../src/domain/key.ts';
@@ -23,7 +24,7 @@ import {
 
 const FOLDER = join(import.meta.dirname, 'folds');
 
-type DomainEvent = TransferEvent | EndpointEvent | KeyEvent | WebhookEvent;
+type DomainEvent = TransferEvent | EndpointEvent | KeyEvent | WebhookEvent | AccessEvent;
 
 /** Every event that a fold may meet. The compiler requires an entry for a new one. */
 const TYPES = {
@@ -49,6 +50,10 @@ const TYPES = {
   'webhook.updated': true,
   'webhook.secret_rotated': true,
   'webhook.removed': true,
+  'access.exported': true,
+  'access.history_read': true,
+  'access.receipt_read': true,
+  'access.sign_in_failed': true,
 } satisfies Record<DomainEvent['type'], true>;
 
 interface Recording {
@@ -209,6 +214,22 @@ function history(): StoredEvent[] {
     'webhook-whk_2',
     { type: 'webhook.registered', data: webhookRegistered() },
     { type: 'webhook.removed', data: { removed_at: T1 } },
+  );
+  append(
+    'access-acs_1',
+    { type: 'access.exported', data: { export: 'log', parameters: { from: '13' } } },
+    { type: 'access.history_read', data: { transfer_id: 'txr_1' } },
+    { type: 'access.receipt_read', data: { transfer_id: 'txr_1' } },
+    {
+      type: 'access.sign_in_failed',
+      data: {
+        address: '198.51.100.7',
+        failures: 2,
+        reasons: { api_key_invalid: 2 },
+        first_at: T1,
+        last_at: T1,
+      },
+    },
   );
   return log.events;
 }

@@ -23,6 +23,10 @@ export const EVENT_WORDS = {
   "webhook.updated": "changed",
   "webhook.secret_rotated": "secret rotated",
   "webhook.removed": "removed",
+  "access.exported": "exported",
+  "access.history_read": "history read",
+  "access.receipt_read": "receipt read",
+  "access.sign_in_failed": "sign-in failed",
 } as const;
 
 export const AUDIT_KINDS = {
@@ -30,6 +34,7 @@ export const AUDIT_KINDS = {
   endpoint: "Endpoint",
   key: "API key",
   webhook: "Webhook",
+  access: "Access",
 } as const;
 
 export const AUDIT_TITLES = {
@@ -52,4 +57,8 @@ export const AUDIT_TITLES = {
   "webhook.updated": "Webhook changed",
   "webhook.secret_rotated": "Webhook secret rotated",
   "webhook.removed": "Webhook removed",
+  "access.exported": "Data exported",
+  "access.history_read": "History read",
+  "access.receipt_read": "Receipt read",
+  "access.sign_in_failed": "Sign-in failed",
 } as const;

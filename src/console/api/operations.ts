@@ -78,13 +78,14 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed";
 
 export type AuditItem = {
   id: string;
   occurred_at: string;
   actor: string;
   actor_name: string | null;
+  client_address: string | null;
   type: AuditEventType;
   title: string;
   subject: AuditSubject;
@@ -95,7 +96,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "endpoint" | "key" | "webhook";
+export type AuditKind = "transfer" | "endpoint" | "key" | "webhook" | "access";
 
 export type AuditList = {
   data: AuditItem[];

@@ -8,6 +8,7 @@ import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries.ts';
+import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../documentation.ts';
@@ -17,9 +18,15 @@ export interface AuditDeps {
   sql: Sql;
   store: EventStore;
   whileAllowed: WhileAllowed;
+  access: AccessRecorder;
 }
 
-export function auditRoutes({ sql, store, whileAllowed }: AuditDeps): FastifyPluginAsyncZod {
+export function auditRoutes({
+  sql,
+  store,
+  whileAllowed,
+  access,
+}: AuditDeps): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',
@@ -44,6 +51,7 @@ export function auditRoutes({ sql, store, whileAllowed }: AuditDeps): FastifyPlu
         const { limit, offset, ...filters } = request.query;
         const filter = audit.toAuditFilter(filters);
         if (prefersCsv(request, reply)) {
+          await access.exported(request, 'audit_log', null);
           const pieces = audit.auditToCsv(eachAuditEvent(sql, filter));
           return sendCsv(request, reply, 'audit.csv', whileAllowed(request, pieces));
         }
@@ -77,6 +85,7 @@ export function auditRoutes({ sql, store, whileAllowed }: AuditDeps): FastifyPlu
         const { accountId, scopes } = clientOf(request);
         const everything = grants(scopes, 'audit:all');
         const until = await store.head();
+        await access.exported(request, 'log', everything ? null : accountId);
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
         const events = readUntil(store, request.query.from ?? null, until, closed.signal);

@@ -24,6 +24,10 @@ const COLUMNS: Column<AuditItem>[] = [
     cell: ({ subject, account }) => <Subject of={subject} account={account} />,
   },
   { heading: 'Actor', cell: (event) => <Actor event={event} /> },
+  {
+    heading: 'Address',
+    cell: ({ client_address }) => <span class="mono">{client_address ?? '–'}</span>,
+  },
   { heading: 'Time', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
   { heading: 'Account', cell: ({ account }) => <span class="whole">{account ?? 'All'}</span> },
   { heading: 'Details', cell: (event) => <Details event={event} /> },
@@ -48,12 +52,16 @@ interface SubjectProps {
 /** Links to the page of a subject, if this session may open it. */
 function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   const { session } = useSession();
+  const transfer = `/console/transfers/${id}`;
   const pages = {
-    transfer: `/console/transfers/${id}`,
+    transfer,
+    // Of exports and sign-ins there is no page.
+    access: id.startsWith('txr_') ? transfer : null,
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',
   };
+  const page = pages[kind];
   // Transfers and webhooks of another account are not found in this one.
   const may =
     kind === 'key'
@@ -61,7 +69,7 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
       : (account ?? session.account) === session.account;
   return (
     <span>
-      {may ? <a href={pages[kind]}>{name ?? id}</a> : (name ?? id)}
+      {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}
       {name !== null && <span class="route mono">{id}</span>}
     </span>
   );
@@ -80,7 +88,7 @@ function Actor({ event: { actor, actor_name } }: { event: AuditItem }) {
 }
 
 function Details({ event }: { event: AuditItem }) {
-  const { id, title, occurred_at, actor, stream, revision, position, data } = event;
+  const { id, title, occurred_at, actor, client_address, stream, revision, position, data } = event;
   return (
     <DialogButton
       label={
@@ -96,6 +104,7 @@ function Details({ event }: { event: AuditItem }) {
             of={{
               Time: <Time at={occurred_at} />,
               Actor: <code>{actor}</code>,
+              Address: client_address && <code>{client_address}</code>,
               'Event id': <code>{id}</code>,
               Stream: <code>{stream}</code>,
               Revision: revision,

@@ -1,7 +1,14 @@
 import type { Report } from '../report.ts';
 import { auditRow } from '../shown/audit.ts';
 import { createChainCheck } from './chain.ts';
-import { type Fields, type Kind, type LoggedEvent, NAMES, streamOf } from './event.ts';
+import {
+  type CatalogKind,
+  type Fields,
+  type Kind,
+  type LoggedEvent,
+  NAMES,
+  streamOf,
+} from './event.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
@@ -54,7 +61,17 @@ export interface LogContents {
   replayable: Map<string, Set<string>>;
   /** Last position of each kind of stream. */
   heads: Map<Kind, bigint>;
+  /** Last position. Later events record the accesses of this check. */
+  end: bigint;
 }
+
+/** The events of the streams `access-acs_...`. They change no state. */
+const ACCESSES = [
+  'access.exported',
+  'access.history_read',
+  'access.receipt_read',
+  'access.sign_in_failed',
+];
 
 /** Reads the whole log: checks each stream, and folds what the other checks compare. */
 export async function readContents(
@@ -63,7 +80,7 @@ export async function readContents(
 ): Promise<LogContents> {
   const chain = createChainCheck(report);
   const catalog = { endpoint: new Map(), key: new Map(), webhook: new Map() } as Record<
-    Exclude<Kind, 'transfer'>,
+    CatalogKind,
     Map<string, Folded<CatalogState>>
   >;
   const contents: LogContents = {
@@ -76,12 +93,14 @@ export async function readContents(
     owed: new Map(),
     replayable: new Map(),
     heads: new Map(),
+    end: 0n,
   };
 
   const earlier: { event: LoggedEvent; states: Parameters<typeof subscribes>[2] }[] = [];
 
   for await (const event of events) {
     const hash = chain(event);
+    contents.end = event.position;
     const stream = streamOf(event.stream);
     if (stream === null) {
       const first = event.stream === 'log' && event.revision === 0 && event.type === 'log.opened';
@@ -108,6 +127,9 @@ export async function readContents(
       foldIntoTransfers(contents.transfers, stream.id, event, wrong);
       checkRetry(event);
       note(event, hash, stream.id, contents.transfers.get(stream.id)?.state ?? null);
+    } else if (stream.kind === 'access') {
+      if (!ACCESSES.includes(event.type)) wrong(`${event.type} is no access`);
+      note(event, hash, null, null);
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
       if (stream.kind === 'webhook') noteEarlier(stream.id);
@@ -195,7 +217,7 @@ function foldIntoTransfers(
 
 function foldIntoCatalog(
   entries: Map<string, Folded<CatalogState>>,
-  kind: Exclude<Kind, 'transfer'>,
+  kind: CatalogKind,
   id: string,
   event: LoggedEvent,
   wrong: (problem: string) => void,

@@ -1,4 +1,4 @@
-import type { Fields, Kind, LoggedEvent } from './event.ts';
+import type { CatalogKind, Fields, LoggedEvent } from './event.ts';
 
 /** Has the form of `state` in the catalog's tables. */
 export interface CatalogState extends Fields {
@@ -17,7 +17,7 @@ interface Rules {
   changes: Record<string, Change>;
 }
 
-const RULES: Record<Exclude<Kind, 'transfer'>, Rules> = {
+const RULES: Record<CatalogKind, Rules> = {
   endpoint: {
     first: 'endpoint.configured',
     begin: (data) => ({ ...data, status: 'configured', paused: false, unreachable_since: null }),
@@ -81,7 +81,7 @@ const RULES: Record<Exclude<Kind, 'transfer'>, Rules> = {
  * follow.
  */
 export function foldCatalog(
-  kind: Exclude<Kind, 'transfer'>,
+  kind: CatalogKind,
   before: CatalogState | null,
   { type, data }: LoggedEvent,
 ): CatalogStep {

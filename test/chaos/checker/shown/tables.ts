@@ -244,6 +244,7 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   transfer_search: ['transfer'],
+  // Without accesses: each check causes some, and nothing waits until the table has them.
   audit: ['transfer', 'endpoint', 'key', 'webhook'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
