@@ -266,6 +266,7 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['offset=-1', 'offset'],
     ['offset=x', 'offset'],
     ['offset=9007199254740992', 'offset'],
+    ['retry_of=txr_%00', 'retry_of'],
     ['status=done', 'status'],
     ['status=', 'status'],
     ['status=PENDING', 'status'],

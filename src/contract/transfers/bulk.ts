@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { CHANGES, type Change } from '../../domain/transfer-decider.ts';
 import { problemCode } from '../problems.ts';
-import { transferFilters, transferId } from './requests.ts';
+import { storableTransferId, transferFilters, transferId } from './requests.ts';
 
 /** Transfers that one call changes at most. */
 export const BULK_LIMIT = 1_000;
@@ -26,7 +26,7 @@ export const bulkRequest = z
           `that the action can change, oldest first, at most ${BULK_LIMIT}. \`retry\` leaves out ` +
           'transfers that were retried already, `set_priority` those that have the priority.',
       ),
-    continue_from: transferId
+    continue_from: storableTransferId
       .optional()
       .describe(
         'With `filter` only: the `continue_from` of the previous answer. The call takes the ' +

@@ -7,7 +7,10 @@ import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 
-export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+const EXAMPLE = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
+export const transferId = z.string().meta(EXAMPLE);
+/** An id that a query compares with those of a table. */
+export const storableTransferId = text.meta(EXAMPLE);
 export const transferStatus = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: transferId });
@@ -138,7 +141,7 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
-  retry_of: transferId.optional().describe('Only retries of this transfer.'),
+  retry_of: storableTransferId.optional().describe('Only retries of this transfer.'),
 };
 
 /** The filters of GET /v1/transfers, in a body. */
