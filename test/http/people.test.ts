@@ -189,6 +189,14 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect((await ask('GET', '/v1/session')).body.roles).toEqual(['admin']);
   });
 
+  test('leave a failed sign-in in the audit log', async () => {
+    expect((await signIn('eve')).end.searchParams.get('error')).toBe('no_role');
+    const { key } = await api.createKey(['admin']);
+    const query = `subject=198.51.100.${addresses}&type=access.sign_in_failed`;
+    const dataOf = async () => (await api.ask('GET', `/v1/audit?${query}`, { key })).body.data;
+    await expect.poll(dataOf).toMatchObject([{ data: { failures: 1, reasons: { no_role: 1 } } }]);
+  });
+
   const changed = (change: (started: Record<string, unknown>) => void) => (value: string) => {
     const started = JSON.parse(Buffer.from(value, 'base64url').toString());
     change(started);
