@@ -17,6 +17,8 @@ export interface SignInFailed {
   failures: number;
   /** How often each reason occurred: the codes of the problems. */
   reasons: Record<string, number>;
+  /** Known keys that were tried after their expiry or revocation, at most ten. */
+  key_ids: string[];
   first_at: string;
   last_at: string;
 }

@@ -4,7 +4,7 @@ import type { ProblemCode } from '../contract/problems.ts';
 import type { ExportName } from '../domain/access.ts';
 import { newId } from '../domain/ids.ts';
 import { grants } from '../domain/key.ts';
-import { causeOf, clientOf } from './auth.ts';
+import { causeOf, clientOf, RejectedKey } from './auth.ts';
 import { clientNetwork } from './client-address.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
 
@@ -39,7 +39,7 @@ export interface AccessRecorder {
     transfer: { transfer_id: string; account_id: string },
   ): void;
   /** Counts a request that failed to sign in, by the code of its problem. */
-  rejected(request: FastifyRequest, code: ProblemCode): void;
+  rejected(request: FastifyRequest, code: ProblemCode, error: unknown): void;
   /** Counts a person whom the identity provider, or a lack of roles, did not let in. */
   personRejected(request: FastifyRequest, reason: string): void;
   close(): Promise<void>;
@@ -94,14 +94,15 @@ export function createAccessRecorder(deps: AccessLogDeps): AccessRecorder {
       const event = { type: `access.${what}_read`, data: { transfer_id } } as const;
       log.note({ event, cause, accountId: account_id });
     },
-    rejected(request, code) {
+    rejected(request, code, error) {
       const isFailure =
         FAILURES.includes(code) ||
         // A key that is valid, and not meant for the console.
         (code === 'insufficient_scope' && request.routeOptions.url === '/v1/session');
-      if (isFailure) failures.count(clientNetwork(request), code);
+      const keyId = error instanceof RejectedKey ? error.keyId : null;
+      if (isFailure) failures.count(clientNetwork(request), code, keyId);
     },
-    personRejected: (request, reason) => failures.count(clientNetwork(request), reason),
+    personRejected: (request, reason) => failures.count(clientNetwork(request), reason, null),
     async close() {
       failures.close();
       await log.close();

@@ -109,7 +109,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const problem = toProblem(error, request.id);
-    access.rejected(request, problem.code);
+    access.rejected(request, problem.code, error);
     if (problem.status >= 500) logFailure(error, problem, request);
     answerProblem(problem, reply);
   }

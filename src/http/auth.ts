@@ -80,9 +80,20 @@ export async function authenticate(
   admitKey(identity, scope);
 }
 
+/** A key that is not valid. */
+export class RejectedKey extends DomainError {
+  /** Null for an unknown key. */
+  readonly keyId: string | null;
+
+  constructor({ standing, keyId }: Exclude<Identity, { standing: 'valid' }>) {
+    super(...REJECTED[standing]);
+    this.keyId = keyId;
+  }
+}
+
 /** Returns the client of a key. Throws if the key is not valid or lacks the scope. */
 export function admitKey(identity: Identity, scope: Scope | undefined): Client {
-  if (identity.standing !== 'valid') throw new DomainError(...REJECTED[identity.standing]);
+  if (identity.standing !== 'valid') throw new RejectedKey(identity);
   const { client } = identity;
   if (scope !== undefined) needScope(client, scope);
   return client;

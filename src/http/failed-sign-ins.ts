@@ -2,18 +2,22 @@ import type { SignInFailed } from '../domain/access.ts';
 
 /** Failures of one address gather for this time after the first, which is told at once. */
 const GATHER_MS = 60_000;
+/** Ids of keys that one event names, at most. */
+const KEYS = 10;
 /** Addresses that are told apart at a time. The failures of further ones are added up. */
 const ADDRESSES = 100;
+
+type Counted = Omit<SignInFailed, 'address'>;
 
 interface Window {
   since: number;
   /** Null if nothing failed since the last event. */
-  counted: Omit<SignInFailed, 'address'> | null;
+  counted: Counted | null;
 }
 
 export interface FailedSignIns {
   /** Counts a failure. `address` is what the rate limit counts by. */
-  count(address: string, reason: string): void;
+  count(address: string, reason: string, keyId: string | null): void;
   /** Tells what was counted and not told yet. */
   close(): void;
 }
@@ -30,23 +34,16 @@ export function createFailedSignIns(
   const windows = new Map<string | null, Window>();
   let timer: NodeJS.Timeout | undefined;
 
-  function count(address: string, reason: string): void {
+  function count(address: string, reason: string, keyId: string | null): void {
     const known = windows.has(address) || windows.size < addresses;
     const key = known ? address : null;
     const at = new Date().toISOString();
     const window = windows.get(key);
     if (!window) {
-      const reasons = { [reason]: 1 };
-      tell({ address: key, failures: 1, reasons, first_at: at, last_at: at });
+      tell({ address: key, ...add(nothing(at), { reason, keyId, at }) });
       windows.set(key, { since: performance.now(), counted: null });
     } else {
-      const before = window.counted ?? { failures: 0, reasons: {}, first_at: at, last_at: at };
-      window.counted = {
-        ...before,
-        failures: before.failures + 1,
-        reasons: { ...before.reasons, [reason]: (before.reasons[reason] ?? 0) + 1 },
-        last_at: at,
-      };
+      window.counted = add(window.counted ?? nothing(at), { reason, keyId, at });
     }
     timer ??= setInterval(sweep, gatherMs / 10).unref();
   }
@@ -72,5 +69,23 @@ export function createFailedSignIns(
       for (const [address, { counted }] of windows) if (counted) tell({ address, ...counted });
       windows.clear();
     },
+  };
+}
+
+function nothing(at: string): Counted {
+  return { failures: 0, reasons: {}, key_ids: [], first_at: at, last_at: at };
+}
+
+function add(
+  { failures, reasons, key_ids, ...before }: Counted,
+  { reason, keyId, at }: { reason: string; keyId: string | null; at: string },
+): Counted {
+  const isNew = keyId !== null && !key_ids.includes(keyId) && key_ids.length < KEYS;
+  return {
+    ...before,
+    failures: failures + 1,
+    reasons: { ...reasons, [reason]: (reasons[reason] ?? 0) + 1 },
+    key_ids: isNew ? [...key_ids, keyId] : key_ids,
+    last_at: at,
   };
 }

@@ -179,7 +179,7 @@ function accesses(start: () => Promise<TestApi>): void {
     const events = await accessesFrom(address);
     const times = { first_at: expect.any(String), last_at: expect.any(String) };
     expect(events.map(({ data }) => data)).toEqual([
-      { address, failures: 1, reasons: { api_key_invalid: 1 }, ...times },
+      { address, failures: 1, reasons: { api_key_invalid: 1 }, key_ids: [], ...times },
       {
         address,
         failures: 5,
@@ -189,6 +189,7 @@ function accesses(start: () => Promise<TestApi>): void {
           api_key_revoked: 1,
           insufficient_scope: 1,
         },
+        key_ids: [revoked.id],
         ...times,
       },
     ]);

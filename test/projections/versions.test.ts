@@ -225,7 +225,8 @@ function history(): StoredEvent[] {
       data: {
         address: '198.51.100.7',
         failures: 2,
-        reasons: { api_key_invalid: 2 },
+        reasons: { api_key_revoked: 2 },
+        key_ids: ['key_1'],
         first_at: T1,
         last_at: T1,
       },
