@@ -37,7 +37,7 @@ export interface AccessLogDeps {
   store: EventStore;
   logger: Pick<Logger, 'warn' | 'error'>;
   /** 1 s by default. */
-  gatherMs?: number;
+  accessGatherMs?: number | undefined;
 }
 
 interface Noted extends Access {
@@ -51,7 +51,11 @@ interface Noted extends Access {
  * An append that failed may have been carried out. It is repeated with the same ids before the next
  * one, so each access is in the log once.
  */
-export function createAccessLog({ store, logger, gatherMs = GATHER_MS }: AccessLogDeps): AccessLog {
+export function createAccessLog({
+  store,
+  logger,
+  accessGatherMs = GATHER_MS,
+}: AccessLogDeps): AccessLog {
   let stream = emptyStream();
   /** Events of an append whose answer is not known, with what they record. */
   let unsettled: { events: NewEvent[]; accesses: Noted[] } | null = null;
@@ -117,7 +121,7 @@ export function createAccessLog({ store, logger, gatherMs = GATHER_MS }: AccessL
   }
 
   function schedule(): void {
-    timer ??= setTimeout(() => void flush(), gatherMs).unref();
+    timer ??= setTimeout(() => void flush(), accessGatherMs).unref();
   }
 
   return {

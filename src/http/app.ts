@@ -59,6 +59,8 @@ export interface HttpServerDeps extends AdministrationDeps {
   metrics: Registry;
   /** How often a long answer checks the access of its client. */
   accessCheckMs?: number | undefined;
+  /** How long records of accesses gather. */
+  accessGatherMs?: number | undefined;
 }
 
 /**

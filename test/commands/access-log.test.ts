@@ -88,7 +88,7 @@ describeWithPostgres('the access log of a process', () => {
         return result;
       },
     };
-    const log = createAccessLog({ store: losing, logger, gatherMs: 10 });
+    const log = createAccessLog({ store: losing, logger, accessGatherMs: 10 });
     await expect(log.record(access(1))).rejects.toThrow(EventStoreUnavailable);
     log.note(access(2));
     await log.record(access(3));

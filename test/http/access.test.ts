@@ -3,6 +3,7 @@ import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { createChainVerifier } from '../../src/commands/chain.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
+import type { SignInFailed } from '../../src/domain/access.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { type Ask, startApi, type TestApi } from '../support/api.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
@@ -27,7 +28,7 @@ describeOnEventStoreDb('the record of accesses', (start) => {
 });
 
 /** Each test comes from its own address. */
-const PROXIED = { trustedProxies: ['127.0.0.1'] };
+const PROXIED = { trustedProxies: ['127.0.0.1'], accessGatherMs: 20 };
 
 function accesses(start: () => Promise<TestApi>): void {
   let api: TestApi;
@@ -177,22 +178,27 @@ function accesses(start: () => Promise<TestApi>): void {
     // What was counted since is recorded at the end of the process.
     await server.app.close();
     const events = await accessesFrom(address);
-    const times = { first_at: expect.any(String), last_at: expect.any(String) };
-    expect(events.map(({ data }) => data)).toEqual([
-      { address, failures: 1, reasons: { api_key_invalid: 1 }, key_ids: [], ...times },
-      {
-        address,
-        failures: 5,
-        reasons: {
-          api_key_invalid: 2,
-          api_key_malformed: 1,
-          api_key_revoked: 1,
-          insufficient_scope: 1,
-        },
-        key_ids: [revoked.id],
-        ...times,
-      },
-    ]);
+    const [first, ...later] = events.map(({ data }) => data as SignInFailed);
+    expect(first).toEqual({
+      address,
+      failures: 1,
+      reasons: { api_key_invalid: 1 },
+      key_ids: [],
+      first_at: first?.last_at,
+      last_at: expect.stringMatching(/Z$/),
+    });
+    // One event, unless the machine is so busy that a minute went by.
+    const reasons: Record<string, number> = {};
+    for (const failed of later)
+      for (const [reason, count] of Object.entries(failed.reasons))
+        reasons[reason] = (reasons[reason] ?? 0) + count;
+    expect(reasons).toEqual({
+      api_key_invalid: 2,
+      api_key_malformed: 1,
+      api_key_revoked: 1,
+      insufficient_scope: 1,
+    });
+    expect(later.flatMap(({ key_ids }) => key_ids)).toEqual([revoked.id]);
     expect(events[0]?.metadata).toMatchObject({ actor: 'anonymous', account_id: null });
     const text = JSON.stringify((await readLog()).map(({ data, metadata }) => [data, metadata]));
     for (const secret of [unknown, revoked.key, 'open sesame']) expect(text).not.toContain(secret);
