@@ -53,6 +53,7 @@ async function photograph(url: string, key: string): Promise<void> {
     'transfer-completed': `/console/transfers/${ids.completed}`,
     'transfer-past-state': `/console/transfers/${ids.completed}?as_of=1`,
     'transfer-failed': `/console/transfers/${ids.failed}`,
+    receipt: `/console/transfers/${ids.completed}/receipt`,
     'new-transfer': '/console/transfers/new',
     endpoints: '/console/settings/endpoints',
     endpoint: `/console/settings/endpoints/${ids.endpoint}`,

@@ -7,8 +7,10 @@ import { EXIT_CODES_HELP } from './cli/exit-codes.ts';
 import { failureOf } from './cli/failure.ts';
 import { addHistoryCommand } from './cli/history.ts';
 import { addKeyCommands } from './cli/keys.ts';
+import { addLogCommands } from './cli/log-commands.ts';
 import { note, watchOutput } from './cli/output.ts';
 import { addProjectionCommands } from './cli/projections.ts';
+import { addReceiptCommands } from './cli/receipt.ts';
 import { addServiceCommands } from './cli/serve.ts';
 import { addTransferCommands } from './cli/transfers.ts';
 import { addVaultCommands } from './cli/vault.ts';
@@ -31,6 +33,8 @@ for (const add of [
   addWebhookCommands,
   addProjectionCommands,
   addAuditCommands,
+  addLogCommands,
+  addReceiptCommands,
   addVaultCommands,
 ]) {
   add(program);

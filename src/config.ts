@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseDuration } from './domain/durations.ts';
+import { PROTOCOL_NAMES } from './domain/protocols/index.ts';
 import { parseRoleRule, type RoleRule } from './domain/role.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -49,6 +50,11 @@ const roleRules = list(
   'must be rules separated by commas, such as groups:ops=operator@acc_default or ' +
     'email:ann@example.com=admin@*, with the roles viewer, operator, auditor and admin',
 ).transform((items) => items.map((item) => parseRoleRule(item) as RoleRule));
+const checkpointSinks = list(
+  isCheckpointSink,
+  'must be URLs separated by commas: file:///FOLDER, s3://ENDPOINT/FOLDER/ or https://... of a ' +
+    'witness (http only on 127.0.0.1 and localhost)',
+);
 const cidrs = list(isCidr, 'must be ranges separated by commas, such as 10.0.0.0/8,fd00::/8');
 
 const settings = z.object({
@@ -107,6 +113,7 @@ const settings = z.object({
   WAYBILL_TRANSFER_RETRY_DELAYS: durations.default([10_000, 60_000, 300_000]),
   WAYBILL_WEBHOOK_RETRY_DELAYS: durations.default([60_000, 300_000, 1_800_000]),
   WAYBILL_WEBHOOK_ALLOW_CIDRS: cidrs.default([]),
+  WAYBILL_CHECKPOINT_SINKS: checkpointSinks.default([]),
   WAYBILL_ALLOW_UNLIMITED_KEYS: z
     .enum(['true', 'false'], 'must be true or false')
     .transform((text) => text === 'true')
@@ -179,6 +186,8 @@ export interface Config {
   readonly webhookRetryDelays: readonly number[];
   /** Private ranges that webhooks may target. */
   readonly webhookAllowCidrs: readonly string[];
+  /** URLs of the places outside that keep checkpoints. */
+  readonly checkpointSinks: readonly string[];
   /** True if keys without an expiry are allowed. */
   readonly allowUnlimitedKeys: boolean;
   readonly logLevel: LogLevel;
@@ -240,6 +249,7 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     transferRetryDelays: Object.freeze(value.WAYBILL_TRANSFER_RETRY_DELAYS),
     webhookRetryDelays: Object.freeze(value.WAYBILL_WEBHOOK_RETRY_DELAYS),
     webhookAllowCidrs: Object.freeze(value.WAYBILL_WEBHOOK_ALLOW_CIDRS),
+    checkpointSinks: Object.freeze(value.WAYBILL_CHECKPOINT_SINKS),
     allowUnlimitedKeys: value.WAYBILL_ALLOW_UNLIMITED_KEYS,
     logLevel: value.WAYBILL_LOG_LEVEL,
   });
@@ -347,6 +357,14 @@ function isIssuer(text: string): boolean {
   if (url === null || `${url.search}${url.hash}${url.username}` !== '') return false;
   const local = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
   return url.protocol === 'https:' || (url.protocol === 'http:' && local);
+}
+
+function isCheckpointSink(text: string): boolean {
+  const url = URL.parse(text);
+  if (url?.protocol === 'file:') return url.host === '' && url.pathname.length > 1;
+  const remote = PROTOCOL_NAMES.some((name) => url?.protocol === `${name}:`);
+  if (remote) return url?.host !== '' && `${url?.password}${url?.search}${url?.hash}` === '';
+  return url !== null && url.search === '' && isIssuer(text);
 }
 
 function isMasterKey(text: string): boolean {

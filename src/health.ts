@@ -1,6 +1,8 @@
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
 import { withTimeout } from './concurrency/with-timeout.ts';
+import type { SignerStatus } from './processes/proof/signer.ts';
+import type { SinkStatus } from './processes/proof/sinks.ts';
 import type { ConsumerStatus } from './projections/consumer.ts';
 import type { ProjectionWaiter } from './projections/wait-for.ts';
 
@@ -19,7 +21,7 @@ export interface Check {
 export interface Health {
   ready(): Promise<{ ready: boolean; checks: Record<string, Check> }>;
   /** Returns the function by which a consumer of the log in this process reports its status. */
-  report(consumer: string): (status: ConsumerStatus) => void;
+  report(consumer: string): (status: ConsumerStatus | SignerStatus | SinkStatus) => void;
 }
 
 /** Creates the readiness checks of this process. Their texts contain no address and no secret. */
@@ -32,7 +34,7 @@ export function createHealth({
   store: EventStore;
   waiter: ProjectionWaiter;
 }): Health {
-  const consumers = new Map<string, ConsumerStatus>();
+  const consumers = new Map<string, ConsumerStatus | SignerStatus | SinkStatus>();
 
   async function ready() {
     const checks: Record<string, Check> = {
@@ -52,7 +54,7 @@ export function createHealth({
   };
 }
 
-function ofConsumer(status: ConsumerStatus): Check {
+function ofConsumer(status: ConsumerStatus | SignerStatus | SinkStatus): Check {
   switch (status.state) {
     case 'stand_by':
       return { ok: true, detail: 'standing by for another process' };
@@ -60,9 +62,24 @@ function ofConsumer(status: ConsumerStatus): Check {
       return { ok: true, detail: `active at position ${status.position}` };
     case 'rebuilding':
       return { ok: true, detail: rebuilding(status.share) };
+    case 'signing':
+      return { ok: true, detail: signed(status.size) };
+    case 'keeping':
+      return { ok: true, detail: kept(status) };
     case 'failed':
       return { ok: false, detail: status.error };
   }
+}
+
+function signed(size: number | null): string {
+  return size === null ? 'no checkpoint yet' : `the last checkpoint covers ${size} events`;
+}
+
+/** A sink never turns readiness red: no request needs it. The log of the service says what fails. */
+function kept({ size, failing }: SinkStatus): string {
+  const has = size === null ? 'no checkpoint kept yet' : `keeps the checkpoint over ${size} events`;
+  if (failing === 'refuses') return `${has}; it has one that contradicts the last one`;
+  return failing === 'no' ? has : `${has}; it does not take the last one, and is asked again`;
 }
 
 function rebuilding(share: number | null): string {

@@ -149,7 +149,11 @@ async function embedded(
   return postgres.url;
 }
 
-async function openStore(config: Config, sql: Sql): Promise<EventStore> {
+/** Opens the log of the configured engine. */
+export async function openStore(
+  config: Pick<Config, 'eventStore' | 'streamPrefix'>,
+  sql: Sql,
+): Promise<EventStore> {
   const prefix = config.streamPrefix;
   if (config.eventStore === null) return createPostgresLog({ sql, prefix });
   // Loaded only if it is used: it would add 0.1 s to every command.

@@ -13,6 +13,9 @@ import { runProbes } from './processes/endpoints/probes.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
+import { openCheckpointSink } from './processes/proof/open-sink.ts';
+import { runSigner } from './processes/proof/signer.ts';
+import { runSinks } from './processes/proof/sinks.ts';
 import { runDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
@@ -89,6 +92,13 @@ export async function startService(
       run(rebuilt.then(() => consume(projectionConsumer(projection))));
     }
     run(runProjectionTasks(rebuilding, signal));
+    run(runSigner(installation, signal, health.report('signer')));
+    const { vault, commands } = installation;
+    const sinks = installation.config.checkpointSinks.map((url) =>
+      openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
+    );
+    const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
+    run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
   }
   if (roles.includes('mover')) {
     const { movers, transferRetryDelays } = installation.config;

@@ -41,6 +41,7 @@ describe('parseConfig', () => {
       transferRetryDelays: [10_000, 60_000, 300_000],
       webhookRetryDelays: [60_000, 300_000, 1_800_000],
       webhookAllowCidrs: [],
+      checkpointSinks: [],
       allowUnlimitedKeys: false,
       logLevel: 'info',
     });
@@ -69,6 +70,8 @@ describe('parseConfig', () => {
       WAYBILL_TRANSFER_RETRY_DELAYS: '250ms, 1s',
       WAYBILL_WEBHOOK_RETRY_DELAYS: '1m',
       WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8,::1/128',
+      WAYBILL_CHECKPOINT_SINKS:
+        'file:///mnt/audit, s3://archive/log/, https://witness.example.com/a',
       WAYBILL_ALLOW_UNLIMITED_KEYS: 'true',
       WAYBILL_LOG_LEVEL: 'debug',
     });
@@ -103,6 +106,7 @@ describe('parseConfig', () => {
       transferRetryDelays: [250, 1_000],
       webhookRetryDelays: [60_000],
       webhookAllowCidrs: ['127.0.0.0/8', '::1/128'],
+      checkpointSinks: ['file:///mnt/audit', 's3://archive/log/', 'https://witness.example.com/a'],
       allowUnlimitedKeys: true,
       logLevel: 'debug',
     });
@@ -145,6 +149,7 @@ describe('parseConfig', () => {
     ['WAYBILL_WEBHOOK_ALLOW_CIDRS', 'fd00::/129'],
     ['WAYBILL_TRUSTED_PROXIES', 'proxy.example.com'],
     ['WAYBILL_STREAM_PREFIX', '$ce-'],
+    ['WAYBILL_CHECKPOINT_SINKS', 'ftp://files/checkpoints'],
     ['WAYBILL_ALLOW_UNLIMITED_KEYS', 'yes'],
     ['EVENTSTORE_URL', 'http://localhost:2113'],
   ])('rejects %s=%s', (name, value) => {

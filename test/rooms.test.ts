@@ -26,12 +26,12 @@ const MAY_IMPORT: Record<string, string[]> = {
 
 /** The packages that rooms without I/O may import. */
 const PACKAGES: Record<string, string[]> = {
-  domain: ['zod', 'ulid', 'node:crypto', 'node:net'],
+  domain: ['zod', 'ulid', 'canonicalize', 'node:crypto', 'node:net'],
   contract: ['zod', 'csv-stringify/sync'],
 };
 
 /** The modules that hold commands. The others in that room are its own tools. */
-const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks'].map((name) => `${name}.ts`);
+const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'log'].map((name) => `${name}.ts`);
 
 interface Import {
   file: string;

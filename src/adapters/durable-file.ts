@@ -2,12 +2,12 @@ import { open, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Replaces a whole file, readable by its owner only. After this returns, a power failure does not
- * undo it.
+ * Replaces a whole file, by default readable by its owner only. After this returns, a power failure
+ * does not undo it.
  */
-export async function replaceFile(file: string, text: string): Promise<void> {
+export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
   const temporary = `${file}.new`;
-  await writeFile(temporary, text, { mode: 0o600, flush: true });
+  await writeFile(temporary, text, { mode, flush: true });
   await rename(temporary, file);
   await syncFolder(dirname(file));
 }

@@ -1,18 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Batch } from '../adapters/event-store/port.ts';
-import { createChainVerifier } from '../commands/chain.ts';
 import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/audit.ts';
 import { toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
+import { readLog } from '../projections/read-log.ts';
 import { given, recordAccess } from './access.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printJson, printTable, write } from './output.ts';
+import { addVerifyCommand } from './audit-verify.ts';
+import { note, printJson, printTable, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
-
-const BATCH = 1_000;
 
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('the whole log, for auditors');
@@ -22,7 +19,7 @@ export function addAuditCommands(program: Command): void {
     .description('list what people and keys did, newest first')
     .option(
       '--kind <kind>',
-      'only this kind of subject: transfer, endpoint, key, webhook or access',
+      'only this kind of subject: transfer, endpoint, key, webhook, access or log',
     )
     .option('--type <type>', 'only this type of event: endpoint.paused')
     .option('--actor <name>', 'only this actor: a key, a user or a person')
@@ -43,54 +40,19 @@ export function addAuditCommands(program: Command): void {
     .command('export')
     .description('print all stored events, one JSON line each, oldest first')
     .option('--from <position>', 'start after this position', position)
-    .action(({ from }: { from?: bigint }) =>
+    .option('--stream <name>', 'only the events of this stream: transfer-txr_...')
+    .action(({ from, stream }: { from?: bigint; stream?: string }) =>
       withInstallation(async (installation) => {
-        const data = { export: 'log', parameters: given({ from }) } as const;
-        const until = await installation.store.head();
+        const { store } = installation;
+        const until = await store.head();
+        const data = { export: 'log', parameters: given({ from, stream }) } as const;
         await recordAccess(installation, { type: 'access.exported', data }, null);
-        for await (const { events, position } of readLog(installation, from ?? null)) {
-          for (const event of events)
-            if (until !== null && event.position <= until) await printJson(toAuditEvent(event));
-          if (until === null || position >= until) return;
-        }
+        for await (const { events } of readLog(store, { from: from ?? null, until, stream }))
+          for (const event of events) await printJson(toAuditEvent(event));
       }),
     );
 
-  audit
-    .command('verify')
-    .description('check the hash chain and order of every stream; exit code 1 if one is broken')
-    .option('--json', 'JSON lines: each fault, then the result')
-    .action(({ json }: { json?: boolean }) =>
-      withInstallation(async (installation) => {
-        const verifier = createChainVerifier();
-        let [events, broken] = [0, 0];
-        for await (const batch of readLog(installation, null)) {
-          for (const event of batch.events) {
-            events++;
-            for (const problem of verifier.check(event)) {
-              broken++;
-              const { id, stream, revision } = event;
-              if (json)
-                await printJson({
-                  event_id: id,
-                  stream,
-                  revision,
-                  position: event.position,
-                  problem,
-                });
-              else await print(`${stream} revision ${revision} (${id}): ${problem}`);
-            }
-          }
-        }
-        if (broken > 0) process.exitCode = EXIT.failed;
-        if (json) await printJson({ events, streams: verifier.streams(), broken });
-        else
-          await print(
-            `${events} events in ${verifier.streams()} streams: ` +
-              (broken === 0 ? 'every chain is intact' : `${broken} faults`),
-          );
-      }),
-    );
+  addVerifyCommand(audit);
 }
 
 interface ListOptions extends Record<string, unknown> {
@@ -140,19 +102,6 @@ async function list(
   );
   if (hasMore)
     note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
-}
-
-/** Reads the log up to its current end. */
-async function* readLog({ store }: Installation, from: bigint | null): AsyncGenerator<Batch> {
-  const stop = new AbortController();
-  try {
-    for await (const batch of store.subscribe({ from, signal: stop.signal, batchSize: BATCH })) {
-      yield batch;
-      if (batch.caughtUp) return;
-    }
-  } finally {
-    stop.abort();
-  }
 }
 
 function position(text: string): bigint {

@@ -7,8 +7,10 @@ import { MigrationError } from '../adapters/postgres/migrate.ts';
 import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
+import { LogChanged } from '../domain/proof/log-changed.ts';
 import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
 import { WrongLog } from '../projections/checkpoint.ts';
+import { FoldError } from '../projections/fold.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { OutputClosed } from './output.ts';
 
@@ -30,6 +32,7 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
   transfer_not_cancellable: EXIT.refused,
   transfer_not_retryable: EXIT.refused,
   priority_not_changeable: EXIT.refused,
+  receipt_not_ready: EXIT.refused,
   endpoint_in_use: EXIT.refused,
   limit_reached: EXIT.refused,
   webhook_disabled: EXIT.refused,
@@ -59,6 +62,8 @@ export function failureOf(error: unknown): Failure {
     error instanceof EventStoreUnusable ||
     error instanceof MigrationError ||
     error instanceof VaultError ||
+    error instanceof FoldError ||
+    error instanceof LogChanged ||
     error instanceof WrongLog
   ) {
     return { exitCode: EXIT.failed, message: error.message };

@@ -5,7 +5,7 @@ import { toDetail } from '../contract/transfers/views.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { Transfer } from '../domain/transfer.ts';
-import { eventsUntil, stateAsOf } from '../domain/transfer-history.ts';
+import { eventsUntil, stateAsOf, stateOf } from '../domain/transfer-history.ts';
 import { readAnyHistory } from '../projections/transfer-history.ts';
 import { recordAccess } from './access.ts';
 import { print, printJson, printTable } from './output.ts';
@@ -31,7 +31,7 @@ export function addHistoryCommand(program: Command): void {
       const { as_of } = parseRequest(detailQuery, { as_of: asOf }, '--as-of');
       const { all, state } = await withInstallation(async (installation) => {
         const all = await readAnyHistory(installation.store, id);
-        const state = stateAsOf(all, as_of ?? { revision: all.length });
+        const state = as_of === undefined ? stateOf(all) : stateAsOf(all, as_of);
         const owner = state.facts.account_id;
         if (account !== undefined && account !== owner)
           throw new DomainError('not_found', `The transfer belongs to ${owner}, not to ${account}`);

@@ -47,13 +47,17 @@ export function addProjectionCommands(program: Command): void {
       withInstallation(async (installation) => {
         if (name === 'dispatch') return rebuildJobs(installation, json);
         if (name === 'outbox') return skipToEnd(installation, json);
-        const { events, differences } = await withProgress(name, json, (onProgress) =>
+        const { events, differences, details } = await withProgress(name, json, (onProgress) =>
           rebuildProjection({ ...installation, sql: installation.patient }, name, onProgress),
         );
-        if (json) return printJson({ projection: name, rebuilt: true, events, differences });
+        if (json)
+          return printJson({ projection: name, rebuilt: true, events, differences, details });
         await print(`${name} is rebuilt from ${events} events`);
-        if (differences.length > 0)
-          await print(`The old tables differed from the log in: ${differences.join(', ')}`);
+        if (details.length > 0)
+          await print(
+            'The old tables differed from the log:\n' +
+              details.map((line) => `  ${line}`).join('\n'),
+          );
       }),
     );
 
@@ -140,15 +144,23 @@ function left({ secondsLeft }: RebuildProgress): string {
 
 async function report(
   name: ProjectionName,
-  { events, differences }: Comparison,
+  { events, differences, details }: Comparison,
   json: boolean | undefined,
 ): Promise<void> {
   if (differences.length > 0) process.exitCode = EXIT.failed;
   if (json)
-    return printJson({ projection: name, agrees: differences.length === 0, events, differences });
+    return printJson({
+      ...{ projection: name, agrees: differences.length === 0, events },
+      ...{ differences, details },
+    });
   if (differences.length === 0) return print(`${name} matches the log (${events} events)`);
   await print(
-    `${name} differs from the log in: ${differences.join(', ')}\n\`waybill projections ` +
-      `rebuild ${name}\` repairs it`,
+    `${name} differs from the log:\n${details.map((line) => `  ${line}\n`).join('')}` +
+      'Either the table or the log was changed. Keep both: make a copy of the database before ' +
+      'anything else.\n' +
+      'Compare the log with a checkpoint that was kept elsewhere (`waybill audit verify ' +
+      '--checkpoint`), or with an earlier export.\n' +
+      `If the log is as it was signed, \`waybill projections rebuild ${name}\` makes the table ` +
+      'follow it',
   );
 }

@@ -3,9 +3,9 @@ import { type EventStore, RevisionConflict } from '../adapters/event-store/port.
 import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
+import { eventHash } from '../domain/event-hash.ts';
 import { nextEventId } from '../domain/ids.ts';
 import { schemaVersion, upcast } from '../domain/upcast.ts';
-import { eventHash } from './event-hash.ts';
 
 const ATTEMPTS = 10;
 

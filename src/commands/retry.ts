@@ -2,7 +2,6 @@ import { streamName } from '../domain/streams.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import { assertRetryable } from '../domain/transfer-decider.ts';
 import { stateAsOf } from '../domain/transfer-history.ts';
-import { upcast } from '../domain/upcast.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause, Handled } from './handle.ts';
 import {
@@ -44,7 +43,7 @@ export async function createOnce(
   if ((await store.read(stream)).length === 0) await create();
   const events = await store.read(stream);
   return {
-    state: stateAsOf(events.map(upcast), { revision: 0 }),
+    state: stateAsOf(events, { revision: 0 }),
     position: events[0]?.position ?? null,
   };
 }

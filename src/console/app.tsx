@@ -22,6 +22,7 @@ const NewTransferPage = page(
   async () => (await import('./pages/transfers/new.tsx')).NewTransferPage,
 );
 const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
+const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
 const WebhookListPage = page(
   async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
 );
@@ -72,6 +73,7 @@ function Pages() {
             <Route path="/console/transfers" component={TransferListPage} />
             <Route path="/console/transfers/new" component={NewTransferPage} />
             <Route path="/console/transfers/:id" component={TransferPage} />
+            <Route path="/console/transfers/:id/receipt" component={ReceiptPage} />
             <Route path="/console/webhooks" component={WebhookListPage} />
             <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
             <Route path="/console/webhooks/:id" component={WebhookPage} />

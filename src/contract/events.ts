@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { StoredEvent } from '../domain/event.ts';
+import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
 export const position = z
@@ -7,21 +8,36 @@ export const position = z
   .describe('Position in the whole log, as a decimal string.')
   .meta({ examples: ['4711'] });
 
+/** A stored event with all that its hash covers. */
+const storedEvent = {
+  position,
+  stream: z.string().meta({ examples: ['transfer-txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+  revision: z.int().describe('Number of the event in its stream, from 0.'),
+  id: z
+    .string()
+    .describe('Event ids of one stream strictly increase: order by them.')
+    .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+  type: z.string().meta({ examples: ['transfer.created'] }),
+  schema_version: z.int().describe('Version of the shape of `data`.'),
+  data: z.record(z.string(), z.unknown()).describe('As stored.'),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .describe(
+      '`prev_hash` chains the events of a stream: SHA-256 of the previous event in RFC 8785 form.',
+    ),
+};
+
+export const auditEvent = z.strictObject(storedEvent).meta({ id: 'AuditEvent' });
+export type AuditEvent = z.output<typeof auditEvent>;
+
 const historyItem = z
   .strictObject({
-    id: z
-      .string()
-      .describe('Event ids of one transfer strictly increase: order by them.')
-      .meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    type: z.string().meta({ examples: ['transfer.created'] }),
-    revision: z.int().describe('Number of the event in the history of the transfer, from 0.'),
-    position,
+    ...storedEvent,
     occurred_at: timestamp,
     actor: z
       .string()
       .describe('Who caused the event.')
       .meta({ examples: ['key:key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    data: z.record(z.string(), z.unknown()),
   })
   .meta({ id: 'HistoryItem' });
 export type HistoryItem = z.output<typeof historyItem>;
@@ -40,47 +56,11 @@ export const exportQuery = z.strictObject({
     .refine((position) => position < 2n ** 63n, 'must be a position of the log')
     .optional()
     .describe('Only events after this position. To continue an export, give its last position.'),
+  stream: text
+    .min(1)
+    .optional()
+    .describe('Only the events of this stream, such as `transfer-txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H`.'),
 });
-
-export const auditEvent = z
-  .strictObject({
-    position,
-    stream: z.string().meta({ examples: ['transfer-txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    revision: z.int(),
-    id: z.string().meta({ examples: ['evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    type: z.string().meta({ examples: ['transfer.created'] }),
-    schema_version: z.int(),
-    data: z.record(z.string(), z.unknown()),
-    metadata: z
-      .record(z.string(), z.unknown())
-      .describe(
-        '`prev_hash` chains the events of a stream: SHA-256 of the previous event in RFC 8785 ' +
-          'form.',
-      ),
-  })
-  .meta({ id: 'AuditEvent' });
-export type AuditEvent = z.output<typeof auditEvent>;
-
-/** Returns an event as the history of a transfer shows it. */
-export function toHistoryItem({
-  id,
-  type,
-  revision,
-  position,
-  metadata,
-  data,
-}: StoredEvent): HistoryItem {
-  const { occurred_at, actor } = metadata;
-  return {
-    id,
-    type,
-    revision,
-    position: String(position),
-    occurred_at,
-    actor,
-    data: data as HistoryItem['data'],
-  };
-}
 
 /** Returns an event as the export of the log shows it. */
 export function toAuditEvent(event: StoredEvent): AuditEvent {
@@ -95,4 +75,10 @@ export function toAuditEvent(event: StoredEvent): AuditEvent {
     data: data as AuditEvent['data'],
     metadata: { ...metadata },
   };
+}
+
+/** Returns an event as the history of a transfer shows it. */
+export function toHistoryItem(event: StoredEvent): HistoryItem {
+  const { occurred_at, actor } = event.metadata;
+  return { ...toAuditEvent(event), occurred_at, actor };
 }

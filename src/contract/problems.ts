@@ -42,6 +42,7 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
     status: 409,
     title: 'The priority of the transfer cannot be changed in its current status',
   },
+  receipt_not_ready: { status: 409, title: 'The receipt cannot be made yet' },
   idempotency_in_progress: {
     status: 409,
     title: 'A request with this Idempotency-Key is in progress',

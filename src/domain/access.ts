@@ -1,4 +1,5 @@
-import type { Event } from './event.ts';
+import type { Fold } from './decider.ts';
+import { type Event, eventGuard } from './event.ts';
 
 /** What can be exported: the log, the audit log or the transfers of an account. */
 export const EXPORTS = ['log', 'audit_log', 'transfers'] as const;
@@ -32,6 +33,19 @@ export type AccessEvent =
   | Event<'access.history_read', { transfer_id: string }>
   | Event<'access.receipt_read', { transfer_id: string }>
   | Event<'access.sign_in_failed', SignInFailed>;
+
+export const isAccessEvent = eventGuard<AccessEvent>({
+  'access.exported': true,
+  'access.history_read': true,
+  'access.receipt_read': true,
+  'access.sign_in_failed': true,
+});
+
+/** A stream of accesses: any access follows any other. */
+export const accessFold: Fold<{ status: 'none' | 'recorded' }> = {
+  initialState: () => ({ status: 'none' }),
+  evolve: (state, event) => (isAccessEvent(event) ? { status: 'recorded' } : state),
+};
 
 /** Returns what was read: an export, the id of a transfer, or the address of failed sign-ins. */
 export function accessed({ type, data }: AccessEvent): string {

@@ -1,7 +1,9 @@
 import { type AccessEvent, accessed } from './access.ts';
+import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
 import type { KeyEvent } from './key.ts';
+import type { SigningKeyEvent } from './signing-key.ts';
 import { parseStream } from './streams.ts';
 import type { TransferCreated, TransferEvent } from './transfer.ts';
 import type { WebhookEvent } from './webhook.ts';
@@ -12,6 +14,8 @@ export type EventType = (
   | KeyEvent
   | WebhookEvent
   | AccessEvent
+  | SigningKeyEvent
+  | CheckpointEvent
 )['type'];
 
 /** What each event did to its subject. Users read these words. */
@@ -42,6 +46,9 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'access.history_read': 'history read',
   'access.receipt_read': 'receipt read',
   'access.sign_in_failed': 'sign-in failed',
+  'log.key_created': 'signing key created',
+  'log.key_rotated': 'signing key rotated',
+  'log.checkpoint_signed': 'checkpoint signed',
 };
 
 /** Kinds of subjects of the audit log, with their names. */
@@ -51,6 +58,7 @@ export const AUDIT_KINDS = {
   key: 'API key',
   webhook: 'Webhook',
   access: 'Access',
+  log: 'Log',
 } as const;
 export type AuditKind = keyof typeof AUDIT_KINDS;
 
@@ -59,6 +67,7 @@ const STEPS = [
   'transfer.queued',
   'transfer.in_progress',
   'transfer.completed',
+  'log.checkpoint_signed',
 ] as const satisfies EventType[];
 export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
 
@@ -107,9 +116,9 @@ export function subjectOf({ type, data, stream }: StoredEvent): { kind: AuditKin
 }
 
 /**
- * Returns true for an event of the audit log: every change of an endpoint, key or webhook, every
- * recorded access, and what people and keys did to a transfer after its creation. Creations would
- * be nearly all of the log.
+ * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
+ * key, every recorded access, and what people and keys did to a transfer after its creation.
+ * Creations would be nearly all of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

@@ -22,6 +22,7 @@ export type DomainErrorCode =
   | 'transfer_not_cancellable'
   | 'transfer_not_retryable'
   | 'priority_not_changeable'
+  | 'receipt_not_ready'
   | 'idempotency_in_progress'
   | 'idempotency_key_reused'
   | 'limit_reached'

@@ -1,2 +1,2 @@
 /** The read models. A writer names the one that must show what it wrote. */
-export type ProjectionName = 'transfers' | 'catalog' | 'transfer_search' | 'audit';
+export type ProjectionName = 'transfers' | 'catalog' | 'transfer_search' | 'audit' | 'proof';

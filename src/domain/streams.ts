@@ -1,4 +1,10 @@
-const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'access'] as const;
+import type { StoredEvent } from './event.ts';
+
+const KINDS = ['transfer', 'endpoint', 'endpoint_name', 'key', 'webhook', 'access', 'log'] as const;
+
+/** The streams that the log keeps of itself, beside `log`. */
+export const SIGNING_KEYS = 'log-keys';
+export const CHECKPOINTS = 'log-checkpoints';
 
 /**
  * The kinds of aggregates. Each aggregate has a stream of events. The streams `access-acs_...` have
@@ -26,4 +32,45 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
     kind: KINDS.find((kind) => kind.length === end && name.startsWith(kind)),
     id: name.slice(end + 1),
   };
+}
+
+/** The field of an event's data that repeats the id in the name of its stream, if any does. */
+const ID_FIELDS: Record<StreamKind, string | null> = {
+  transfer: 'transfer_id',
+  endpoint: 'endpoint_id',
+  endpoint_name: 'name',
+  key: 'key_id',
+  webhook: 'webhook_id',
+  access: null,
+  log: null,
+};
+
+/** Every log begins with this stream of one event. */
+const LOG = { stream: 'log', type: 'log.opened' };
+
+function belongs(type: string, stream: string, revision: number): boolean {
+  const { kind } = parseStream(stream);
+  if (kind === undefined) return stream === LOG.stream && type === LOG.type && revision === 0;
+  if (kind === 'log' && ![SIGNING_KEYS, CHECKPOINTS].includes(stream)) return false;
+  return type.startsWith(`${kind}.`);
+}
+
+/**
+ * Returns why an event does not belong into the stream that it is in; null if it does. Its type
+ * begins with the kind of the stream, and its data repeats the id. The first event always has it.
+ */
+export function objectionTo({
+  stream,
+  revision,
+  type,
+  data,
+}: Pick<StoredEvent, 'stream' | 'revision' | 'type' | 'data'>): string | null {
+  const { kind, id } = parseStream(stream);
+  if (!belongs(type, stream, revision))
+    return `${type} is no event of the stream ${stream}: the type or the stream was changed`;
+  const field = kind === undefined ? null : ID_FIELDS[kind];
+  if (field === null) return null;
+  const found = (data as Record<string, unknown> | null)?.[field];
+  if (found === id || (found === undefined && revision > 0)) return null;
+  return `its ${field} is ${JSON.stringify(found) ?? 'missing'}: the data or the stream was changed`;
 }

@@ -1,6 +1,8 @@
+import { fieldError } from './errors.ts';
 import type { StoredEvent } from './event.ts';
 import { notFound, type Transfer } from './transfer.ts';
 import { transferDecider } from './transfer-decider.ts';
+import { upcast } from './upcast.ts';
 
 /** A point in a history: a time (an ISO instant with milliseconds) or a revision. */
 export type AsOf = { time: string } | { revision: number };
@@ -12,14 +14,24 @@ export function eventsUntil(events: StoredEvent[], asOf: AsOf): StoredEvent[] {
   );
 }
 
-/** Returns the transfer after these events. Throws `not_found` if there are none. */
+/** Returns the transfer after these stored events. Throws `not_found` if there are none. */
 export function stateOf(events: StoredEvent[]): Transfer {
-  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
+  const state = events.map(upcast).reduce(transferDecider.evolve, transferDecider.initialState());
   if (state.status === 'none') throw notFound();
   return state;
 }
 
-/** Returns the transfer at an earlier point. Throws `not_found` if it did not exist yet. */
+/**
+ * Returns the transfer at an earlier point. Throws `not_found` if it did not exist yet, and
+ * `invalid_parameter` for a revision that it has not reached.
+ */
 export function stateAsOf(events: StoredEvent[], asOf: AsOf): Transfer {
+  const last = events.at(-1)?.revision;
+  if (last !== undefined && 'revision' in asOf && asOf.revision > last)
+    throw fieldError(
+      'as_of',
+      `must be a revision from 0 to ${last}: the transfer has no later one yet`,
+      'invalid_parameter',
+    );
   return stateOf(eventsUntil(events, asOf));
 }

@@ -30,6 +30,8 @@ import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { receiptRoutes } from './proof/receipt-routes.ts';
+import { proofRoutes } from './proof/routes.ts';
 import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
 import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
@@ -50,6 +52,8 @@ export interface HttpServerDeps extends AdministrationDeps {
   /** Its commits reach the disk a moment later: a crash can lose the last ones. */
   derived: Sql;
   logger: Logger;
+  /** Identifies the log. */
+  logId: string;
   /** Requests per minute and key. */
   rateLimit: number;
   /** Addresses or networks whose X-Forwarded-For is trusted. */
@@ -158,7 +162,9 @@ function routes(deps: HttpServerDeps, people: People, access: AccessRecorder): F
     await app.register(transferChangeRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
+    await app.register(receiptRoutes({ ...deps, access }));
     await app.register(auditRoutes({ ...deps, whileAllowed, access }));
+    await app.register(proofRoutes(deps));
     await app.register(administrationRoutes(deps));
   };
   return async (app) => {

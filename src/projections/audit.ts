@@ -7,7 +7,7 @@
  */
 import { AUDIT_KINDS, isAudited, subjectOf } from '../domain/audit.ts';
 import { type StreamKind, streamPrefix } from '../domain/streams.ts';
-import type { Projection } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 
 export const auditProjection: Projection = {
   name: 'audit',
@@ -77,12 +77,11 @@ export const auditProjection: Projection = {
   },
 
   async differences(tx, live, shadow, position, limit) {
-    const rows = await tx<{ key: string }[]>`
-      select coalesce(l.event_id, s.event_id) as key
+    return tx<Difference[]>`
+      select coalesce(l.event_id, s.event_id) as key, to_jsonb(l) as live, to_jsonb(s) as log
         from ${tx(live)}.audit l full join ${tx(shadow)}.audit s using (position, revision)
        where position <= ${position} and l is distinct from s
        limit ${limit}`;
-    return rows.map(({ key }) => key);
   },
 };
 

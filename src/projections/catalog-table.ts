@@ -3,6 +3,7 @@ import type { Fold } from '../domain/decider.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { parseStream, type StreamKind, streamName } from '../domain/streams.ts';
 import { type Folded, foldBatch } from './fold.ts';
+import type { Difference } from './projection.ts';
 
 interface Definition<State extends { status: string }> {
   name: string;
@@ -33,7 +34,7 @@ export interface CatalogTable {
     shadow: string,
     position: bigint,
     limit: number,
-  ): Promise<string[]>;
+  ): Promise<Difference[]>;
 }
 
 export function catalogTable<State extends { status: string }>(
@@ -80,13 +81,12 @@ export function catalogTable<State extends { status: string }>(
     },
 
     async differences(tx, live, shadow, position, limit) {
-      const rows = await tx<{ key: string }[]>`
-        select ${tx(key)} as key
+      return tx<Difference[]>`
+        select ${tx(key)} as key, to_jsonb(l) as live, to_jsonb(s) as log
           from ${tx(live)}.${tx(name)} l full join ${tx(shadow)}.${tx(name)} s using (${tx(key)})
          where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
            and l is distinct from s
          limit ${limit}`;
-      return rows.map(({ key }) => key);
     },
   };
 }

@@ -6,7 +6,7 @@ import { streamPrefix } from '../domain/streams.ts';
 import type { WebhookState } from '../domain/webhook.ts';
 import { webhookDecider } from '../domain/webhook.ts';
 import { catalogTable } from './catalog-table.ts';
-import type { Projection } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 
 const TABLES = [
   catalogTable<EndpointState>({
@@ -81,7 +81,7 @@ export const catalogProjection: Projection = {
   },
 
   async differences(tx, live, shadow, position, limit) {
-    const found: string[] = [];
+    const found: Difference[] = [];
     for (const table of TABLES)
       found.push(...(await table.differences(tx, live, shadow, position, limit - found.length)));
     return found;

@@ -63,6 +63,8 @@ interface Follower {
   version: number;
   /** Prefixes of the names of the streams that it reads. */
   streams: string[];
+  /** True if it gets events as they are stored. Others get them upcast. */
+  asStored?: boolean;
   /**
    * Pause after each batch of a busy moment, in milliseconds. Events that arrive in the pause form
    * one batch. No pause by default.
@@ -280,7 +282,7 @@ async function consume(
   signal: AbortSignal,
   isDone: (position: bigint, caughtUp: boolean) => boolean,
 ): Promise<void> {
-  const { name, table, version, streams, pauseMs, gatherMs } = consumer;
+  const { name, table, version, streams, asStored, pauseMs, gatherMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
@@ -295,7 +297,8 @@ async function consume(
   })) {
     const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
     if (due && batch.position > saved) {
-      await saveBatch(deps, consumer, batch.events.map(upcast), saved, batch.position);
+      const events = asStored ? batch.events : batch.events.map(upcast);
+      await saveBatch(deps, consumer, events, saved, batch.position);
       saved = batch.position;
       savedAt = Date.now();
     }

@@ -2,6 +2,15 @@ import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
+/** A row that differs between a live table and the log. */
+export interface Difference {
+  key: string;
+  /** The row as the live table has it; null if the table lacks it, or does not show it. */
+  live?: unknown;
+  /** The row as it follows from the log. */
+  log?: unknown;
+}
+
 /** A read model: its tables, and how a batch of events changes them. */
 export interface Projection {
   name: ProjectionName;
@@ -12,6 +21,8 @@ export interface Projection {
   version: number;
   /** Prefixes of the names of the streams that it reads. */
   streams: string[];
+  /** True if it folds events as they are stored. Others get them upcast. */
+  asStored?: boolean;
   /** Partitions of these tables need no entry. */
   tables: string[];
   /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */
@@ -26,7 +37,7 @@ export interface Projection {
    */
   apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
   /**
-   * Returns the keys of rows that differ between the tables of two schemas, at most `limit`.
+   * Returns the rows that differ between the tables of two schemas, at most `limit`.
    * Compares as of a position that both have reached, and leaves out rows that changed in either
    * since then.
    */
@@ -36,5 +47,5 @@ export interface Projection {
     shadow: string,
     position: bigint,
     limit: number,
-  ): Promise<string[]>;
+  ): Promise<Difference[]>;
 }

@@ -5,6 +5,7 @@ import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
 import type { Projection } from './projection.ts';
+import { proofProjection } from './proof.ts';
 import { transferSearchProjection } from './transfer-search.ts';
 import { transfersProjection } from './transfers.ts';
 
@@ -16,6 +17,7 @@ export const PROJECTIONS: Record<ProjectionName, Projection> = {
   catalog: catalogProjection,
   transfer_search: transferSearchProjection,
   audit: auditProjection,
+  proof: proofProjection,
 };
 
 /** Creates the consumer that keeps a projection's tables in a schema up to date. */
@@ -23,12 +25,13 @@ export function projectionConsumer(
   projection: Projection,
   schema: string = LIVE_SCHEMA,
 ): ApplyingConsumer {
-  const { name, version, streams, gatherMs } = projection;
+  const { name, version, streams, gatherMs, asStored = false } = projection;
   return {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
     table: 'read.checkpoints',
     version,
     streams,
+    asStored,
     ...(gatherMs === undefined ? {} : { gatherMs }),
     apply: (tx, events) => projection.apply(tx, schema, events),
   };
@@ -54,6 +57,11 @@ export async function prepareReadModels(sql: Sql, logId: string): Promise<Projec
     }
     return outdated;
   })) as ProjectionName[];
+}
+
+/** Drops all read models. The next start creates them again, and its consumers fill them. */
+export async function forgetReadModels(sql: Sql): Promise<void> {
+  await sql`drop schema ${sql(LIVE_SCHEMA)} cascade`;
 }
 
 /**

@@ -29,7 +29,8 @@ import type { ProjectionName } from '../domain/projection-name.ts';
 import { upcast } from '../domain/upcast.ts';
 import { loadCheckpoint, moveCheckpoint, startCheckpoint } from './checkpoint.ts';
 import { type ConsumerDeps, lockOf } from './consumer.ts';
-import type { Projection } from './projection.ts';
+import { inWords } from './difference-words.ts';
+import type { Difference, Projection } from './projection.ts';
 import { readAhead } from './read-ahead.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
 
@@ -56,6 +57,8 @@ export interface Comparison {
   events: number;
   /** Keys of live rows that differ from the log, at most 20. Empty if all agree. */
   differences: string[];
+  /** What differs in each of these rows, in words. */
+  details: string[];
 }
 
 /**
@@ -100,7 +103,7 @@ async function withShadow(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
-  then: (shadow: Shadow) => Promise<string[]>,
+  then: (shadow: Shadow) => Promise<Difference[]>,
 ): Promise<Comparison> {
   const projection = PROJECTIONS[name];
   const held = await deps.locks.tryAcquire(lockOf(`${name}:rebuild`));
@@ -137,7 +140,11 @@ async function withShadow(
     };
     await shadow.catchUp();
     const differences = await then(shadow);
-    return { events: meter.events(), differences };
+    return {
+      events: meter.events(),
+      differences: differences.map(({ key }) => key),
+      details: differences.map(inWords),
+    };
   } finally {
     // Once the lock is lost, another process may rebuild in this schema. It begins with a drop.
     if (!held.signal.aborted)
@@ -179,7 +186,8 @@ async function catchUp(
           batch.position,
           batch.events.at(-1) ?? null,
         );
-        await projection.apply(tx, schema, batch.events.map(upcast));
+        const events = projection.asStored ? batch.events : batch.events.map(upcast);
+        await projection.apply(tx, schema, events);
       };
       await (within ? saveBatch(within) : sql.begin(saveBatch));
       from = batch.position;
@@ -199,7 +207,7 @@ async function catchUp(
  * Compares the live tables with the shadow tables, as of the last position that both have reached.
  * Either may be ahead of the other.
  */
-function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<string[]> {
+function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<Difference[]> {
   return sql.begin('isolation level repeatable read', async (tx) => {
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
@@ -209,7 +217,7 @@ function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
     return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
-  }) as Promise<string[]>;
+  }) as Promise<Difference[]>;
 }
 
 /**

@@ -3,9 +3,8 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { notFound, type TransferCreated } from '../domain/transfer.ts';
-import { upcast } from '../domain/upcast.ts';
 
-/** Reads all events of an account's transfer, oldest first. Throws `not_found`. */
+/** Reads all events of an account's transfer as stored, oldest first. Throws `not_found`. */
 export async function readHistory(
   store: EventStore,
   accountId: string,
@@ -23,7 +22,7 @@ export async function readAnyHistory(
   transferId: string,
 ): Promise<StoredEvent[]> {
   if (!isId('txr', transferId)) throw notFound();
-  const events = (await store.read(streamName('transfer', transferId))).map(upcast);
+  const events = await store.read(streamName('transfer', transferId));
   if (events.length === 0) throw notFound();
   return events;
 }

@@ -19,7 +19,7 @@ import { trigramSchema } from '../adapters/postgres/trigrams.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { streamPrefix } from '../domain/streams.ts';
 import type { TransferCreated } from '../domain/transfer.ts';
-import type { Projection } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 import { searchText } from './search-text.ts';
 
 /**
@@ -85,7 +85,7 @@ export function createTransferSearch(segmentRows: number): Projection {
       const digests = (schema: string) => tx`
         select transfer_id, account_id, created_at, position, md5(text) as digest
           from ${tx(schema)}.transfer_search`;
-      const rows = await tx<{ key: string }[]>`
+      return tx<Difference[]>`
         select transfer_id as key
           from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
          where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
@@ -110,7 +110,6 @@ export function createTransferSearch(segmentRows: number): Projection {
           ) stored using (account_id, recent)
          where found is null or stored is null
         limit ${limit}`;
-      return rows.map(({ key }) => key);
     },
   };
 }

@@ -4,7 +4,7 @@ import { parseStream, streamName, streamPrefix } from '../domain/streams.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
 import { type Folded, foldBatch } from './fold.ts';
-import type { Projection } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour, and
@@ -77,9 +77,9 @@ export const transfersProjection: Projection = {
       select transfer_id, account_id, status, created_at, destination, revision, position,
              md5(state::text) as digest
         from ${tx(schema)}.transfers`;
-    const stateIn = (schema: string) =>
-      tx`(select state::jsonb from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
-    const rows = await tx<{ key: string }[]>`
+    const rowIn = (schema: string) =>
+      tx`(select to_jsonb(t) from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
+    return tx<Difference[]>`
       with counted as materialized (
         select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
           from ${tx(live)}.transfers group by 1, 2, 3
@@ -92,22 +92,25 @@ export const transfersProjection: Projection = {
            and l is distinct from s
       )
       -- jsonb ignores the order of keys, which is no difference
-      select transfer_id as key from differing d
-       where in_columns or ${stateIn(live)} is distinct from ${stateIn(shadow)}
+      select transfer_id as key, ${rowIn(live)} as live, ${rowIn(shadow)} as log
+        from differing d
+       where in_columns
+          or ${rowIn(live)} -> 'state' is distinct from ${rowIn(shadow)} -> 'state'
       union all
-      select concat_ws(' ', 'count', account_id, status, hour)
+      select concat_ws(' ', 'count', account_id, status, hour), to_jsonb(stored.transfers),
+             to_jsonb(counted.transfers)
         from counted
         full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) stored
           using (account_id, status, hour)
        where counted.transfers is distinct from stored.transfers
       union all
-      select concat_ws(' ', 'total', status)
+      select concat_ws(' ', 'total', status), to_jsonb(stored.transfers),
+             to_jsonb(summed.transfers)
         from (select status, sum(transfers) as transfers from counted group by 1) summed
         full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) stored
           using (status)
        where summed.transfers is distinct from stored.transfers
       limit ${limit}`;
-    return rows.map(({ key }) => key);
   },
 };
 

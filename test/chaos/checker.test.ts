@@ -86,6 +86,7 @@ await describeTransfers('the checker of a chaos run', () => {
       exits: 1,
       idempotency_keys: 2,
     });
+    expect(figures.signed_checkpoints).toBeGreaterThan(0);
     const some = [
       'events',
       'counts',

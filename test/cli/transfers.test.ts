@@ -208,6 +208,10 @@ describeWithPostgres('waybill transfers', () => {
       /^REVISION .*\n0 .*transfer\.created .*\n1 .*transfer\.cancelled .*\n\nid +txr_/,
     );
     expect(await cli.run(['history', id, '--as-of', 'yesterday'])).toMatchObject({ code: 2 });
+    expect(await cli.run(['history', id, '--as-of', '2'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/as_of: must be a revision from 0 to 1/),
+    });
   });
 
   it('finds the history of any account, and --account narrows it', async () => {

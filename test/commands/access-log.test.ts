@@ -7,7 +7,7 @@ import {
 } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { type Access, createAccessLog } from '../../src/commands/access-log.ts';
-import { createChainVerifier } from '../../src/commands/chain.ts';
+import { createChainVerifier } from '../../src/processes/verification/chain.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import {
   createTestDatabase,
@@ -51,7 +51,7 @@ describeWithPostgres('the access log of a process', () => {
     }
     done.abort();
     const verifier = createChainVerifier();
-    expect(events.flatMap((event) => verifier.check(event))).toEqual([]);
+    expect(events.flatMap((event) => verifier.check(event).problems)).toEqual([]);
     return events;
   }
 

@@ -1,7 +1,9 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { newId } from '../../src/domain/ids.ts';
+import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { CAUSE } from '../support/installation.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendEvents, appendTransfer } from '../support/webhooks.ts';
@@ -93,6 +95,36 @@ await describeConsole('what the console shows of a transfer', () => {
     );
     expect(await second.innerText()).toMatch(/Verified: size/);
     await expectAccessible(page);
+  });
+
+  test('a receipt says what moved, and is printed without the rest of the page', async () => {
+    const { transferId } = await appendTransfer(
+      console.installation.store,
+      ['admitted', 'started', 'completed'],
+      { file_name: 'signed.csv' },
+    );
+    const page = await console.visitSignedIn(`/console/transfers/${transferId}`);
+    await page.getByRole('link', { name: 'Receipt' }).click();
+    await page.getByRole('heading', { name: 'Receipt' }).waitFor();
+    await checkpointNow(console.installation, CAUSE);
+    await page.getByRole('heading', { name: 'signed.csv' }).waitFor();
+    // Until a checkpoint covered the end, the page asked again.
+    console.pardonPolls(409);
+    const facts = page.locator('.receipt .facts');
+    await eventually(() => facts.innerText()).toContain('sftp://to/in/a.csv');
+    const shown = await facts.innerText();
+    expect(shown).toContain('1000 bytes');
+    expect(shown).toContain('ab'.repeat(32));
+    expect(shown).toContain('size, source unchanged');
+    expect(await page.locator('.receipt .proof').first().innerText()).toMatch(/^waybill\//);
+    await expectAccessible(page);
+    const download = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Download' }).click();
+    expect((await download).suggestedFilename()).toBe(`${transferId}.receipt.json`);
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.getByRole('navigation', { name: 'Console' }).isVisible()).toBe(false);
+    expect(await page.getByRole('button', { name: 'Print' }).isVisible()).toBe(false);
+    expect(await facts.isVisible()).toBe(true);
   });
 
   test('a page for what does not exist leads back to its list', async () => {

@@ -40,6 +40,7 @@ await describeConsole('operations in the console', () => {
     await row.getByRole('button', { name: 'Verify transfers' }).click();
     await row.getByText('Verification done').waitFor();
     expect(await row.innerText()).toMatch(/1 difference\s/);
+    expect(await row.innerText()).toContain('Keep a copy of both');
     expect(await row.innerText()).toContain(changed?.transfer_id);
     await expectAccessible(page);
   });

@@ -16,12 +16,21 @@ const HISTORY = [
 test.each<[AsOf, number, string]>([
   [{ revision: 0 }, 1, 'pending'],
   [{ revision: 1 }, 2, 'queued'],
-  [{ revision: 99 }, 3, 'cancelled'],
+  [{ revision: 2 }, 3, 'cancelled'],
   [{ time: T1 }, 2, 'queued'],
   [{ time: T2 }, 3, 'cancelled'],
 ])('at %o, %i events have happened and the transfer is %s', (asOf, events, status) => {
   expect(eventsUntil(HISTORY, asOf)).toEqual(HISTORY.slice(0, events));
   expect(stateAsOf(HISTORY, asOf).status).toBe(status);
+});
+
+test('a transfer has no state at a revision that it has not reached', () => {
+  expect(() => stateAsOf(HISTORY, { revision: 3 })).toThrow(
+    expect.objectContaining({
+      code: 'invalid_parameter',
+      message: expect.stringMatching(/0 to 2/),
+    }),
+  );
 });
 
 test('a transfer does not exist before its first event', () => {

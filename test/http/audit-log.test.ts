@@ -160,7 +160,7 @@ describeWithPostgres('GET /v1/audit', () => {
     });
 
     test.each([
-      ['kind=log', 'kind'],
+      ['kind=file', 'kind'],
       ['type=transfer.queued', 'type'],
       ['actor=', 'actor'],
       ['from_date=yesterday', 'from_date'],

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { eventHash } from '../../src/commands/event-hash.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
+import { eventHash } from '../../src/domain/event-hash.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -116,21 +116,40 @@ describeWithPostgres('GET /v1/events', () => {
     expect(answer).toMatchObject({ status: 401, body: { code: 'api_key_revoked' } });
   });
 
-  test('returns everything that proves the chain of a stream', async () => {
-    const stream = (await read(api.key))
-      .filter(({ type }) => type === 'transfer.created')
-      .at(-1)?.stream;
-    const [created, cancelled] = (await read(api.key)).filter((event) => event.stream === stream);
-    expect(cancelled?.metadata.prev_hash).toBe(eventHash(created as NewEvent));
+  test('returns the events of one stream, which prove its chain', async () => {
+    const all = await read(admin);
+    const { stream } = all.find(({ type }) => type === 'transfer.cancelled') as Line;
+    const history = await read(api.key, `?stream=${stream}`);
+    expect(history).toEqual(all.filter((event) => event.stream === stream));
+    const [created, cancelled] = history as [Line, Line];
+    expect(cancelled.metadata.prev_hash).toBe(eventHash(created));
+    expect(await read(api.key, `?stream=${stream}&from=${created.position}`)).toEqual([cancelled]);
+    expect(await read(other, `?stream=${stream}`)).toEqual([]);
+    expect(await read(admin, '?stream=transfer-txr_0')).toEqual([]);
   });
 
-  test.each(['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'])(
-    'rejects %s',
-    async (query) => {
-      expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
-        status: 400,
-        body: { code: 'invalid_parameter', errors: [{ field: 'from' }] },
-      });
-    },
-  );
+  test('the history of a transfer proves its chain, too', async () => {
+    const { stream } = (await read(admin)).find(
+      ({ type }) => type === 'transfer.cancelled',
+    ) as Line;
+    const history = await api.ask('GET', `/v1/transfers/${stream.replace('transfer-', '')}/events`);
+    const exported = await read(admin, `?stream=${stream}`);
+    expect(history.body.data).toEqual(
+      exported.map((line) => ({
+        ...line,
+        occurred_at: line.metadata.occurred_at,
+        actor: line.metadata.actor,
+      })),
+    );
+  });
+
+  test.each([
+    ...['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'],
+    ...['stream=', 'stream=a&stream=b', 'stream=%00'],
+  ])('rejects %s', async (query) => {
+    expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_parameter', errors: [{ field: query.split('=')[0] }] },
+    });
+  });
 });

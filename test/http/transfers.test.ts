@@ -458,11 +458,14 @@ describeWithPostgres('transfers over HTTP', () => {
       expect(data[0]).toEqual({
         id: expect.stringMatching(/^evt_/),
         type: 'transfer.created',
+        stream: `transfer-${id}`,
         revision: 0,
         position: expect.stringMatching(/^\d+$/),
         occurred_at: expect.stringMatching(INSTANT),
         actor: expect.stringMatching(/^key:key_/),
+        schema_version: 2,
         data: expect.objectContaining({ transfer_id: id, source: BODY.source_uri }),
+        metadata: expect.objectContaining({ account_id: 'acc_default', prev_hash: null }),
       });
       const ids = data.map(({ id }: { id: string }) => id);
       expect([...ids].sort()).toEqual(ids);
@@ -490,6 +493,18 @@ describeWithPostgres('transfers over HTTP', () => {
       expect(await asOf('2')).toMatchObject({ status: 'in_progress' });
       expect(await asOf('3')).toEqual(now);
       expect(await asOf('9999-12-31T23:59:59Z')).toEqual(now);
+    });
+
+    test('rejects a revision that the transfer has not reached', async () => {
+      const id = await create();
+      await move(id, admit);
+      expect(await api.ask('GET', `/v1/transfers/${id}?as_of=2`)).toMatchObject({
+        status: 400,
+        body: {
+          code: 'invalid_parameter',
+          errors: [{ field: 'as_of', message: expect.stringMatching(/from 0 to 1/) }],
+        },
+      });
     });
 
     test('does not find a transfer before its creation', async () => {

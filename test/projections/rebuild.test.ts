@@ -82,7 +82,7 @@ describeWithPostgres('rebuilding a projection', () => {
   });
 
   it('finds nothing wrong with correct tables', async () => {
-    for (const name of ['transfers', 'catalog', 'transfer_search', 'audit'] as const) {
+    for (const name of ['transfers', 'catalog', 'transfer_search', 'audit', 'proof'] as const) {
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
       expect((await rebuildProjection(installation, name, quietly)).differences).toEqual([]);
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);

@@ -3,9 +3,15 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { AccessEvent } from '../../src/domain/access.ts';
+import type { CheckpointEvent } from '../../src/domain/checkpoint.ts';
 import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import type { KeyEvent } from '../../src/domain/key.ts';
+import { createFrontier } from '../../src/domain/proof/frontier.ts';
+import { leafHash } from '../../src/domain/proof/hash.ts';
+import { leafOf } from '../../src/domain/proof/leaf.ts';
+import type { SigningKeyEvent } from '../../src/domain/signing-key.ts';
+import { CHECKPOINTS, SIGNING_KEYS } from '../../src/domain/streams.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 import type { WebhookEvent } from '../../src/domain/webhook.ts';
 import type { Projection } from '../../src/projections/projection.ts';
@@ -24,7 +30,14 @@ import {
 
 const FOLDER = join(import.meta.dirname, 'folds');
 
-type DomainEvent = TransferEvent | EndpointEvent | KeyEvent | WebhookEvent | AccessEvent;
+type DomainEvent =
+  | TransferEvent
+  | EndpointEvent
+  | KeyEvent
+  | WebhookEvent
+  | AccessEvent
+  | SigningKeyEvent
+  | CheckpointEvent;
 
 /** Every event that a fold may meet. The compiler requires an entry for a new one. */
 const TYPES = {
@@ -54,6 +67,9 @@ const TYPES = {
   'access.history_read': true,
   'access.receipt_read': true,
   'access.sign_in_failed': true,
+  'log.key_created': true,
+  'log.key_rotated': true,
+  'log.checkpoint_signed': true,
 } satisfies Record<DomainEvent['type'], true>;
 
 interface Recording {
@@ -232,5 +248,33 @@ function history(): StoredEvent[] {
       },
     },
   );
+
+  const key = {
+    key_id: '0a1b2c3d',
+    public_key: 'PEM',
+    key_record: 'vlt_3',
+    since: T1,
+    statement: 'a note',
+  };
+  append(
+    SIGNING_KEYS,
+    { type: 'log.key_created', data: key },
+    {
+      type: 'log.key_rotated',
+      data: { ...key, key_id: '4e5f6071', previous_key_id: '0a1b2c3d', signed_by_previous: true },
+    },
+  );
+  const tree = createFrontier();
+  for (const event of log.events) tree.append(leafHash(leafOf(event)));
+  append(CHECKPOINTS, {
+    type: 'log.checkpoint_signed',
+    data: {
+      size: tree.size(),
+      root_hash: Buffer.from(tree.root()).toString('hex'),
+      key_id: '4e5f6071',
+      note: 'a note',
+      signed_at: T1,
+    },
+  });
   return log.events;
 }

@@ -67,6 +67,16 @@ export class EventStoreUnusable extends Error {
   override readonly name = 'EventStoreUnusable';
 }
 
+/** Positions that contradict the head of a log whose positions have no gaps. */
+export interface PositionFault {
+  /** Inclusive. */
+  from: bigint;
+  /** Inclusive. */
+  to: bigint;
+  /** No event has them, or events have them that the head hides from readers. */
+  problem: 'missing' | 'beyond_head';
+}
+
 /**
  * The log of one installation. Stream names have no prefix here: an engine adds its own and sees no
  * other streams. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
@@ -95,5 +105,10 @@ export interface EventStore {
    * EventStoreUnavailable.
    */
   head(): Promise<bigint | null>;
+  /**
+   * Compares the positions of all events with the head. Only an engine whose positions have no gaps
+   * has it.
+   */
+  findPositionFaults?(): AsyncIterable<PositionFault>;
   close(): Promise<void>;
 }

@@ -42,6 +42,7 @@ import {
   RevisionConflict,
   type SubscribeOptions,
 } from './port.ts';
+import { findPositionFaults } from './postgres-positions.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
@@ -310,6 +311,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     read: (stream, from = 0) => readOne({ stream, from }),
     subscribe,
     head,
+    findPositionFaults: () => findPositionFaults(sql),
     async close() {
       unlisten?.();
     },

@@ -27,6 +27,9 @@ export const EVENT_WORDS = {
   "access.history_read": "history read",
   "access.receipt_read": "receipt read",
   "access.sign_in_failed": "sign-in failed",
+  "log.key_created": "signing key created",
+  "log.key_rotated": "signing key rotated",
+  "log.checkpoint_signed": "checkpoint signed",
 } as const;
 
 export const AUDIT_KINDS = {
@@ -35,6 +38,7 @@ export const AUDIT_KINDS = {
   key: "API key",
   webhook: "Webhook",
   access: "Access",
+  log: "Log",
 } as const;
 
 export const AUDIT_TITLES = {
@@ -61,4 +65,6 @@ export const AUDIT_TITLES = {
   "access.history_read": "History read",
   "access.receipt_read": "Receipt read",
   "access.sign_in_failed": "Sign-in failed",
+  "log.key_created": "Log signing key created",
+  "log.key_rotated": "Log signing key rotated",
 } as const;

@@ -6,13 +6,18 @@ export interface Operations {
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
   'GET /v1/audit': { query?: { kind?: AuditKind; type?: AuditEventType; actor?: string; subject?: string; from_date?: string; to_date?: string; limit?: number; offset?: number }; answer: AuditList };
+  'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
+  'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
+  'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
+  'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
   'GET /v1/endpoints': { answer: EndpointList };
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
-  'GET /v1/events': { query?: { from?: string }; answer: unknown };
+  'GET /v1/events': { query?: { from?: string; stream?: string }; answer: unknown };
   'GET /v1/keys': { answer: KeyList };
+  'GET /v1/log/keys': { answer: LogSigningKeyList };
   'GET /v1/movers': { answer: Movers };
   'GET /v1/openapi.json': { answer: Record<string, unknown> };
   'GET /v1/operations/series': { query?: { hours?: number }; answer: OperationsSeries };
@@ -26,12 +31,14 @@ export interface Operations {
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
   'GET /v1/transfers/{transfer_id}/events': { path: { transfer_id: string }; answer: TransferHistory };
+  'GET /v1/transfers/{transfer_id}/receipt': { path: { transfer_id: string }; query?: { wait?: number }; answer: Receipt };
   'GET /v1/webhooks': { answer: WebhookList };
   'GET /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: Webhook };
   'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: DeliveryStatus; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
   'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
+  'POST /v1/checkpoints': { answer: LogCheckpoint };
   'POST /v1/deliveries/retry-failed': { body: RetryFailedRequest; answer: RetriedDeliveries };
   'POST /v1/deliveries/{delivery_id}/retry': { path: { delivery_id: string }; answer: Delivery };
   'POST /v1/endpoints': { body: EndpointRequest; answer: Endpoint };
@@ -78,7 +85,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
@@ -96,7 +103,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "endpoint" | "key" | "webhook" | "access";
+export type AuditKind = "transfer" | "endpoint" | "key" | "webhook" | "access" | "log";
 
 export type AuditList = {
   data: AuditItem[];
@@ -430,13 +437,16 @@ export type FtpsEndpointUpdate = {
 };
 
 export type HistoryItem = {
+  position: string;
+  stream: string;
+  revision: number;
   id: string;
   type: string;
-  revision: number;
-  position: string;
+  schema_version: number;
+  data: Record<string, unknown>;
+  metadata: Record<string, unknown>;
   occurred_at: string;
   actor: string;
-  data: Record<string, unknown>;
 };
 
 export type HostKeyRequest = {
@@ -516,6 +526,39 @@ export type Liveness = {
   status: "live";
 };
 
+export type LogCheckpoint = {
+  size: number;
+  root_hash: string;
+  key_id: string;
+  note: string;
+  signed_at: string;
+};
+
+export type LogCheckpointList = {
+  data: LogCheckpoint[];
+  pagination: Pagination;
+};
+
+export type LogConsistency = {
+  from: number;
+  size: number;
+  proof: string[];
+};
+
+export type LogSigningKey = {
+  key_id: string;
+  public_key: string;
+  since: string;
+  until: string | null;
+  statement: string;
+  signed_by_previous: boolean | null;
+};
+
+export type LogSigningKeyList = {
+  origin: string;
+  data: LogSigningKey[];
+};
+
 export type Mover = {
   id: string;
   slots: number;
@@ -547,6 +590,13 @@ export type OperationsSpan = {
   speed_bps: number;
 };
 
+export type Pagination = {
+  total: number;
+  limit: number;
+  offset: number;
+  has_more: boolean;
+};
+
 export type PingData = {
   webhook_id: string;
 };
@@ -575,7 +625,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "receipt_not_ready" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;
@@ -612,6 +662,12 @@ export type ProjectionTask = {
 
 export type Protocol = "sftp" | "ftps" | "s3" | "azure";
 
+export type ProvenEvent = {
+  index: number;
+  leaf: string;
+  proof: string[];
+};
+
 export type QueueLength = {
   priority: Priority;
   due: number;
@@ -623,6 +679,14 @@ export type QueueLength = {
 export type Readiness = {
   status: "ready" | "not_ready";
   checks: Record<string, { ok: boolean; detail: string }>;
+};
+
+export type Receipt = {
+  version: 1;
+  transfer_id: string;
+  events: ProvenEvent[];
+  checkpoint: string;
+  public_key: string;
 };
 
 export type ReplayRequest = {

@@ -197,7 +197,8 @@ export const detailQuery = z.strictObject({
     })
     .optional()
     .describe(
-      'Returns the transfer at an RFC 3339 time or at a revision of its history, not as it is now.',
+      'Returns the transfer at an RFC 3339 time or at a revision of its history, not as it is now. ' +
+        'A revision that it has not reached is an error.',
     ),
 });
 

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Batch, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
@@ -8,6 +8,7 @@ import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries.ts';
+import { readLog } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
@@ -86,11 +87,12 @@ export function auditRoutes({
         const everything = grants(scopes, 'audit:all');
         const until = await store.head();
         await access.exported(request, 'log', everything ? null : accountId);
+        const { from = null, stream } = request.query;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
-        const events = readUntil(store, request.query.from ?? null, until, closed.signal);
+        const batches = readLog(store, { from, until, stream, signal: closed.signal });
         const visible = lines(
-          events,
+          batches,
           (event) => everything || event.metadata.account_id === accountId,
         );
         return reply
@@ -101,33 +103,11 @@ export function auditRoutes({
   };
 }
 
-async function* readUntil(
-  store: EventStore,
-  from: bigint | null,
-  until: bigint | null,
-  closed: AbortSignal,
-): AsyncGenerator<StoredEvent> {
-  if (until === null || (from !== null && from >= until)) return;
-  const done = new AbortController();
-  try {
-    for await (const { events, position, caughtUp } of store.subscribe({
-      from,
-      signal: AbortSignal.any([closed, done.signal]),
-    })) {
-      for (const event of events) if (event.position <= until) yield event;
-      if (caughtUp || position >= until) return;
-    }
-  } finally {
-    done.abort();
-  }
-}
-
 async function* lines(
-  events: AsyncIterable<StoredEvent>,
+  batches: AsyncIterable<Batch>,
   isVisible: (event: StoredEvent) => boolean,
 ): AsyncGenerator<string> {
-  for await (const event of events) {
-    if (!isVisible(event)) continue;
-    yield `${JSON.stringify(toAuditEvent(event))}\n`;
-  }
+  for await (const { events } of batches)
+    for (const event of events)
+      if (isVisible(event)) yield `${JSON.stringify(toAuditEvent(event))}\n`;
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { announceKeyExpiry } from '../../commands/keys.ts';
+import { loadSigningKey } from '../../commands/log.ts';
 import { newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
 import { recordsInUse } from '../../projections/catalog-queries.ts';
@@ -71,7 +72,9 @@ async function sweepVault(deps: HousekeepingDeps, stop: AbortSignal): Promise<vo
   // A catalog that is being filled names no record yet. The sweep would delete every record for
   // good.
   if (!(await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), stop))) return;
+  const signingKey = await loadSigningKey(deps.store);
   await deps.vault.sweep(async (recordIds) => [
+    ...(signingKey ? [signingKey.key_record] : []),
     ...(await recordsInUse(deps.sql, recordIds)),
     ...(await deps.recordsOfApi(deps.sql, recordIds)),
   ]);

@@ -2,7 +2,6 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { streamName } from '../../domain/streams.ts';
 import { stateOf } from '../../domain/transfer-history.ts';
-import { upcast } from '../../domain/upcast.ts';
 import { type FoundTransfer, findTransfer } from './queries.ts';
 
 /**
@@ -19,6 +18,6 @@ export async function currentTransfer(
   if (found && (found.transfer.status !== 'in_progress' || found.moving)) return found;
   const events = await store.read(streamName('transfer', transferId));
   if (events.length === 0) return null;
-  const transfer = stateOf(events.map(upcast));
+  const transfer = stateOf(events);
   return transfer.facts.account_id === accountId ? { transfer, moving: null } : null;
 }

@@ -169,7 +169,7 @@ async function run(
 ): Promise<Comparison> {
   if (projection === dispatchConsumer.name) {
     await rebuildDispatch(deps.sql, deps.logId);
-    return { events: 0, differences: [] };
+    return { events: 0, differences: [], details: [] };
   }
   return kind === 'rebuild'
     ? rebuildProjection(deps, projection as ProjectionName, onProgress)

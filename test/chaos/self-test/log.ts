@@ -106,6 +106,15 @@ export const LOG_DAMAGES: Damage[] = [
              and a.revision + b.revision = 3`,
   },
   {
+    what: 'an event was changed with its whole chain after it was signed',
+    finds: 'log.checkpoints',
+    names: () => 'log-checkpoints',
+    tables: (run) =>
+      forge(sql(run), run.ids.plain, 'transfer.created', (data) =>
+        Object.assign(data, { metadata: { forged: 'yes' } }),
+      ),
+  },
+  {
     what: 'a transfer ends twice',
     finds: 'log.order',
     names: (run) => run.ids.plain,

@@ -151,6 +151,7 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
   await until('the end of all started transfers', () =>
     isSettled(installation, load.requests.filter(({ kind }) => kind === 'create').length - 1),
   );
+  await load.ask('POST', '/v1/checkpoints');
   await service.stop();
   const api = await startService(installation, ['api']);
   closers.push(() => api.stop());

@@ -50,10 +50,11 @@ describeWithPostgres('/v1/projections', () => {
     expect(body.data.map(({ name }: { name: string }) => name)).toEqual([
       'audit',
       'catalog',
+      'proof',
       'transfer_search',
       'transfers',
     ]);
-    expect(body.data[3]).toMatchObject({
+    expect(body.data[4]).toMatchObject({
       state: 'running',
       version: expect.any(Number),
       position: expect.stringMatching(/^\d+$/),

@@ -160,7 +160,7 @@ await describeTransfers('a queue', () => {
     const lags = [...values.keys()].filter((name) =>
       name.startsWith('waybill_consumer_lag_positions'),
     );
-    const consumers = ['audit', 'catalog', 'dispatch', 'transfer_search', 'transfers'];
+    const consumers = ['audit', 'catalog', 'dispatch', 'proof', 'transfer_search', 'transfers'];
     expect(lags).toEqual(
       consumers.map((consumer) => `waybill_consumer_lag_positions{consumer="${consumer}"}`),
     );

@@ -69,6 +69,13 @@ export function createFakeLog() {
   return {
     records,
     append,
+    /** Serves other records from now on: the files of the server were changed. */
+    replace(others: LogRecord[]): void {
+      records.splice(0, records.length, ...others);
+      streams.clear();
+      for (const record of others)
+        streams.set(record.stream, [...(streams.get(record.stream) ?? []), record]);
+    },
     /** The position of the next record. */
     end: () => end,
     stream: (name: string): LogRecord[] | undefined => streams.get(name),

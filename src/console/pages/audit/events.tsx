@@ -60,13 +60,15 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',
+    // The log itself has no page.
+    log: null,
   };
-  const page = pages[kind];
   // Transfers and webhooks of another account are not found in this one.
   const may =
     kind === 'key'
       ? session.scopes.includes('admin')
       : (account ?? session.account) === session.account;
+  const page = pages[kind];
   return (
     <span>
       {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}

@@ -148,11 +148,17 @@ function Task({ task, what, projection }: TaskProps) {
         {events.toLocaleString()} events, {found(differences)}
       </span>
       {differences && differences.length > 0 && (
-        <ul class="mono">
-          {differences.map((key) => (
-            <li key={key}>{key}</li>
-          ))}
-        </ul>
+        <>
+          <ul class="mono">
+            {differences.map((key) => (
+              <li key={key}>{key}</li>
+            ))}
+          </ul>
+          <span class="route">
+            The table or the log was changed. Keep a copy of both, and compare the log with a
+            checkpoint before you rebuild.
+          </span>
+        </>
       )}
     </div>
   );

@@ -36,12 +36,17 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
 
   if (hasEnded(status)) {
     return (
-      <May scope="transfers:write">
-        {CHANGEABLE.retry.includes(status) && <RetryButton key={id} id={id} />}
-        <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
-          Create again
+      <>
+        <a class="button" href={`/console/transfers/${id}/receipt`}>
+          Receipt
         </a>
-      </May>
+        <May scope="transfers:write">
+          {CHANGEABLE.retry.includes(status) && <RetryButton key={id} id={id} />}
+          <a class="button" href={urlOf('/console/transfers/new', { query: { like: id } })}>
+            Create again
+          </a>
+        </May>
+      </>
     );
   }
   if (status === 'in_progress') {

@@ -70,17 +70,22 @@ export function Attempts({ events }: { events: HistoryItem[] }) {
   );
 }
 
-function Verified({ by }: { by: Verification }) {
-  const { size, source_unchanged, destination_checksum, read_back, atomic_replace } = by;
+/** Lists the checks that were made of a file. */
+export function checksOf(verification: Verification): string {
+  const { size, source_unchanged, destination_checksum, read_back } = verification;
   const checks = [
     size && 'size',
     source_unchanged && 'source unchanged',
     destination_checksum !== 'none' && `checksum of the destination (${destination_checksum})`,
     read_back && 'read back and hashed',
-  ].filter(Boolean);
+  ];
+  return checks.filter(Boolean).join(', ');
+}
+
+function Verified({ by }: { by: Verification }) {
   return (
     <span class="reason">
-      Verified: {checks.join(', ')}.{atomic_replace && ' Replaced in one step.'}
+      Verified: {checksOf(by)}.{by.atomic_replace && ' Replaced in one step.'}
     </span>
   );
 }

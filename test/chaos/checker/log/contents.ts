@@ -13,6 +13,7 @@ import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
 import { isTold, payloadDigest, subscribes } from './told.ts';
+import { createTreeCheck } from './tree.ts';
 
 /** The state of a stream, folded from all its events. */
 export interface Folded<State> {
@@ -79,6 +80,7 @@ export async function readContents(
   report: Report,
 ): Promise<LogContents> {
   const chain = createChainCheck(report);
+  const tree = createTreeCheck(report);
   const catalog = { endpoint: new Map(), key: new Map(), webhook: new Map() } as Record<
     CatalogKind,
     Map<string, Folded<CatalogState>>
@@ -101,6 +103,7 @@ export async function readContents(
   for await (const event of events) {
     const hash = chain(event);
     contents.end = event.position;
+    tree(event);
     const stream = streamOf(event.stream);
     if (stream === null) {
       const first = event.stream === 'log' && event.revision === 0 && event.type === 'log.opened';
@@ -129,6 +132,8 @@ export async function readContents(
       note(event, hash, stream.id, contents.transfers.get(stream.id)?.state ?? null);
     } else if (stream.kind === 'access') {
       if (!ACCESSES.includes(event.type)) wrong(`${event.type} is no access`);
+      note(event, hash, null, null);
+    } else if (stream.kind === 'log') {
       note(event, hash, null, null);
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);

@@ -9,7 +9,7 @@ const OF_TRANSFERS = ['transfer.cancelled', 'transfer.failed', 'transfer.priorit
 /** Returns the row of the audit log for an event. Null for an event that has none. */
 export function auditRow(event: LoggedEvent): Fields | null {
   const stream = streamOf(event.stream);
-  if (stream === null) return null;
+  if (stream === null || event.type === 'log.checkpoint_signed') return null;
   const { actor, account_id, occurred_at } = event.metadata;
   const byItself = ['mover', 'system'].includes(String(actor).split(':')[0] as string);
   const isRetry = event.type === 'transfer.created' && typeof event.data.retry_of === 'string';

@@ -244,8 +244,9 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   transfer_search: ['transfer'],
-  // Without accesses: each check causes some, and nothing waits until the table has them.
-  audit: ['transfer', 'endpoint', 'key', 'webhook'],
+  // Without accesses: each check causes some, and nothing waits until the tables have them.
+  audit: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
+  proof: ['transfer', 'endpoint', 'key', 'webhook', 'log'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
   outbox: ['transfer', 'endpoint', 'key', 'webhook'],

@@ -1,0 +1,23 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { replaceFile } from '../durable-file.ts';
+import { type CheckpointSink, checkpointFile, SinkRefuses } from './port.ts';
+
+/**
+ * Creates a sink that writes each checkpoint to a file of its own, for everybody to read. It does
+ * not create the folder: a disk that is not mounted must not be replaced by an empty folder.
+ */
+export function createFolderSink(folder: string): CheckpointSink {
+  return {
+    async keep({ size, note }) {
+      const file = join(folder, checkpointFile(size));
+      await stat(folder);
+      const known = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return null;
+        throw error;
+      });
+      if (known === null) await replaceFile(file, note, 0o644);
+      else if (known !== note) throw new SinkRefuses(`${file} is another checkpoint of this size`);
+    },
+  };
+}

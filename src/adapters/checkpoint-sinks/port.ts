@@ -1,0 +1,30 @@
+import type { Hash } from '../../domain/proof/hash.ts';
+
+export interface KeptCheckpoint {
+  /** Number of events that it covers. */
+  size: number;
+  /** The signed note. */
+  note: string;
+}
+
+/** A place outside the installation that keeps checkpoints. */
+export interface CheckpointSink {
+  /**
+   * Keeps a checkpoint. `prove` returns the proof that it extends the checkpoint of another size.
+   * Resolves if the place has it already. Throws if it does not take it, and SinkRefuses if it
+   * never will.
+   */
+  keep(checkpoint: KeptCheckpoint, prove: (from: number) => Promise<Hash[]>): Promise<void>;
+}
+
+/** The place holds a checkpoint that contradicts this one: one of the two logs was changed. */
+export class SinkRefuses extends Error {
+  override readonly name = 'SinkRefuses';
+}
+
+const SIZE_DIGITS = 12;
+
+/** Returns the name of the file that keeps the checkpoint of a size. Names sort by size. */
+export function checkpointFile(size: number): string {
+  return `checkpoint-${String(size).padStart(SIZE_DIGITS, '0')}.txt`;
+}

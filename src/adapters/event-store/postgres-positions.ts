@@ -1,0 +1,35 @@
+import type { Sql } from '../postgres/connect.ts';
+import type { PositionFault } from './port.ts';
+
+/** Positions that one statement counts: about a tenth of a second. */
+const COUNTED = 1_000_000n;
+
+/**
+ * Compares the positions of the embedded log with its head. `log.append` gives out positions without
+ * a gap, so a position without an event had one. Yields faults from the lowest position up.
+ */
+export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFault> {
+  const [{ head } = { head: 0n }] = await sql<{ head: bigint }[]>`
+    select position as head from log.head`;
+  for (let after = 0n; after < head; after += COUNTED) {
+    const upTo = after + COUNTED < head ? after + COUNTED : head;
+    const [{ events } = { events: 0n }] = await sql<{ events: bigint }[]>`
+      select count(*) as events from log.events where position > ${after} and position <= ${upTo}`;
+    if (events === upTo - after) continue;
+    const gaps = await sql<{ from: bigint; to: bigint }[]>`
+      select before + 1 as from, position - 1 as to
+        from (
+          select position, lag(position, 1, ${after}::bigint) over (order by position) as before
+            from (select position from log.events where position > ${after} and position <= ${upTo}
+                  union all select ${upTo + 1n}::bigint) positions
+        ) neighbours
+       where position > before + 1
+       order by position`;
+    for (const { from, to } of gaps) yield { from, to, problem: 'missing' };
+  }
+  const [beyond] = await sql<{ from: bigint | null; to: bigint | null }[]>`
+    select min(e.position) as from, max(e.position) as to
+      from log.head h join log.events e on e.position > h.position`;
+  if (beyond && beyond.from !== null && beyond.to !== null)
+    yield { from: beyond.from, to: beyond.to, problem: 'beyond_head' };
+}

@@ -1,0 +1,163 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { replaceFile } from '../adapters/durable-file.ts';
+import { DomainError } from '../domain/errors.ts';
+import { parseVerifierKey } from '../domain/proof/note.ts';
+import type { Installation } from '../installation.ts';
+import type { Fault } from '../processes/verification/fault.ts';
+import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/kept-checkpoints.ts';
+import { readState, writeState } from '../processes/verification/saved-state.ts';
+import { type Verdict, verifyLog } from '../processes/verification/verify-log.ts';
+import { EXIT } from './exit-codes.ts';
+import { note, print, printJson } from './output.ts';
+import { createProgressBar } from './progress.ts';
+import { withInstallation } from './session.ts';
+
+const SAVE_EVERY_MS = 15_000;
+const PEM = /-----BEGIN PUBLIC KEY-----[\s\S]*?-----END PUBLIC KEY-----/g;
+
+interface VerifyOptions {
+  checkpoint?: string;
+  key: string[];
+  resume?: string;
+  json?: boolean;
+}
+
+export function addVerifyCommand(audit: Command): void {
+  audit
+    .command('verify')
+    .description('check the whole log; exit code 1 if something is wrong with it')
+    .option('--checkpoint <file or folder>', 'compare it with checkpoints that you kept elsewhere')
+    .option(
+      '--key <file>',
+      'public keys, one of which must have signed each; repeat it for several files',
+      (file: string, files: string[]) => [...files, file],
+      [],
+    )
+    .option('--resume <file>', 'save the progress in this file, and continue from it')
+    .option('--json', 'JSON lines: each fault, then the result')
+    .action(async (options: VerifyOptions) => {
+      const keys = (await Promise.all(options.key.map(readKeys))).flat();
+      const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
+      await withInstallation((installation) => verify(installation, checkpoints, options));
+    });
+}
+
+async function verify(
+  { store, patient, logId, outdated }: Installation,
+  checkpoints: KeptCheckpoint[],
+  { key, resume, json }: VerifyOptions,
+): Promise<void> {
+  const run = { logId, checkpoints };
+  const saved = resume === undefined ? null : await readIfThere(resume);
+  const bar = json ? null : createProgressBar();
+  const started = performance.now();
+  let saveAt = Date.now() + SAVE_EVERY_MS;
+  const verdict = await verifyLog(
+    { store, sql: patient, logId, comparesApi: !outdated.includes('transfers') },
+    {
+      checkpoints,
+      resume: saved === null ? null : readState(saved, run),
+      async report(fault) {
+        bar?.clear();
+        await (json ? printJson(fault) : print(inWords(fault)));
+      },
+      onProgress(events, share) {
+        const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
+        bar?.show(share, `${events} events  ${Math.round(events / seconds)} events/s`);
+      },
+      async save(state) {
+        if (resume === undefined || Date.now() < saveAt) return;
+        await replaceFile(resume, writeState(state(), run));
+        saveAt = Date.now() + SAVE_EVERY_MS;
+      },
+    },
+  ).finally(() => bar?.clear());
+  if (resume !== undefined) await unlink(resume).catch(() => undefined);
+  if (verdict.faults > 0) process.exitCode = EXIT.failed;
+  if (json) return printJson(result(verdict, checkpoints));
+  await print(summary(verdict, checkpoints));
+  if (!verdict.comparedApi)
+    note('The transfers were not compared with the API: their tables are being rebuilt');
+  if (checkpoints.length > 0 && key.length === 0)
+    note('The signatures of the checkpoints were not checked: give their public keys by --key');
+}
+
+function inWords({ stream, revision, event_id, problem }: Fault): string {
+  return stream === null
+    ? `the log: ${problem}`
+    : `${stream} revision ${revision} (${event_id}): ${problem}`;
+}
+
+function result({ events, streams, faults, agreed, comparedApi }: Verdict, checkpoints: unknown[]) {
+  return {
+    events,
+    streams,
+    broken: faults,
+    compared_with_api: comparedApi,
+    checkpoints: checkpoints.length,
+    agrees_with: agreed && {
+      source: agreed.source,
+      size: agreed.size,
+      root_hash: Buffer.from(agreed.root).toString('hex'),
+    },
+  };
+}
+
+function summary(
+  { events, streams, faults, agreed }: Verdict,
+  checkpoints: KeptCheckpoint[],
+): string {
+  const counted = `${events} events in ${streams} streams: `;
+  if (faults > 0)
+    return (
+      `${counted}${faults} ${faults === 1 ? 'fault' : 'faults'}\n` +
+      'Keep the log and the tables as they are. Do not rebuild projections'
+    );
+  if (agreed === null)
+    return (
+      `${counted}consistent in itself\n` +
+      'Only a checkpoint or an export that was kept elsewhere shows whether the log was rewritten'
+    );
+  const signed =
+    checkpoints.length === 1 ? 'the checkpoint' : `all ${checkpoints.length} checkpoints`;
+  return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;
+}
+
+/** Reads the public keys in a file: PEM, as `waybill log keys` prints it, or a verifier key. */
+async function readKeys(file: string): Promise<KeyObject[]> {
+  const text = (await readFile(file, 'utf8')).trim();
+  const known = parseVerifierKey(text);
+  if (known) return [known.publicKey];
+  const keys = (text.match(PEM) ?? []).map((pem) => createPublicKey(pem));
+  if (keys.length > 0) return keys;
+  throw new DomainError(
+    'validation_failed',
+    `${file} has no public key: give PEM, or NAME+ID+KEY in one line`,
+  );
+}
+
+/** Reads one checkpoint, or all of a folder. Other files of the folder are left out. */
+async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptCheckpoint[]> {
+  const isFolder = (await stat(path)).isDirectory();
+  const files = isFolder ? (await readdir(path, { recursive: true })).sort() : [''];
+  const found: KeptCheckpoint[] = [];
+  for (const name of files) {
+    const file = join(path, name);
+    if (!(await stat(file)).isFile()) continue;
+    const checkpoint = readCheckpoint(file, await readFile(file, 'utf8'), keys);
+    if (checkpoint) found.push(checkpoint);
+  }
+  if (found.length === 0)
+    throw new DomainError('validation_failed', `${path} has no checkpoint: a signed note`);
+  return found.sort((a, b) => a.size - b.size);
+}
+
+async function readIfThere(file: string): Promise<string | null> {
+  return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+}

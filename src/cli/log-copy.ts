@@ -1,0 +1,61 @@
+import type { Command } from 'commander';
+import type { EventStore } from '../adapters/event-store/port.ts';
+import { parseConfig } from '../config.ts';
+import { DomainError } from '../domain/errors.ts';
+import { type Installation, openStore } from '../installation.ts';
+import { copyLog } from '../processes/log-copy/copy-log.ts';
+import { followCopy } from '../processes/log-copy/follow-copy.ts';
+import { note, print, printJson } from './output.ts';
+import { createProgressBar } from './progress.ts';
+import { withInstallation } from './session.ts';
+
+const EMBEDDED = 'embedded';
+
+export function addLogCopyCommand(log: Command): void {
+  log
+    .command('copy')
+    .description('copy the log to the other engine; run it again to continue, or for later events')
+    .requiredOption('--to <url>', `the URL of an EventStoreDB, or "${EMBEDDED}" for Postgres`)
+    .option('--switch', 'let the tables follow the copy; stop all processes before')
+    .option('--json', 'one JSON document')
+    .action(({ to, switch: follow, json }: { to: string; switch?: boolean; json?: boolean }) =>
+      withInstallation(async (installation) => {
+        const copy = await openOther(installation, to);
+        const bar = json ? null : createProgressBar();
+        const started = performance.now();
+        const run = () =>
+          copyLog(installation.store, copy, (read, share) => {
+            const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
+            bar?.show(share, `${read} events  ${Math.round(read / seconds)} events/s`);
+          }).finally(() => bar?.clear());
+        const copied = await (follow ? followCopy(installation, copy, run) : run()).finally(() =>
+          copy.close(),
+        );
+        const { events, appended, root } = copied;
+        const root_hash = Buffer.from(root).toString('hex');
+        if (json) return printJson({ events, appended, root_hash, switched: follow ?? false });
+        await print(
+          `${events} events are in both logs, ${appended} of them copied now\n` +
+            `Both trees have the root ${root_hash}`,
+        );
+        if (follow)
+          note(
+            `Now start all processes ${to === EMBEDDED ? 'without' : 'with this'} EVENTSTORE_URL`,
+          );
+      }),
+    );
+}
+
+/** Opens the engine that the installation does not use. */
+async function openOther({ config, sql }: Installation, to: string): Promise<EventStore> {
+  const isEmbedded = config.eventStore === null;
+  if ((to === EMBEDDED) === isEmbedded)
+    throw new DomainError(
+      'validation_failed',
+      isEmbedded
+        ? 'The log is in Postgres already: name the URL of an EventStoreDB'
+        : `The log is in an EventStoreDB: a copy goes to the embedded log, --to ${EMBEDDED}`,
+    );
+  if (to === EMBEDDED) return openStore({ ...config, eventStore: null }, sql);
+  return openStore(parseConfig({ ...process.env, EVENTSTORE_URL: to }), sql);
+}

@@ -1,0 +1,132 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { receipt as receiptSchema } from '../contract/proof.ts';
+import { DomainError, fieldError } from '../domain/errors.ts';
+import { keyIdOf, parseNote, parseVerifierKey } from '../domain/proof/note.ts';
+import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
+import type { TransferEvent } from '../domain/transfer.ts';
+import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
+import { makeReceipt } from '../projections/receipts.ts';
+import { recordAccess } from './access.ts';
+import { EXIT } from './exit-codes.ts';
+import { foldLog } from './fold-log.ts';
+import { note, print, printFacts, printJson, write } from './output.ts';
+import { parseRequest } from './parse.ts';
+import { operator, withInstallation } from './session.ts';
+
+export function addReceiptCommands(program: Command): void {
+  const receipt = program
+    .command('receipt')
+    .description('print the receipt of an ended transfer; it proves every event of it')
+    .argument('<transfer-id>')
+    .option('--account <account>', 'only if the transfer belongs to this account')
+    .option('--out <file>', 'write it to a file')
+    .action(async (id: string, { account, out }: { account?: string; out?: string }) => {
+      const made = await withInstallation(async (installation) => {
+        const make = () => makeReceipt(installation, account ?? null, id);
+        let answer = await make();
+        if (answer.state === 'not_covered') {
+          await foldLog(installation);
+          answer = await make();
+        }
+        if (answer.state === 'not_covered') {
+          await checkpointNow(installation, operator());
+          answer = await make();
+        }
+        if (answer.state !== 'ready')
+          throw new DomainError('receipt_not_ready', `${id} has not ended: it has no receipt yet`);
+        const read = { type: 'access.receipt_read', data: { transfer_id: id } } as const;
+        await recordAccess(installation, read, answer.owner);
+        return answer.receipt;
+      });
+      const text = `${JSON.stringify(made, null, 2)}\n`;
+      if (out === undefined) return write(text);
+      await writeFile(out, text);
+      note(`The receipt is in ${out}`);
+    });
+
+  receipt
+    .command('verify')
+    .description('verify a receipt offline; exit code 1 if it proves nothing')
+    .argument('<file>')
+    .requiredOption('--key <key>', 'the public key: a file in PEM, or NAME+ID+BASE64')
+    .option('--json', 'one JSON document')
+    .action(async (file: string, { key, json }: { key: string; json?: boolean }) => {
+      const receipt = parseReceipt(await readFile(file, 'utf8'));
+      await show(receipt, await readPublicKey(key), json);
+    });
+}
+
+function parseReceipt(text: string): Receipt {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (error) {
+    throw new DomainError('invalid_json', `The receipt is no JSON: ${(error as Error).message}`);
+  }
+  return parseRequest(receiptSchema, parsed, 'The receipt');
+}
+
+async function readPublicKey(key: string): Promise<KeyObject> {
+  const verifier = parseVerifierKey(key);
+  if (verifier !== null) return verifier.publicKey;
+  try {
+    const publicKey = createPublicKey(await readFile(key, 'utf8'));
+    if (publicKey.asymmetricKeyType === 'ed25519') return publicKey;
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ENOENT') throw error;
+  }
+  throw fieldError('--key', 'must be an Ed25519 public key: a file in PEM, or NAME+ID+BASE64');
+}
+
+async function show(receipt: Receipt, publicKey: KeyObject, json?: boolean): Promise<void> {
+  const verdict = verifyReceipt(receipt, publicKey);
+  if (!verdict.ok) {
+    process.exitCode = EXIT.failed;
+    const { problems } = verdict;
+    if (json) return printJson({ verified: false, problems });
+    for (const problem of problems) await print(problem);
+    return print('NOT VERIFIED: this receipt proves nothing');
+  }
+  const { head, events } = verdict;
+  const signer = parseNote(receipt.checkpoint)?.signatures[0]?.name ?? head.origin;
+  const key_id = keyIdOf(signer, publicKey);
+  const facts = factsOf(events.map(({ type, data }) => ({ type, data }) as TransferEvent));
+  if (json)
+    return printJson({
+      verified: true,
+      transfer_id: receipt.transfer_id,
+      ...facts,
+      checkpoint: { origin: head.origin, size: head.size, key_id },
+    });
+  await printFacts({
+    transfer: receipt.transfer_id,
+    ...facts,
+    events: events.length,
+    log: head.origin,
+    'events in the log': head.size,
+    'signed by': key_id,
+  });
+  await print('VERIFIED: the key signed a log that has exactly these events of the transfer');
+}
+
+/** Returns what the events say about the file. */
+function factsOf(events: TransferEvent[]): Record<string, string | number | null> {
+  const facts: Record<string, string | number | null> = {};
+  for (const { type, data } of events) {
+    if (type === 'transfer.created') {
+      facts.source = data.source;
+      facts.destination = data.destination;
+      facts.created_at = data.created_at;
+    } else if (type === 'transfer.completed') {
+      facts.completed_at = data.completed_at;
+      facts.size_bytes = data.size_bytes;
+      facts.checksum_sha256 = data.checksum_sha256;
+    } else if (type === 'transfer.failed') {
+      facts.failed_at = data.failed_at;
+      facts.error = data.error.code;
+    } else if (type === 'transfer.cancelled') facts.cancelled_at = data.cancelled_at;
+  }
+  return facts;
+}

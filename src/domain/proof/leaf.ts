@@ -1,0 +1,14 @@
+import { canonicalJson } from '../canonical-json.ts';
+import type { StoredEvent } from '../event.ts';
+
+/** What a leaf of the tree says about an event. */
+export type LeafContent = Omit<StoredEvent, 'position'>;
+
+/**
+ * Returns the text of an event's leaf: the RFC 8785 form of the event as it is stored, not upcast,
+ * with its place in its stream. It leaves out the position, so a copy of the log has the same tree.
+ */
+export function leafOf(event: StoredEvent): string {
+  const { data, id, metadata, revision, schema_version, stream, type } = event;
+  return canonicalJson({ data, id, metadata, revision, schema_version, stream, type });
+}

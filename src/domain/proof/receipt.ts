@@ -1,0 +1,89 @@
+import type { KeyObject } from 'node:crypto';
+import { endsTransfer } from '../transfer.ts';
+import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
+import { type Hash, leafHash, sameHash } from './hash.ts';
+import type { LeafContent } from './leaf.ts';
+import { isSignedBy, parseNote } from './note.ts';
+import { rootOfInclusion } from './proofs.ts';
+
+/** Proves all events of an ended transfer, to a reader who has only the public key. */
+export interface Receipt {
+  version: 1;
+  transfer_id: string;
+  /** Every event of the transfer, oldest first. */
+  events: ProvenEvent[];
+  /** A signed note. */
+  checkpoint: string;
+  /** PEM. */
+  public_key: string;
+}
+
+export interface ProvenEvent {
+  /** Place of the leaf in the tree, from 0. */
+  index: number;
+  /** The RFC 8785 form of the event and its place in its stream. */
+  leaf: string;
+  /** The audit path (RFC 6962), from the leaf up, in lowercase hex. */
+  proof: string[];
+}
+
+export type ReceiptVerdict =
+  | { ok: true; head: TreeHead; events: LeafContent[] }
+  | { ok: false; problems: string[] };
+
+/**
+ * Checks a receipt with a public key that the reader trusts, and nothing else: that the key signed
+ * the checkpoint, that each leaf is in its tree, and that the leaves are all events of one transfer.
+ * The `public_key` in the receipt counts for nothing.
+ */
+export function verifyReceipt(receipt: Receipt, publicKey: KeyObject): ReceiptVerdict {
+  const note = parseNote(receipt.checkpoint);
+  const head = note && parseCheckpoint(note.text);
+  if (!note || !head) return { ok: false, problems: ['the checkpoint is no signed checkpoint'] };
+  const problems: string[] = [];
+  if (!isSignedBy(note, publicKey)) problems.push('the key did not sign the checkpoint');
+  const events: LeafContent[] = [];
+  for (const [i, { index, leaf, proof }] of receipt.events.entries()) {
+    if (!isIn(head, index, leaf, proof))
+      problems.push(`event ${i}: it is not leaf ${index} of the signed tree`);
+    const event = parseLeaf(leaf);
+    if (event === null) problems.push(`event ${i}: its leaf is no event`);
+    else events.push(event);
+    if (index <= (receipt.events[i - 1]?.index ?? -1))
+      problems.push(`event ${i}: it is not after the event before it`);
+  }
+  problems.push(...incomplete(receipt.transfer_id, events));
+  return problems.length > 0 ? { ok: false, problems } : { ok: true, head, events };
+}
+
+function isIn({ size, root }: TreeHead, index: number, leaf: string, proof: string[]): boolean {
+  if (!Number.isSafeInteger(index) || !proof.every((hash) => /^[0-9a-f]{64}$/.test(hash)))
+    return false;
+  const path: Hash[] = proof.map((hash) => Buffer.from(hash, 'hex'));
+  const found = rootOfInclusion(leafHash(leaf), index, size, path);
+  return found !== null && sameHash(found, root);
+}
+
+function parseLeaf(leaf: string): LeafContent | null {
+  try {
+    const event = JSON.parse(leaf) as LeafContent | null;
+    return typeof event === 'object' ? event : null;
+  } catch {
+    return null;
+  }
+}
+
+function incomplete(transferId: string, events: LeafContent[]): string[] {
+  const stream = `transfer-${transferId}`;
+  const problems: string[] = [];
+  for (const [i, event] of events.entries()) {
+    if (event.stream !== stream) problems.push(`event ${i}: it is of the stream ${event.stream}`);
+    else if (event.revision !== i)
+      problems.push(`event ${i}: it has revision ${event.revision}, so events are missing`);
+  }
+  const named = (events[0]?.data as { transfer_id?: unknown } | undefined)?.transfer_id;
+  if (named !== transferId) problems.push(`the first event creates the transfer ${named}`);
+  if (!endsTransfer(events.at(-1)?.type ?? ''))
+    problems.push('the last event does not end the transfer');
+  return problems;
+}

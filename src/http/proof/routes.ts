@@ -1,0 +1,161 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { toPagination } from '../../contract/pages.ts';
+import * as schemas from '../../contract/proof.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { originOf } from '../../domain/proof/checkpoint.ts';
+import { type CheckpointDeps, checkpointNow } from '../../processes/proof/checkpoint-now.ts';
+import {
+  checkpointOfSize,
+  latestCheckpoint,
+  listCheckpointsOfLog,
+  listSigningKeys,
+} from '../../projections/proof-queries.ts';
+import { consistencyProof } from '../../projections/proof-tiles.ts';
+import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { causeOf } from '../auth.ts';
+import { noQuery, OPEN, responses } from '../documentation.ts';
+
+/** Routes by which auditors verify the log without trust in the server. */
+export function proofRoutes(deps: CheckpointDeps): FastifyPluginAsyncZod {
+  const { sql, logId } = deps;
+
+  async function find(size: string): Promise<schemas.Checkpoint> {
+    const found = /^[1-9]\d{0,14}$/.test(size) ? await checkpointOfSize(sql, Number(size)) : null;
+    if (!found) throw new DomainError('not_found', 'No checkpoint covers this number of events');
+    return schemas.toCheckpoint(found);
+  }
+
+  return async (app) => {
+    app.route({
+      method: 'GET',
+      url: '/log/keys',
+      config: { open: true },
+      schema: {
+        operationId: 'listLogSigningKeys',
+        summary: 'List the public keys that sign checkpoints',
+        description: 'Needs no key.',
+        tags: ['Audit'],
+        security: [],
+        querystring: noQuery,
+        response: responses(
+          { 200: ['Every key since the start of the log', schemas.signingKeyList] },
+          ['unknown_field'],
+          OPEN,
+        ),
+      },
+      handler: async (): Promise<schemas.SigningKeyList> => ({
+        origin: originOf(logId),
+        data: await listSigningKeys(sql),
+      }),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/checkpoints',
+      config: { scope: 'audit:read' },
+      schema: {
+        operationId: 'listCheckpoints',
+        summary: 'List signed checkpoints of the log',
+        tags: ['Audit'],
+        querystring: schemas.checkpointQuery,
+        response: responses({ 200: ['A page of checkpoints', schemas.checkpointList] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
+      },
+      async handler(request): Promise<schemas.CheckpointList> {
+        const { checkpoints, total } = await listCheckpointsOfLog(sql, request.query);
+        return {
+          data: checkpoints.map(schemas.toCheckpoint),
+          pagination: toPagination(request.query, checkpoints.length, total),
+        };
+      },
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/checkpoints',
+      config: { scope: 'audit:all' },
+      schema: {
+        operationId: 'signCheckpoint',
+        summary: 'Sign a checkpoint now',
+        description:
+          'Covers every event that the log holds now. If nothing happened since the last ' +
+          'checkpoint, the answer is that one. Without a request, Waybill signs once a minute.',
+        tags: ['Audit'],
+        querystring: noQuery,
+        response: responses({ 200: ['The checkpoint', schemas.checkpoint] }, ['unknown_field']),
+      },
+      handler: async (request): Promise<schemas.Checkpoint> =>
+        schemas.toCheckpoint(await checkpointNow(deps, causeOf(request))),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/checkpoints/latest',
+      config: { scope: 'audit:read' },
+      schema: {
+        operationId: 'getLatestCheckpoint',
+        summary: 'Get the latest checkpoint',
+        tags: ['Audit'],
+        querystring: noQuery,
+        response: responses({ 200: ['The checkpoint', schemas.checkpoint] }, [
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(): Promise<schemas.Checkpoint> {
+        const last = await latestCheckpoint(sql);
+        if (!last) throw new DomainError('not_found', 'No checkpoint is signed yet');
+        return schemas.toCheckpoint(last);
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/checkpoints/:size',
+      config: { scope: 'audit:read' },
+      schema: {
+        operationId: 'getCheckpoint',
+        summary: 'Get the checkpoint over a number of events',
+        tags: ['Audit'],
+        params: schemas.checkpointParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The checkpoint', schemas.checkpoint] }, [
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      handler: async (request): Promise<schemas.Checkpoint> => find(request.params.size),
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/checkpoints/:size/consistency',
+      config: { scope: 'audit:read' },
+      schema: {
+        operationId: 'proveConsistency',
+        summary: 'Prove that a checkpoint extends an older one',
+        tags: ['Audit'],
+        params: schemas.checkpointParams,
+        querystring: schemas.consistencyQuery,
+        response: responses({ 200: ['The proof', schemas.consistency] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<schemas.Consistency> {
+        const { size } = await find(request.params.size);
+        const from = Number(request.query.from);
+        if (from > size)
+          throw new DomainError(
+            'invalid_parameter',
+            `from: must be at most ${size}, the size of the checkpoint`,
+          );
+        const proof = await consistencyProof(sql, LIVE_SCHEMA, from, size);
+        return { from, size, proof: proof.map((hash) => Buffer.from(hash).toString('hex')) };
+      },
+    });
+  };
+}

@@ -1,0 +1,106 @@
+/*
+ * Copies a log into an empty event store, event by event and in the same order, with ids, revisions
+ * and hashes. Positions are of the engine, so they differ. The copy has the same Merkle tree.
+ *
+ * What can go wrong:
+ * - It is interrupted anywhere. The next run compares what the copy has with the log, and continues
+ *   behind it. An append whose answer was lost is found there, too.
+ * - The copy has other events. It stops there, and changes nothing.
+ * - The log grows meanwhile. The copy ends where the log ended when it was reached; the next run
+ *   copies the rest.
+ */
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import { RevisionConflict } from '../../adapters/event-store/port.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { createFrontier } from '../../domain/proof/frontier.ts';
+import { type Hash, leafHash, sameHash } from '../../domain/proof/hash.ts';
+import { leafOf } from '../../domain/proof/leaf.ts';
+import { readLog } from '../../projections/read-log.ts';
+
+/** Events of one append. An EventStoreDB takes 1 MiB at a time. */
+const APPENDED = 20;
+
+export interface Copied {
+  /** Events of the log, all of which the copy has. */
+  events: number;
+  /** How many of them this run appended. */
+  appended: number;
+  /** The root of both trees. */
+  root: Hash;
+}
+
+/**
+ * Copies what the other store lacks, then compares the trees of both. Throws `validation_failed` if
+ * the other store has another log, and EventStoreUnavailable.
+ */
+export async function copyLog(
+  log: EventStore,
+  copy: EventStore,
+  onProgress: (events: number, share: number) => void,
+): Promise<Copied> {
+  const head = Number((await log.head()) ?? 0n);
+  const tree = createFrontier();
+  const there = eventsOf(copy);
+  let next = await there.next();
+  let appended = 0;
+  let run: StoredEvent[] = [];
+
+  async function append(): Promise<void> {
+    if (run.length > 0) await appendTo(copy, run);
+    appended += run.length;
+    run = [];
+  }
+
+  for await (const { events, position } of readLog(log, { from: null })) {
+    for (const event of events) {
+      tree.append(leafHash(leafOf(event)));
+      if (!next.done) {
+        if (leafOf(next.value) !== leafOf(event)) throw otherLog(tree.size());
+        next = await there.next();
+        continue;
+      }
+      if (run.length === APPENDED || (run[0] && run[0].stream !== event.stream)) await append();
+      run.push(event);
+    }
+    await append();
+    onProgress(tree.size(), head === 0 ? 1 : Number(position) / head);
+  }
+  if (!next.done) throw otherLog(tree.size() + 1);
+  const copied = createFrontier();
+  for await (const event of eventsOf(copy)) copied.append(leafHash(leafOf(event)));
+  if (!sameHash(copied.root(), tree.root())) throw otherLog(copied.size());
+  return { events: tree.size(), appended, root: tree.root() };
+}
+
+async function* eventsOf(store: EventStore): AsyncGenerator<StoredEvent> {
+  for await (const { events } of readLog(store, { from: null })) yield* events;
+}
+
+async function appendTo(copy: EventStore, events: StoredEvent[]): Promise<void> {
+  const { stream, revision } = events[0] as StoredEvent;
+  const expected = revision === 0 ? 'no_stream' : revision - 1;
+  try {
+    await copy.append(stream, expected, events.map(toNew));
+  } catch (error) {
+    if (!(error instanceof RevisionConflict)) throw error;
+    throw new DomainError(
+      'unavailable',
+      `Another program writes to the copy: ${error.message}. Stop it and run the copy again`,
+      {},
+      { cause: error },
+    );
+  }
+}
+
+function toNew({ id, type, schema_version, data, metadata }: StoredEvent) {
+  return { id, type, schema_version, data, metadata };
+}
+
+function otherLog(number: number): DomainError {
+  return new DomainError(
+    'validation_failed',
+    `The other store has another log: its event ${number} is not that of this log. Name an empty ` +
+      'store, or set another WAYBILL_STREAM_PREFIX in both',
+  );
+}

@@ -1,0 +1,129 @@
+/*
+ * Signs the tree over the log: a checkpoint a minute, if something happened.
+ *
+ * One process of the installation signs, by an advisory lock. The lock only saves work. The append
+ * compares revisions, so of two signers one is rejected, and no size has two roots.
+ *
+ * Before it signs, it compares:
+ * - the last checkpoint that the tree knows with the stream of checkpoints, which must still have it
+ * - the root of the tree at the size of the last checkpoint with the root that was signed.
+ * If they differ, the log was changed after it was signed. The signer then signs nothing, and
+ * readiness shows why, until a person has looked at it.
+ *
+ * Checkpoints are events, and so they are leaves of later checkpoints. They alone cause none.
+ *
+ * What can go wrong:
+ * - A store does not answer, or the process ends between any two steps. Nothing was signed, or the
+ *   checkpoint is in the log. The next round finds either.
+ * - The tree is behind the log. The checkpoint covers what is folded.
+ * - The private key is not in the vault. Readiness says so; `waybill log rotate-key --lost` helps.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import {
+  ensureSigningKey,
+  type LastCheckpoint,
+  type LogDeps,
+  signCheckpoint,
+} from '../../commands/log.ts';
+import { type CheckpointSigned, isCheckpointEvent } from '../../domain/checkpoint.ts';
+import { newId } from '../../domain/ids.ts';
+import { LogChanged } from '../../domain/proof/log-changed.ts';
+import { CHECKPOINTS } from '../../domain/streams.ts';
+import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
+import { rootAt } from '../../projections/proof-tiles.ts';
+import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+
+const EVERY_MS = 60_000;
+const RETRY_AFTER_MS = 5_000;
+const ACTOR = 'system:signer';
+
+export type SignerStatus =
+  | { state: 'stand_by' }
+  /** `size`: leaves that the last checkpoint covers. Null before the first. */
+  | { state: 'signing'; size: number | null }
+  | { state: 'failed'; error: string };
+
+export type SignerDeps = ConsumerDeps & LogDeps;
+
+/** Signs a checkpoint a minute in which something happened, until the signal aborts. */
+export async function runSigner(
+  deps: SignerDeps,
+  signal: AbortSignal,
+  report: (status: SignerStatus) => void,
+  everyMs = EVERY_MS,
+): Promise<void> {
+  while (!signal.aborted) {
+    report({ state: 'stand_by' });
+    const held = await deps.locks.acquire('log signer', signal).catch(() => null);
+    if (!held) return;
+    const stop = AbortSignal.any([signal, held.signal]);
+    let isFirst = true;
+    while (!stop.aborted) {
+      let pause = everyMs;
+      try {
+        // The key is there from the start. The first checkpoint has something to cover in a minute.
+        if (isFirst) await ensureSigningKey(deps, cause());
+        else await signIfNeeded(deps, cause());
+        isFirst = false;
+        report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
+      } catch (error) {
+        if (stop.aborted) break;
+        deps.logger.error({ err: error }, 'no checkpoint was signed; retrying');
+        report({ state: 'failed', error: (error as Error).message });
+        pause = Math.min(RETRY_AFTER_MS, everyMs);
+      }
+      await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
+    }
+    await held.release();
+  }
+}
+
+/**
+ * Signs a checkpoint over all folded events, if any happened since the last one. Returns null if
+ * none did, or if another process was first. Throws LogChanged.
+ */
+export async function signIfNeeded(
+  deps: LogDeps & { sql: Sql },
+  by: { actor: string; correlationId: string },
+): Promise<CheckpointSigned | null> {
+  const { sql } = deps;
+  const last = await readLast(deps);
+  const since = last?.data.size ?? 0;
+  const { size, happened } = await measureTree(sql, since);
+  // The tree is behind the log, and says so itself if it stays so.
+  if (size < since || happened <= 0) return null;
+  if (last !== null) {
+    const root = Buffer.from(await rootAt(sql, LIVE_SCHEMA, since)).toString('hex');
+    if (root !== last.data.root_hash)
+      throw new LogChanged(
+        `the first ${since} events have the root ${root}, and the signed checkpoint says ` +
+          `${last.data.root_hash}: the log was changed after it was signed`,
+      );
+  }
+  const root = await rootAt(sql, LIVE_SCHEMA, size);
+  return signCheckpoint(deps, { size, root }, last, by);
+}
+
+/** Returns the last checkpoint in the log. Throws LogChanged if one that the tree knows is gone. */
+async function readLast({ sql, store }: LogDeps & { sql: Sql }): Promise<LastCheckpoint | null> {
+  const known = await latestCheckpoint(sql);
+  const events = await store.read(CHECKPOINTS, known?.revision ?? 0);
+  const [first] = events;
+  if (known !== null && !(first && isCheckpointEvent(first) && first.data.note === known.note))
+    throw new LogChanged(
+      `the checkpoint over ${known.size} events, revision ${known.revision} of ${CHECKPOINTS}, is ` +
+        'not in the log any more as it was signed',
+    );
+  const event = events.at(-1);
+  if (event === undefined) return null;
+  if (!isCheckpointEvent(event))
+    throw new LogChanged(`${event.id} in ${CHECKPOINTS} is no checkpoint`);
+  const { data, revision, position } = event;
+  return { data, revision, position, event };
+}
+
+function cause() {
+  return { actor: ACTOR, correlationId: newId('req') };
+}

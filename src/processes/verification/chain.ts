@@ -1,0 +1,143 @@
+import { accessFold } from '../../domain/access.ts';
+import { checkpointDecider } from '../../domain/checkpoint.ts';
+import type { Fold } from '../../domain/decider.ts';
+import { endpointDecider } from '../../domain/endpoint.ts';
+import { endpointNameDecider } from '../../domain/endpoint-name.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { eventHash } from '../../domain/event-hash.ts';
+import { keyDecider } from '../../domain/key.ts';
+import { signingKeyDecider } from '../../domain/signing-key.ts';
+import {
+  CHECKPOINTS,
+  objectionTo,
+  parseStream,
+  SIGNING_KEYS,
+  type StreamKind,
+} from '../../domain/streams.ts';
+import { endsTransfer } from '../../domain/transfer.ts';
+import { transferDecider } from '../../domain/transfer-decider.ts';
+import { upcast } from '../../domain/upcast.ts';
+import { webhookDecider } from '../../domain/webhook.ts';
+
+/** A stream as its last checked event left it. */
+export interface CheckedStream {
+  revision: number;
+  id: string;
+  occurredAt: string;
+  hash: string;
+  /** Folded from all events. Null if an event is missing, or for a stream of no aggregate. */
+  state: { status: string } | null;
+}
+
+export interface CheckedEvent {
+  /** As text; empty if there is none. */
+  problems: string[];
+  stream: CheckedStream;
+  /** True if this is the last event of the stream. */
+  ended: boolean;
+}
+
+export interface ChainVerifier {
+  /** Checks the next event of the log. */
+  check(event: StoredEvent): CheckedEvent;
+  /** Returns the number of streams seen so far. */
+  streams(): number;
+  /**
+   * Returns the streams that may continue, by name. These are endpoints, keys, webhooks, accesses
+   * and open transfers: an ended transfer takes no memory.
+   */
+  open(): ReadonlyMap<string, CheckedStream>;
+}
+
+const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
+  transfer: transferDecider as Fold<{ status: string }>,
+  endpoint: endpointDecider as Fold<{ status: string }>,
+  endpoint_name: endpointNameDecider as Fold<{ status: string }>,
+  key: keyDecider as Fold<{ status: string }>,
+  webhook: webhookDecider as Fold<{ status: string }>,
+  access: accessFold as Fold<{ status: string }>,
+};
+/** What the log keeps of itself has a decider for each stream. */
+const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {
+  [SIGNING_KEYS]: signingKeyDecider as Fold<{ status: string }>,
+  [CHECKPOINTS]: checkpointDecider as Fold<{ status: string }>,
+};
+
+/**
+ * Checks that each stream is complete, in order, unchanged and what its name says. Pass the events
+ * in the order of the log, without upcasting them. Continues a check with the streams that it left
+ * open.
+ */
+export function createChainVerifier(
+  known: { streams: number; open: Iterable<[string, CheckedStream]> } = { streams: 0, open: [] },
+): ChainVerifier {
+  const open = new Map(known.open);
+  let { streams } = known;
+
+  return {
+    check(event) {
+      const before = open.get(event.stream) ?? null;
+      if (before === null) streams++;
+      const { state, problem } = fold(event, before);
+      const stream = {
+        revision: event.revision,
+        id: event.id,
+        occurredAt: event.metadata.occurred_at,
+        hash: eventHash(event),
+        state,
+      };
+      const ended = endsTransfer(event.type);
+      if (ended) open.delete(event.stream);
+      else open.set(event.stream, stream);
+      const problems = [...faults(event, before), problem, objectionTo(event)];
+      return { problems: problems.filter((fault) => fault !== null), stream, ended };
+    },
+    streams: () => streams,
+    open: () => open,
+  };
+}
+
+function fold(
+  event: StoredEvent,
+  before: CheckedStream | null,
+): Pick<CheckedStream, 'state'> & { problem: string | null } {
+  const decider = deciderOf(event.stream);
+  const isNext = event.revision === (before?.revision ?? -1) + 1;
+  if (decider === undefined || !isNext || before?.state === null)
+    return { state: null, problem: null };
+  const earlier = before?.state ?? decider.initialState();
+  const state = decider.evolve(earlier, upcast(event));
+  if (state !== earlier) return { state, problem: null };
+  return {
+    state: null,
+    problem: `${event.type} cannot follow in the status ${earlier.status}`,
+  };
+}
+
+function deciderOf(stream: string): Fold<{ status: string }> | undefined {
+  const { kind } = parseStream(stream);
+  return kind === 'log' ? LOG_DECIDERS[stream] : kind && DECIDERS[kind];
+}
+
+function faults(
+  { id, revision, metadata }: StoredEvent,
+  before: CheckedStream | null,
+): (string | null)[] {
+  const expected = (before?.revision ?? -1) + 1;
+  if (revision !== expected)
+    return [
+      `revision ${expected} was expected: an event is missing, or one follows the end of a ` +
+        'transfer',
+    ];
+  return [
+    metadata.prev_hash === (before?.hash ?? null)
+      ? null
+      : 'prev_hash is not the hash of the event before it: one of the two was changed',
+    before !== null && id <= before.id
+      ? 'its id is not greater than that of the event before it'
+      : null,
+    before !== null && metadata.occurred_at < before.occurredAt
+      ? 'it is dated earlier than the event before it'
+      : null,
+  ];
+}

@@ -1,0 +1,24 @@
+import type { StoredEvent } from '../../domain/event.ts';
+
+/** What found a fault: the stream by itself, the positions, the API, or a kept checkpoint. */
+export type Check = 'stream' | 'positions' | 'api' | 'checkpoint';
+
+/** What is wrong, and where. The place is null for what concerns no single event. */
+export interface Fault {
+  check: Check;
+  stream: string | null;
+  revision: number | null;
+  event_id: string | null;
+  position: bigint | null;
+  problem: string;
+}
+
+/** Creates a fault of an event in its stream. */
+export function faultIn({ stream, revision, id, position }: StoredEvent, problem: string): Fault {
+  return { check: 'stream', stream, revision, event_id: id, position, problem };
+}
+
+/** Creates a fault that concerns no single event. */
+export function nowhere(check: Check, problem: string): Fault {
+  return { check, stream: null, revision: null, event_id: null, position: null, problem };
+}

@@ -1,0 +1,62 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { toDetail } from '../../contract/transfers/views.ts';
+import { parseStream } from '../../domain/streams.ts';
+import type { Transfer } from '../../domain/transfer.ts';
+import { type ShownTransfer, shownTransfers } from '../../projections/shown-transfers.ts';
+import type { CheckedStream } from './chain.ts';
+
+/**
+ * Compares transfers, folded from the log, with what the API answers of them: the same view of the
+ * state in the read model. `position` is the place up to which the log was read. Returns the problem
+ * of each stream that differs. What the read model has not reached is no fault.
+ */
+export async function compareShown(
+  sql: Sql,
+  folded: ReadonlyMap<string, CheckedStream>,
+  position: bigint,
+): Promise<Map<string, string>> {
+  const problems = new Map<string, string>();
+  const known = [...folded].filter(([, { state }]) => state !== null);
+  if (known.length === 0) return problems;
+  const ids = known.map(([stream]) => parseStream(stream).id);
+  const { reached, transfers } = await shownTransfers(sql, ids);
+  for (const [stream, { state, revision }] of known) {
+    const shown = transfers.get(parseStream(stream).id) ?? null;
+    // Changed since this part of the log was read.
+    if (shown !== null && shown.position > position) continue;
+    const isBehind = reached < position && (shown === null || shown.revision < revision);
+    const problem = isBehind ? null : differenceOf(state as Transfer, revision, shown);
+    if (problem !== null) problems.set(stream, problem);
+  }
+  return problems;
+}
+
+function differenceOf(
+  folded: Transfer,
+  revision: number,
+  shown: ShownTransfer | null,
+): string | null {
+  if (shown === null) return 'the API does not show this transfer';
+  if (shown.revision !== revision)
+    return `the API shows revision ${shown.revision}, and the log has ${revision}`;
+  const [ours, theirs] = [detailOf(folded), detailOf(shown.state)];
+  if (ours === null) return 'its events make no transfer that the API could show';
+  const fields = Object.keys({ ...ours, ...theirs }).filter(
+    (field) => !isDeepStrictEqual(ours[field], theirs?.[field]),
+  );
+  const named = fields.map(
+    (field) =>
+      `${field} as ${JSON.stringify(theirs?.[field])}, the log gives ${JSON.stringify(ours[field])}`,
+  );
+  return named.length === 0 ? null : `the API shows ${named.join('; ')}`;
+}
+
+/** Returns null for a state that no event of Waybill makes, so that the view fails. */
+function detailOf(state: Transfer): Record<string, unknown> | null {
+  try {
+    return { ...toDetail(state) };
+  } catch {
+    return null;
+  }
+}

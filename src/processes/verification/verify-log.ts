@@ -1,0 +1,207 @@
+/*
+ * Verifies the whole log. It reads the log once, in order, and checks
+ * - each stream by itself (chain.ts),
+ * - each transfer against what the API shows of it (shown-transfers.ts),
+ * - positions against the head, if the engine's positions have no gaps,
+ * - the tree over all events against checkpoints that were kept elsewhere.
+ *
+ * If a checkpoint does not fit, it names what differs (signed-differences.ts).
+ *
+ * In memory are the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
+ * one batch of events, and the right edge of the tree. Ended transfers, nearly all of the log, do
+ * not count. `save` gets all of that, and a later run continues with it.
+ */
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { originOf } from '../../domain/proof/checkpoint.ts';
+import { createFrontier } from '../../domain/proof/frontier.ts';
+import { type Hash, leafHash, sameHash } from '../../domain/proof/hash.ts';
+import { leafOf } from '../../domain/proof/leaf.ts';
+import { parseStream } from '../../domain/streams.ts';
+import { readLog } from '../../projections/read-log.ts';
+import { countShown, shownTransfers } from '../../projections/shown-transfers.ts';
+import { type CheckedStream, createChainVerifier } from './chain.ts';
+import { type Fault, faultIn, nowhere } from './fault.ts';
+import type { KeptCheckpoint } from './kept-checkpoints.ts';
+import { compareShown } from './shown-transfers.ts';
+import { signedDifferences } from './signed-differences.ts';
+
+const BATCH = 5_000;
+/** Open transfers that are compared with the read model in one query. */
+const COMPARED = 1_000;
+
+export interface VerificationDeps {
+  store: EventStore;
+  sql: Sql;
+  logId: string;
+  /** False if the tables of the transfers are of another version: the API is then not compared. */
+  comparesApi: boolean;
+}
+
+/** The place up to which the log agrees with a checkpoint. */
+export interface Agreed {
+  size: number;
+  position: bigint;
+  subtrees: Hash[];
+}
+
+/** All that a later run needs to continue. */
+export interface VerificationState {
+  position: bigint;
+  events: number;
+  streams: number;
+  endedTransfers: number;
+  faults: number;
+  open: [string, CheckedStream][];
+  subtrees: Hash[];
+  agreed: Agreed | null;
+  /** The size of the first checkpoint that does not fit. */
+  differsAt: number | null;
+}
+
+export interface VerificationOptions {
+  /** In order of their size. */
+  checkpoints: KeptCheckpoint[];
+  /** Null begins with the first event. */
+  resume: VerificationState | null;
+  report(fault: Fault): Promise<void>;
+  onProgress(events: number, share: number): void;
+  /** Is called after each batch. `state` collects what a later run needs: it takes a moment. */
+  save(state: () => VerificationState): Promise<void>;
+  batchSize?: number;
+}
+
+export interface Verdict {
+  events: number;
+  streams: number;
+  faults: number;
+  /** The newest checkpoint with which the log agrees. */
+  agreed: KeptCheckpoint | null;
+  /** True if the transfers were compared with what the API shows. */
+  comparedApi: boolean;
+}
+
+/** Verifies the log up to its current end. Throws what the stores throw. */
+export async function verifyLog(
+  deps: VerificationDeps,
+  { checkpoints, resume, report, onProgress, save, batchSize = BATCH }: VerificationOptions,
+): Promise<Verdict> {
+  const { store, sql, logId } = deps;
+  const verifier = createChainVerifier(resume ?? undefined);
+  const tree = createFrontier(checkpoints.length > 0 ? resume?.events : 0, resume?.subtrees);
+  let events = resume?.events ?? 0;
+  let endedTransfers = resume?.endedTransfers ?? 0;
+  let faults = resume?.faults ?? 0;
+  let agreed = resume?.agreed ?? null;
+  let differsAt = resume?.differsAt ?? null;
+  let position = resume?.position ?? 0n;
+  const kept = Map.groupBy(checkpoints, ({ size }) => size);
+  const head = Number((await store.head()) ?? 0n);
+
+  async function fault(found: Fault): Promise<void> {
+    faults++;
+    await report(found);
+  }
+
+  function compareRoots(at: bigint): void {
+    const size = tree.size();
+    const heads = kept.get(size);
+    if (differsAt !== null || heads === undefined) return;
+    const root = tree.root();
+    if (heads.some((head) => sameHash(head.root, root)))
+      agreed = { size, position: at, subtrees: tree.subtrees() };
+    else differsAt = size;
+  }
+
+  async function compareWithApi(folded: ReadonlyMap<string, CheckedStream>): Promise<void> {
+    if (!deps.comparesApi) return;
+    for (const [stream, problem] of await compareShown(sql, folded, position)) {
+      const { revision, id } = folded.get(stream) as CheckedStream;
+      await fault({ check: 'api', stream, revision, event_id: id, position: null, problem });
+    }
+  }
+
+  for (const { source, origin } of checkpoints)
+    if (origin !== originOf(logId))
+      await fault(
+        nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${originOf(logId)}`),
+      );
+  for (const [i, { source, size, root }] of checkpoints.entries()) {
+    const next = checkpoints[i + 1];
+    if (next?.size === size && !sameHash(next.root, root))
+      await fault(nowhere('checkpoint', `${source} and ${next.source} sign different logs`));
+  }
+  for await (const batch of readLog(store, {
+    from: position === 0n ? null : position,
+    batchSize,
+  })) {
+    const ended = new Map<string, CheckedStream>();
+    for (const event of batch.events) {
+      const checked = verifier.check(event);
+      for (const problem of checked.problems) await fault(faultIn(event, problem));
+      if (checked.ended) ended.set(event.stream, checked.stream);
+      if (checkpoints.length > 0) {
+        tree.append(leafHash(leafOf(event)));
+        compareRoots(event.position);
+      }
+    }
+    events += batch.events.length;
+    endedTransfers += ended.size;
+    position = batch.position;
+    await compareWithApi(ended);
+    onProgress(events, head === 0 ? 1 : Number(position) / head);
+    await save(() => ({
+      ...{ position, events, endedTransfers, faults, agreed, differsAt },
+      streams: verifier.streams(),
+      open: [...verifier.open()],
+      subtrees: checkpoints.length > 0 ? tree.subtrees() : [],
+    }));
+  }
+
+  for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
+    const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
+    await fault(
+      nowhere(
+        'positions',
+        problem === 'missing'
+          ? `no event has ${which}: what stood there was removed`
+          : `the head of the log hides the events at ${which}`,
+      ),
+    );
+  }
+  const open = [...verifier.open()].filter(([name]) => parseStream(name).kind === 'transfer');
+  for (let i = 0; i < open.length; i += COMPARED)
+    await compareWithApi(new Map(open.slice(i, i + COMPARED)));
+  if (deps.comparesApi) {
+    const { reached } = await shownTransfers(sql, []);
+    const end = (await store.head()) ?? 0n;
+    if (reached > end)
+      await fault(
+        nowhere(
+          'api',
+          `the API has shown events up to position ${reached}; the log ends at ${end}`,
+        ),
+      );
+    const ids = open.map(([name]) => parseStream(name).id);
+    const unknown = (await countShown(sql, position, ids)) - endedTransfers;
+    if (unknown > 0)
+      await fault(
+        nowhere(
+          'api',
+          `the API shows ${unknown} transfers that the log does not have: ` +
+            '`waybill projections verify transfers` names them',
+        ),
+      );
+  }
+  const largest = checkpoints.at(-1);
+  if (largest && (differsAt !== null || largest.size > tree.size()))
+    for await (const found of signedDifferences(deps, checkpoints, agreed, differsAt))
+      await fault(found);
+  return {
+    events,
+    streams: verifier.streams(),
+    faults,
+    agreed: checkpoints.findLast(({ size }) => size === agreed?.size) ?? null,
+    comparedApi: deps.comparesApi,
+  };
+}

@@ -1,0 +1,253 @@
+/*
+ * The Merkle tree over the whole log, in tiles (src/domain/proof/tiles.ts), and what signs it: the
+ * checkpoints and the public keys.
+ *
+ * Every event of the log is a leaf, in the order of the log, also those of streams that this version
+ * does not know. A leaf is found by the position of its event: each tile of level 0 knows the
+ * positions of its first and last event, and the hash of the leaf tells its place in the tile. So
+ * the tree needs no row for each event. Positions are no part of the tree. A tile also names its
+ * events, for those who look for one that is gone.
+ *
+ * An event `log.checkpoint_signed` is compared with the tree when it is folded. If the tree of the
+ * size that it signed has another root, the log was changed after it was signed. The fold stops
+ * there, and so does a rebuild, which leaves the older tables in place.
+ */
+import type { Transaction } from '../adapters/postgres/connect.ts';
+import { isCheckpointEvent } from '../domain/checkpoint.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import { type Hash, leafHash } from '../domain/proof/hash.ts';
+import { leafOf } from '../domain/proof/leaf.ts';
+import {
+  extendTiles,
+  rangeHash,
+  readNodes,
+  sizeOf,
+  TILE_LEVELS,
+  TILE_WIDTH,
+  type Tile,
+  tilesOf,
+} from '../domain/proof/tiles.ts';
+import { isSigningKeyEvent } from '../domain/signing-key.ts';
+import { FoldError } from './fold.ts';
+import type { Difference, Projection } from './projection.ts';
+import { nameLine } from './proof-leaves.ts';
+import { findLeaves, type Leaf, readTiles } from './proof-tiles.ts';
+
+/** The last tile of a level. Those of level 0 have the position of their last event. */
+interface EdgeTile extends Tile {
+  last_position: bigint | null;
+}
+
+export const proofProjection: Projection = {
+  name: 'proof',
+  version: 2,
+  streams: [''],
+  asStored: true,
+  tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
+  // No request waits for it, and each batch writes the last tile of the tree again.
+  gatherMs: 250,
+
+  async create(tx, schema) {
+    await tx`
+      create table ${tx(schema)}.proof_tiles (
+        level smallint not null,
+        tile integer not null,
+        -- up to 256 hashes of 32 bytes
+        hashes bytea not null,
+        -- of the events of a tile of level 0; null for the other levels
+        first_position bigint,
+        last_position bigint,
+        -- of the events of a tile of level 0, a line each: only they tell what a removed event was
+        names text collate "C",
+        primary key (level, tile)
+      )`;
+    // Hashes cannot be compressed.
+    await tx`alter table ${tx(schema)}.proof_tiles alter column hashes set storage external`;
+    await tx`create index on ${tx(schema)}.proof_tiles (first_position) where level = 0`;
+    await tx`
+      create table ${tx(schema)}.proof_checkpoints (
+        revision integer primary key,
+        -- leaves of the tree that it signs, and the leaf that it is itself
+        size bigint not null,
+        leaf bigint not null,
+        position bigint not null,
+        root_hash text collate "C" not null,
+        key_id text collate "C" not null,
+        note text not null,
+        signed_at timestamptz not null
+      )`;
+    await tx`create index on ${tx(schema)}.proof_checkpoints (size)`;
+    await tx`create index on ${tx(schema)}.proof_checkpoints (leaf)`;
+    await tx`
+      create table ${tx(schema)}.proof_keys (
+        revision integer primary key,
+        position bigint not null,
+        key_id text collate "C" not null,
+        public_key text not null,
+        key_record text collate "C" not null,
+        since timestamptz not null,
+        statement text not null,
+        signed_by_previous boolean
+      )`;
+  },
+
+  async apply(tx, schema, events) {
+    const edge = await readEdge(tx, schema);
+    const size = sizeOf(edge[0]);
+    const leaves = await newLeaves(tx, schema, edge[0], events);
+    if (leaves.length === 0) return;
+    const tiles = extendTiles(
+      edge,
+      leaves.map(({ hash }) => hash),
+    );
+    await saveTiles(tx, schema, tiles, size, leaves);
+    await saveCheckpoints(tx, schema, tiles, size, leaves);
+    await saveKeys(tx, schema, leaves);
+  },
+
+  async differences(tx, live, shadow, position, limit) {
+    return tx<Difference[]>`
+      select 'tile ' || level || '/' || tile as key
+        from ${tx(live)}.proof_tiles l full join ${tx(shadow)}.proof_tiles s using (level, tile)
+       where case when l.hashes is null or s.hashes is null
+                  then coalesce(l.first_position, s.first_position) <= ${position}
+                  else substr(l.hashes, 1, least(length(l.hashes), length(s.hashes)))
+                    <> substr(s.hashes, 1, least(length(l.hashes), length(s.hashes)))
+                    or l.first_position is distinct from s.first_position
+                    or left(l.names, least(length(l.names), length(s.names)))
+                    <> left(s.names, least(length(l.names), length(s.names)))
+             end
+      union all
+      select 'checkpoint ' || revision
+        from ${tx(live)}.proof_checkpoints l
+        full join ${tx(shadow)}.proof_checkpoints s using (revision)
+       where coalesce(l.position, s.position) <= ${position} and l is distinct from s
+      union all
+      select 'key ' || revision
+        from ${tx(live)}.proof_keys l full join ${tx(shadow)}.proof_keys s using (revision)
+       where coalesce(l.position, s.position) <= ${position} and l is distinct from s
+       limit ${limit}`;
+  },
+};
+
+/** Returns the last tile of each level, from level 0 up. */
+async function readEdge(tx: Transaction, schema: string): Promise<EdgeTile[]> {
+  return tx<EdgeTile[]>`
+    select t.level, t.tile, t.hashes, t.last_position
+      from generate_series(0, ${TILE_LEVELS - 1}) l
+     cross join lateral (
+       select * from ${tx(schema)}.proof_tiles where level = l order by tile desc limit 1) t
+     order by t.level`;
+}
+
+/** Returns the leaves of the events that the tree does not have yet. */
+async function newLeaves(
+  tx: Transaction,
+  schema: string,
+  last: EdgeTile | undefined,
+  events: StoredEvent[],
+): Promise<Leaf[]> {
+  const leaves = events.map((event) => ({ event, hash: leafHash(leafOf(event)) }));
+  const until = last?.last_position ?? 0n;
+  const doubtful = leaves.filter(({ event }) => event.position <= until);
+  if (doubtful.length === 0) return leaves;
+  // Events of one append may share a position in an EventStoreDB.
+  const known = await findLeaves(tx, schema, doubtful);
+  return leaves.filter((leaf) => (known.get(leaf) ?? null) === null);
+}
+
+async function saveTiles(
+  tx: Transaction,
+  schema: string,
+  tiles: Tile[],
+  size: number,
+  leaves: Leaf[],
+): Promise<void> {
+  const positionOf = (index: number) => leaves[index - size]?.event.position;
+  const rows = tiles.map(({ level, tile, hashes }) => {
+    const first = tile * TILE_WIDTH;
+    const isLeaves = level === 0;
+    const end = sizeOf({ level, tile, hashes });
+    const added = isLeaves ? leaves.slice(Math.max(first - size, 0), end - size) : [];
+    return {
+      level,
+      tile,
+      hex: Buffer.from(hashes).toString('hex'),
+      // Undefined for a tile that was there before: the position that it has stays.
+      first: isLeaves ? positionOf(first) : undefined,
+      last: isLeaves ? positionOf(end - 1) : undefined,
+      names: isLeaves ? added.map(({ event }) => nameLine(event)).join('\n') : null,
+    };
+  });
+  const numbers = (values: (bigint | undefined)[]) => values.map((value) => value?.toString());
+  await tx`
+    insert into ${tx(schema)}.proof_tiles as t
+      (level, tile, hashes, first_position, last_position, names)
+    select n.level, n.tile, decode(n.hex, 'hex'), n.first, n.last, n.names
+      from unnest(${rows.map(({ level }) => level)}::integer[],
+                  ${rows.map(({ tile }) => tile)}::integer[],
+                  ${rows.map(({ hex }) => hex)}::text[],
+                  ${numbers(rows.map(({ first }) => first))}::bigint[],
+                  ${numbers(rows.map(({ last }) => last))}::bigint[],
+                  ${rows.map(({ names }) => names)}::text[])
+           as n(level, tile, hex, first, last, names)
+    on conflict (level, tile) do update set
+      hashes = excluded.hashes, last_position = excluded.last_position,
+      names = t.names || E'\n' || excluded.names`;
+}
+
+async function saveCheckpoints(
+  tx: Transaction,
+  schema: string,
+  changed: Tile[],
+  size: number,
+  leaves: Leaf[],
+): Promise<void> {
+  for (const [i, { event }] of leaves.entries()) {
+    if (!isCheckpointEvent(event)) continue;
+    const { revision, position, data } = event;
+    await compareRoot(tx, schema, changed, size + i, event, data);
+    await tx`
+      insert into ${tx(schema)}.proof_checkpoints
+        (revision, size, leaf, position, root_hash, key_id, note, signed_at)
+      values (${revision}, ${data.size}, ${size + i}, ${position}, ${data.root_hash},
+              ${data.key_id}, ${data.note}, ${data.signed_at})`;
+  }
+}
+
+/** Throws FoldError if the tree that a checkpoint signed is not the tree of this log. */
+async function compareRoot(
+  tx: Transaction,
+  schema: string,
+  changed: Tile[],
+  leaf: number,
+  event: StoredEvent,
+  signed: { size: number; root_hash: string },
+): Promise<void> {
+  if (!(signed.size > 0 && signed.size <= leaf))
+    throw new FoldError(event, `it signs a tree of ${signed.size} leaves and is leaf ${leaf}`);
+  const range = { start: 0, end: signed.size };
+  const tiles = new Map(changed.map((tile) => [`${tile.level}/${tile.tile}`, tile]));
+  const missing = tilesOf([range]).filter(({ level, tile }) => !tiles.has(`${level}/${tile}`));
+  const node = readNodes([...changed, ...(await readTiles(tx, schema, missing))]);
+  const root = Buffer.from(rangeHash(range, node) as Hash).toString('hex');
+  if (root !== signed.root_hash)
+    throw new FoldError(
+      event,
+      `the first ${signed.size} events of this log have the root ${root}, and the signed ` +
+        `checkpoint says ${signed.root_hash}: the log was changed after it was signed`,
+    );
+}
+
+async function saveKeys(tx: Transaction, schema: string, leaves: Leaf[]): Promise<void> {
+  for (const { event } of leaves) {
+    if (!isSigningKeyEvent(event)) continue;
+    const { key_id, public_key, key_record, since, statement } = event.data;
+    const signed = event.type === 'log.key_rotated' ? event.data.signed_by_previous : null;
+    await tx`
+      insert into ${tx(schema)}.proof_keys
+        (revision, position, key_id, public_key, key_record, since, statement, signed_by_previous)
+      values (${event.revision}, ${event.position}, ${key_id}, ${public_key}, ${key_record},
+              ${since}, ${statement}, ${signed})`;
+  }
+}

@@ -1,0 +1,73 @@
+import type { EventStore } from '../adapters/event-store/port.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import { isId } from '../domain/ids.ts';
+import { leafHash } from '../domain/proof/hash.ts';
+import { leafOf } from '../domain/proof/leaf.ts';
+import type { Receipt } from '../domain/proof/receipt.ts';
+import { streamName } from '../domain/streams.ts';
+import { endsTransfer, notFound, type TransferCreated } from '../domain/transfer.ts';
+import { checkpointOver, findSigningKey, foldedUntil } from './proof-queries.ts';
+import { findLeaves, inclusionProofs } from './proof-tiles.ts';
+import { LIVE_SCHEMA } from './read-models.ts';
+
+/** A receipt with the account of its transfer, or what it waits for: the end of the transfer, or a checkpoint that covers the end. */
+export type ReceiptAnswer =
+  | { state: 'ready'; receipt: Receipt; owner: string }
+  | { state: 'open' }
+  | { state: 'not_covered' };
+
+/**
+ * Makes the receipt of a transfer. Names the first checkpoint that covers its end, so it is the same
+ * each time. `accountId` null means any account. Throws `not_found`, and Error if the log does not
+ * have the events any more as they were folded.
+ */
+export async function makeReceipt(
+  { sql, store }: { sql: Sql; store: EventStore },
+  accountId: string | null,
+  transferId: string,
+): Promise<ReceiptAnswer> {
+  const events = isId('txr', transferId)
+    ? await store.read(streamName('transfer', transferId))
+    : [];
+  const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
+  const last = events.at(-1);
+  if (owner === undefined || last === undefined || (accountId !== null && owner !== accountId))
+    throw notFound();
+  if (!endsTransfer(last.type)) return { state: 'open' };
+  if ((await foldedUntil(sql)) < last.position) return { state: 'not_covered' };
+
+  const leaves = events.map((event) => {
+    const leaf = leafOf(event);
+    return { event, leaf, hash: leafHash(leaf) };
+  });
+  const found = await findLeaves(sql, LIVE_SCHEMA, leaves);
+  const indexes = leaves.map((leaf) => found.get(leaf) ?? missing(leaf.event));
+  const checkpoint = await checkpointOver(sql, indexes.at(-1) as number);
+  if (checkpoint === null) return { state: 'not_covered' };
+  const publicKey = await findSigningKey(sql, checkpoint.key_id);
+  if (publicKey === null) throw new Error(`The log has no public key ${checkpoint.key_id}`);
+  const proofs = await inclusionProofs(sql, LIVE_SCHEMA, indexes, checkpoint.size);
+  return {
+    state: 'ready',
+    owner,
+    receipt: {
+      version: 1,
+      transfer_id: transferId,
+      events: leaves.map(({ leaf }, i) => ({
+        index: indexes[i] as number,
+        leaf,
+        proof: (proofs[i] ?? []).map((hash) => Buffer.from(hash).toString('hex')),
+      })),
+      checkpoint: checkpoint.note,
+      public_key: publicKey,
+    },
+  };
+}
+
+function missing({ stream, revision, id }: StoredEvent): never {
+  throw new Error(
+    `${stream} revision ${revision} (${id}) is not as it was when it was folded into the tree: ` +
+      'the log or the table read.proof_tiles was changed. Compare: waybill projections verify proof',
+  );
+}

@@ -1,0 +1,142 @@
+import { createPublicKey } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { headOfNote } from '../../src/domain/proof/checkpoint.ts';
+import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts';
+import { verifyConsistency } from '../../src/domain/proof/proofs.ts';
+import { verifyReceipt } from '../../src/domain/proof/receipt.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+const BODY = {
+  source_uri: 'sftp://files.example.com/out/report.csv',
+  destination_uri: 's3://archive/in/',
+};
+
+describeWithPostgres('the proofs of the API', () => {
+  let api: TestApi;
+  let auditor: string;
+  beforeAll(async () => {
+    api = await startApi();
+    auditor = (await api.createKey(['audit:all'])).key;
+  });
+  afterAll(() => api?.close());
+
+  const create = async () =>
+    (await api.ask('POST', '/v1/transfers', { json: BODY })).body.id as string;
+  async function createCancelled(): Promise<string> {
+    const id = await create();
+    expect((await api.ask('DELETE', `/v1/transfers/${id}`)).status).toBe(200);
+    return id;
+  }
+  const sign = () => api.ask('POST', '/v1/checkpoints', { key: auditor });
+  const receipt = (id: string, query = '', key = api.key) =>
+    api.ask('GET', `/v1/transfers/${id}/receipt${query}`, { key });
+
+  test('begin with no checkpoint', async () => {
+    const { body } = await api.ask('GET', '/v1/checkpoints');
+    expect(body).toEqual({
+      data: [],
+      pagination: { total: 0, limit: 25, offset: 0, has_more: false },
+    });
+    expect((await api.ask('GET', '/v1/checkpoints/latest')).status).toBe(404);
+  });
+
+  test('have checkpoints that their key signs, on demand', async () => {
+    await createCancelled();
+    const signed = await sign();
+    expect(signed.status).toBe(200);
+    expect(await sign()).toMatchObject({ status: 200, body: signed.body });
+    await createCancelled();
+    const next = await sign();
+
+    const keys = await api.ask('GET', '/v1/log/keys', { key: null });
+    expect(keys).toMatchObject({ status: 200, body: { data: [{ key_id: next.body.key_id }] } });
+    const publicKey = createPublicKey(keys.body.data[0].public_key);
+    for (const { body } of [signed, next]) {
+      expect(isSignedBy(parseNote(body.note) as Note, publicKey)).toBe(true);
+      expect(headOfNote(body.note)).toMatchObject({ origin: keys.body.origin, size: body.size });
+    }
+
+    const list = await api.ask('GET', '/v1/checkpoints?limit=1');
+    expect(list.body.data).toEqual([next.body]);
+    expect(list.body.pagination).toEqual({ total: 2, limit: 1, offset: 0, has_more: true });
+    expect((await api.ask('GET', '/v1/checkpoints/latest')).body).toEqual(next.body);
+    const older = await api.ask('GET', `/v1/checkpoints/${signed.body.size}`);
+    expect(older.body).toEqual(signed.body);
+    expect((await api.ask('GET', `/v1/checkpoints/${signed.body.size + 1}`)).status).toBe(404);
+    expect((await api.ask('GET', '/v1/checkpoints/none')).status).toBe(404);
+  });
+
+  test('show that a checkpoint extends an older one', async () => {
+    const older = (await sign()).body;
+    await createCancelled();
+    const newer = (await sign()).body;
+    const path = `/v1/checkpoints/${newer.size}/consistency`;
+    const { status, body } = await api.ask('GET', `${path}?from=${older.size}`);
+    expect([status, body.from, body.size]).toEqual([200, older.size, newer.size]);
+    const head = (checkpoint: { note: string }) => {
+      const found = headOfNote(checkpoint.note);
+      if (!found) throw new Error('no checkpoint');
+      return found;
+    };
+    const proof = body.proof.map((hash: string) => Buffer.from(hash, 'hex'));
+    expect(verifyConsistency(head(older), head(newer), proof)).toBe(true);
+    expect(await api.ask('GET', `${path}?from=${newer.size + 1}`)).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_parameter' },
+    });
+    expect((await api.ask('GET', path)).status).toBe(400);
+  });
+
+  test('are for auditors', async () => {
+    const { key } = await api.createKey(['transfers:write']);
+    expect((await api.ask('GET', '/v1/checkpoints', { key })).status).toBe(403);
+    expect((await api.ask('POST', '/v1/checkpoints')).status).toBe(403);
+    expect((await api.ask('GET', '/v1/checkpoints', { key: null })).status).toBe(401);
+  });
+
+  test('have a receipt of an ended transfer, the same each time', async () => {
+    const id = await createCancelled();
+    expect(await receipt(id)).toMatchObject({ status: 409, body: { code: 'receipt_not_ready' } });
+    expect((await receipt(id)).headers.get('retry-after')).toMatch(/^\d+$/);
+    await sign();
+    const first = await receipt(id);
+    expect(first.status).toBe(200);
+    await createCancelled();
+    await sign();
+    expect((await receipt(id)).body).toEqual(first.body);
+
+    const publicKey = createPublicKey(first.body.public_key);
+    const verdict = verifyReceipt(first.body, publicKey);
+    expect(verdict).toMatchObject({ ok: true });
+    const { body } = await api.ask('GET', `/v1/transfers/${id}/events`);
+    expect(verdict.ok && verdict.events.map((event) => event.id)).toEqual(
+      body.data.map((event: { id: string }) => event.id),
+    );
+  });
+
+  test('have no receipt of a transfer that has not ended', async () => {
+    expect(await receipt(await create())).toMatchObject({
+      status: 409,
+      body: { code: 'receipt_not_ready', detail: expect.stringContaining('has not ended') },
+    });
+  });
+
+  test('have no receipt for another account', async () => {
+    const id = await createCancelled();
+    const { key } = await api.createKey(['transfers:read'], { account: 'acc_other' });
+    expect((await receipt(id, '', key)).status).toBe(404);
+    expect((await receipt('txr_none')).status).toBe(404);
+  });
+
+  test('wait for a receipt on request', async () => {
+    const id = await createCancelled();
+    const waiting = receipt(id, '?wait=60');
+    await sign();
+    expect((await waiting).status).toBe(200);
+    expect(await receipt(id, '?wait=61000')).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_parameter' },
+    });
+  });
+});

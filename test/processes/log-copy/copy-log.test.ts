@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
+import { readLog } from '../../../src/projections/read-log.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../../support/cli.ts';
+import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { writeSmallLog } from '../verification/tamper/small-log.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
+
+describeWithPostgres('a copy of the log', () => {
+  let installation: TestInstallation;
+  let server: FakeEventStoreDb;
+  let copies = 0;
+  const stores: EventStore[] = [];
+
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    await writeSmallLog(installation);
+    server = await startFakeEventStoreDb();
+  });
+  afterAll(async () => {
+    await Promise.all(stores.map((store) => store.close()));
+    server?.close();
+    await installation?.close();
+  });
+
+  function newCopy(): EventStore {
+    const store = createEventStoreDb({ url: server.url, prefix: `copy${++copies}_` });
+    stores.push(store);
+    return store;
+  }
+
+  function copyTo(store: EventStore, from = installation.store) {
+    return copyLog(from, store, () => undefined);
+  }
+
+  async function eventsIn(store: EventStore): Promise<StoredEvent[]> {
+    const found: StoredEvent[] = [];
+    for await (const { events } of readLog(store, { from: null })) found.push(...events);
+    return found;
+  }
+
+  it('has every event, in order, in an EventStoreDB and back in Postgres', async () => {
+    const original = await eventsIn(installation.store);
+    const copy = newCopy();
+    expect(await copyTo(copy)).toMatchObject({
+      events: original.length,
+      appended: original.length,
+    });
+    expect((await eventsIn(copy)).map(leafOf)).toEqual(original.map(leafOf));
+
+    const back = createPostgresLog({ sql: installation.sql, prefix: 'back_' });
+    stores.push(back);
+    await copyTo(back, copy);
+    expect((await eventsIn(back)).map(leafOf)).toEqual(original.map(leafOf));
+  });
+
+  it('continues after an interruption between any two appends, and copies later events', async () => {
+    const original = await eventsIn(installation.store);
+    const copy = newCopy();
+    let left = 3;
+    let answersLost = false;
+    const failing: EventStore = {
+      ...copy,
+      async append(...given) {
+        if (left === 0 && !answersLost) throw new EventStoreUnavailable('away');
+        const result = await copy.append(...given);
+        if (left === 0) throw new EventStoreUnavailable('the answer was lost');
+        left--;
+        return result;
+      },
+    };
+    await expect(copyTo(failing)).rejects.toThrow('away');
+    answersLost = true;
+    await expect(copyTo(failing)).rejects.toThrow('the answer was lost');
+    const { appended } = await copyTo(copy);
+    expect(appended).toBeLessThan(original.length - 3);
+    expect((await eventsIn(copy)).map(leafOf)).toEqual(original.map(leafOf));
+    expect(await copyTo(copy)).toMatchObject({ events: original.length, appended: 0 });
+  });
+
+  it('is made by the command', async () => {
+    const cli = createCli(installation.environment);
+    const { code, json, stderr } = await cli.run(['log', 'copy', '--to', server.url, '--json']);
+    expect(code, stderr).toBe(0);
+    const { length } = await eventsIn(installation.store);
+    expect(json()).toEqual([
+      {
+        ...{ events: length, appended: length, switched: false },
+        root_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      },
+    ]);
+    expect(await cli.run(['log', 'copy', '--to', 'embedded'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/The log is in Postgres already/),
+    });
+  });
+
+  it('rejects a store with another log, and leaves it as it is', async () => {
+    const [opened, ...rest] = await eventsIn(installation.store);
+    const copy = newCopy();
+    const { stream, ...event } = opened as StoredEvent;
+    const other = { ...event, data: { log_id: 'other' } };
+    await copy.append(stream, 'no_stream', [other]);
+    await expect(copyTo(copy)).rejects.toThrow(/has another log: its event 1 is not that/);
+    expect(await eventsIn(copy)).toHaveLength(1);
+
+    const longer = newCopy();
+    await copyTo(longer);
+    const last = rest.at(-1) as StoredEvent;
+    await longer.append('key-key_other', 'no_stream', [
+      { ...last, id: 'evt_7ZZZZZZZZZZZZZZZZZZZZZZZZ1' },
+    ]);
+    await expect(copyTo(longer)).rejects.toThrow(/has another log/);
+  });
+});

@@ -1,0 +1,91 @@
+import pino from 'pino';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { registerWebhook } from '../../../src/commands/webhooks.ts';
+import { parseConfig } from '../../../src/config.ts';
+import { type Installation, openInstallation } from '../../../src/installation.ts';
+import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
+import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
+import { followCopy } from '../../../src/processes/log-copy/follow-copy.ts';
+import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
+import { catchUpIfIdle, lockOf } from '../../../src/projections/consumer.ts';
+import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+
+describeWithPostgres('an installation that moves to the copy of its log', () => {
+  let before: TestInstallation;
+  let server: FakeEventStoreDb;
+  beforeAll(async () => {
+    before = await openTestInstallation();
+    server = await startFakeEventStoreDb();
+    await configureEndpoint(before, {
+      ...{ name: 'archive', protocol: 's3', bucket: 'archive' },
+      ...{ access_key_id: 'id', secret_access_key: 'secret' },
+    });
+    await registerWebhook(
+      before.commands,
+      'acc_default',
+      { url: 'https://example.com/', events: ['transfer.created'] },
+      CAUSE,
+    );
+  });
+  afterAll(async () => {
+    server?.close();
+    await before?.close();
+  });
+
+  async function follow(): Promise<void> {
+    const copy = createEventStoreDb({ url: server.url, prefix: before.config.streamPrefix });
+    try {
+      await followCopy(before, copy, () => copyLog(before.store, copy, () => undefined));
+    } finally {
+      await copy.close();
+    }
+  }
+
+  const eventsDelivered = async ({ sql }: Installation) =>
+    (await sql`select event_id from work.deliveries order by event_id`).map(
+      ({ event_id }) => event_id,
+    );
+
+  async function catchUp(installation: Installation): Promise<void> {
+    await catchUpIfIdle(installation, createOutboxConsumer(installation.store));
+    await catchUpIfIdle(installation, dispatchConsumer);
+    for (const name of ['catalog', 'transfers'] as const)
+      expect(await installation.commands.catchUp(name)).toBe(true);
+  }
+
+  it('delivers each event once, keeps jobs, and shows what it showed', async () => {
+    const first = await submit(before, 'sftp://from/a', 's3://archive/');
+    const running = await before.locks.tryAcquire(lockOf('dispatch'));
+    await expect(follow()).rejects.toThrow(/runs dispatch: stop all of them first/);
+    await running?.release();
+    await follow();
+    const old = await eventsDelivered(before);
+    expect(old).toHaveLength(1);
+
+    const environment = { ...before.environment, EVENTSTORE_URL: server.url };
+    const after = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
+    try {
+      expect(after.logId).toBe(before.logId);
+      await catchUp(after);
+      expect(await eventsDelivered(after)).toEqual(old);
+      const second = await submit(after, 'sftp://from/b', 's3://archive/');
+      await catchUp(after);
+      expect(await eventsDelivered(after)).toHaveLength(2);
+      const shown = await after.sql`select transfer_id from read.transfers order by transfer_id`;
+      expect(shown.map(({ transfer_id }) => transfer_id)).toEqual([first, second]);
+      const jobs = await after.sql`select transfer_id from work.transfer_jobs order by transfer_id`;
+      expect(jobs.map(({ transfer_id }) => transfer_id)).toEqual([first, second]);
+    } finally {
+      await after.close();
+    }
+  });
+});

@@ -1,0 +1,176 @@
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
+import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
+import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
+import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
+import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
+import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { appendTransfer } from '../../support/webhooks.ts';
+
+/** A witness as tlog-witness describes it, without its own signatures. */
+async function startWitness() {
+  let last: TreeHead | null = null;
+  let up = true;
+  const server: Server = createServer(async (request, response) => {
+    const body = await text(request);
+    const answer = (status: number, content = '') =>
+      response.writeHead(status).end(up ? content : 'down');
+    if (!up) return answer(503);
+    const [proofs = '', ...rest] = body.split('\n\n');
+    const [old = '', ...lines] = proofs.split('\n');
+    const head = headOfNote(rest.join('\n\n'));
+    if (request.url !== '/log/add-checkpoint' || !head) return answer(400);
+    if (old !== `old ${last?.size ?? 0}`) return answer(409, `${last?.size ?? 0}\n`);
+    const proof = lines.map((line) => Buffer.from(line, 'base64'));
+    if (last && !verifyConsistency(last, head, proof)) return answer(422);
+    last = head;
+    return answer(200, 'a cosignature\n');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/log`,
+    last: () => last,
+    remember(head: TreeHead) {
+      last = head;
+    },
+    answer(isUp: boolean) {
+      up = isUp;
+    },
+    close: () => server.close(),
+  };
+}
+
+describeWithPostgres('the sinks of checkpoints', () => {
+  let installation: TestInstallation;
+  let witness: Awaited<ReturnType<typeof startWitness>>;
+  let folder: string;
+  let bucket: TestEndpoint;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    witness = await startWitness();
+    folder = await mkdtemp(join(tmpdir(), 'waybill-sink-'));
+    bucket = await ENDPOINT_KINDS['s3-strict'].start();
+    await configureEndpoint(installation, { ...bucket.request, name: 'vault' });
+  });
+  afterAll(async () => {
+    witness?.close();
+    await bucket?.stop();
+    await installation?.close();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  async function sign() {
+    await appendTransfer(installation.store, ['cancelled']);
+    return checkpointNow(installation, CAUSE);
+  }
+
+  /** Runs the sinks of these URLs until the work is done. */
+  async function whileRunning(
+    urls: string[],
+    work: (statuses: (SinkStatus | undefined)[]) => Promise<void>,
+  ): Promise<void> {
+    const stopping = new AbortController();
+    const statuses: (SinkStatus | undefined)[] = [];
+    const deps = { ...installation, endpoints: installation.commands.endpoints };
+    const sinks = urls.map((url) => openCheckpointSink(deps, url));
+    const report = (index: number, status: SinkStatus) => {
+      statuses[index] = status;
+    };
+    const running = runSinks(installation, sinks, stopping.signal, report, 50);
+    try {
+      await work(statuses);
+    } finally {
+      stopping.abort();
+      await running;
+    }
+  }
+  const eventually = <T>(read: () => T | Promise<T>) => expect.poll(read, { timeout: 30_000 });
+  const keeps = (size: number): SinkStatus => ({ state: 'keeping', size, failing: 'no' });
+
+  it('keep the last checkpoint in a folder and at a witness, also after a restart', async () => {
+    const urls = [pathToFileURL(folder).href, witness.url];
+    const first = await sign();
+    await whileRunning(urls, async (statuses) => {
+      await eventually(() => statuses).toEqual([keeps(first.size), keeps(first.size)]);
+      const second = await sign();
+      await eventually(() => statuses).toEqual([keeps(second.size), keeps(second.size)]);
+    });
+    const third = await sign();
+    await whileRunning(urls, async (statuses) => {
+      await eventually(() => statuses).toEqual([keeps(third.size), keeps(third.size)]);
+    });
+    expect(witness.last()).toEqual(headOfNote(third.note));
+    const files = await readdir(folder);
+    expect(files).toHaveLength(3);
+    const name = `checkpoint-${String(third.size).padStart(12, '0')}.txt`;
+    expect(await readFile(join(folder, name), 'utf8')).toBe(third.note);
+  });
+
+  it('keep the last checkpoint in a bucket, and replace none', async () => {
+    const { size, note } = await sign();
+    const urls = ['s3://vault/checkpoints'];
+    const name = `checkpoints/checkpoint-${String(size).padStart(12, '0')}.txt`;
+    for (const _ of ['first', 'after a restart'])
+      await whileRunning(urls, async (statuses) => {
+        await eventually(() => statuses).toEqual([keeps(size)]);
+      });
+    expect(await bucket.names('checkpoints')).toEqual([name]);
+    const kept = await bucket.read(name);
+    expect(kept && (await text(kept))).toBe(note);
+
+    await bucket.put(name, Buffer.from('another note'));
+    await whileRunning(urls, async (statuses) => {
+      await eventually(() => statuses[0]?.failing).toBe('refuses');
+    });
+    await whileRunning(['s3://nowhere/checkpoints'], async (statuses) => {
+      await eventually(() => statuses[0]?.failing).toBe('retries');
+    });
+  });
+
+  it('are asked again when they failed', async () => {
+    const away = `${folder}-away`;
+    await rename(folder, away);
+    witness.answer(false);
+    const { size } = await sign();
+    await whileRunning([pathToFileURL(folder).href, witness.url], async (statuses) => {
+      await eventually(() => statuses.map((status) => status?.failing)).toEqual([
+        'retries',
+        'retries',
+      ]);
+      await rename(away, folder);
+      witness.answer(true);
+      await eventually(() => statuses).toEqual([keeps(size), keeps(size)]);
+    });
+  });
+
+  it('say so if they hold what contradicts the log', async () => {
+    const signed = await sign();
+    const { size, root } = headOfNote(signed.note) as TreeHead;
+    const name = `checkpoint-${String(size).padStart(12, '0')}.txt`;
+    await writeFile(join(folder, name), 'another note');
+    witness.remember({ origin: 'another', size: size - 1, root });
+    await whileRunning([pathToFileURL(folder).href, witness.url], async (statuses) => {
+      await eventually(() => statuses.map((status) => status?.failing)).toEqual([
+        'refuses',
+        'refuses',
+      ]);
+    });
+    expect(await readFile(join(folder, name), 'utf8')).toBe('another note');
+  });
+});

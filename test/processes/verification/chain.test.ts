@@ -1,0 +1,153 @@
+import { describe, expect, it } from 'vitest';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { eventHash } from '../../../src/domain/event-hash.ts';
+import { schemaVersion } from '../../../src/domain/upcast.ts';
+import { createChainVerifier } from '../../../src/processes/verification/chain.ts';
+import { keyCreated, T2, transferCreated } from '../../support/samples.ts';
+
+const DATA: Record<string, object> = {
+  'transfer.created': transferCreated({ transfer_id: 'txr_a' }),
+  'transfer.queued': { reason: 'admitted' },
+  'transfer.cancelled': { cancelled_at: T2 },
+  'key.created': keyCreated({ key_id: 'key_b' }),
+  'key.revoked': { revoked_at: T2 },
+  'access.history_read': { transfer_id: 'txr_a' },
+  'access.receipt_read': { transfer_id: 'txr_a' },
+};
+
+function stream(name: string, types: string[]): StoredEvent[] {
+  const events: StoredEvent[] = [];
+  for (const [revision, type] of types.entries()) {
+    const before = events.at(-1);
+    const metadata = {
+      ...{
+        actor: 'system',
+        account_id: null,
+        correlation_id: 'req_1',
+        causation_id: null,
+        occurred_at: `2026-01-31T09:30:0${revision}.000Z`,
+      },
+      prev_hash: before ? eventHash(before) : null,
+    };
+    events.push({
+      id: `evt_${revision}`,
+      type,
+      schema_version: schemaVersion(type),
+      data: DATA[type],
+      metadata,
+      stream: name,
+      revision,
+      position: BigInt(revision),
+    });
+  }
+  return events;
+}
+
+const transfer = () =>
+  stream('transfer-txr_a', ['transfer.created', 'transfer.queued', 'transfer.cancelled']);
+
+function verify(events: StoredEvent[]): string[] {
+  const verifier = createChainVerifier();
+  return events.flatMap((event) =>
+    verifier.check(event).problems.map((problem) => `${event.revision}: ${problem}`),
+  );
+}
+
+describe('createChainVerifier', () => {
+  it('finds nothing wrong with intact, interleaved streams', () => {
+    const [a, b] = [transfer(), stream('key-key_b', ['key.created', 'key.revoked'])];
+    expect(verify([a[0]!, b[0]!, a[1]!, b[1]!, a[2]!])).toEqual([]);
+  });
+
+  it('accepts any order of accesses, and nothing else in their streams', () => {
+    const types = ['access.receipt_read', 'access.history_read', 'access.receipt_read'];
+    expect(verify(stream('access-acs_1', types))).toEqual([]);
+    expect(verify(stream('access-acs_1', ['access.history_read', 'key.revoked']))).toEqual([
+      '1: key.revoked cannot follow in the status recorded',
+      expect.stringMatching(/^1: key.revoked is no event of the stream access-acs_1/),
+    ]);
+  });
+
+  it('counts streams, including ended ones', () => {
+    const verifier = createChainVerifier();
+    for (const event of [...transfer(), ...stream('key-key_b', ['key.created'])])
+      verifier.check(event);
+    expect(verifier.streams()).toBe(2);
+  });
+
+  it('finds changed data', () => {
+    const [first, ...rest] = transfer();
+    expect(
+      verify([
+        { ...first!, data: transferCreated({ transfer_id: 'txr_a', priority: 'high' }) },
+        ...rest,
+      ]),
+    ).toEqual([expect.stringMatching(/^1: prev_hash/)]);
+  });
+
+  it('finds a missing event', () => {
+    const [first, , last] = transfer();
+    expect(verify([first!, last!])).toEqual([expect.stringMatching(/^2: revision 1 was expected/)]);
+  });
+
+  it('finds a missing start', () => {
+    expect(verify(transfer().slice(1))[0]).toMatch(/^1: revision 0 was expected/);
+  });
+
+  it('finds an event after the end of a transfer', () => {
+    const events = stream('transfer-txr_a', [
+      'transfer.created',
+      'transfer.cancelled',
+      'transfer.queued',
+    ]);
+    expect(verify(events)).toEqual([expect.stringMatching(/^2: revision 0 was expected/)]);
+  });
+
+  it('finds ids and times that decrease', () => {
+    const [first, second] = transfer() as [StoredEvent, StoredEvent];
+    const late = {
+      ...first,
+      id: 'evt_9',
+      metadata: { ...first.metadata, occurred_at: '2027-01-01T00:00:00.000Z' },
+    };
+    const next = { ...second, metadata: { ...second.metadata, prev_hash: eventHash(late) } };
+    expect(verify([late, next])).toEqual([
+      expect.stringMatching(/its id/),
+      expect.stringMatching(/dated earlier/),
+    ]);
+  });
+
+  it('finds a stream under another name', () => {
+    const renamed = transfer().map((event) => ({ ...event, stream: 'transfer-txr_b' }));
+    expect(verify(renamed)).toEqual([expect.stringMatching(/^0: its transfer_id is "txr_a"/)]);
+    const key = stream('key-key_c', ['key.created', 'key.revoked']);
+    expect(verify(key)).toEqual([expect.stringMatching(/^0: its key_id is "key_b"/)]);
+    const elsewhere = transfer().map((event) => ({ ...event, stream: 'log' }));
+    expect(verify(elsewhere)[0]).toMatch(/^0: transfer.created is no event of the stream log/);
+  });
+
+  it('finds an event that cannot follow', () => {
+    expect(verify(stream('transfer-txr_a', ['transfer.created', 'transfer.completed']))).toEqual([
+      '1: transfer.completed cannot follow in the status pending',
+    ]);
+    expect(verify(stream('key-key_b', ['key.revoked']))).toEqual([
+      '0: key.revoked cannot follow in the status none',
+      expect.stringMatching(/^0: its key_id is missing/),
+    ]);
+  });
+
+  it('folds each stream, and continues with the streams that it left open', () => {
+    const [created, queued, cancelled] = transfer() as [StoredEvent, StoredEvent, StoredEvent];
+    const verifier = createChainVerifier();
+    verifier.check(created);
+    expect(verifier.check(queued)).toMatchObject({ ended: false });
+    const open = JSON.parse(JSON.stringify([...verifier.open()]));
+    const next = createChainVerifier({ streams: verifier.streams(), open });
+    expect(next.check(cancelled)).toMatchObject({
+      problems: [],
+      ended: true,
+      stream: { state: { status: 'cancelled' } },
+    });
+    expect([next.streams(), next.open().size]).toEqual([1, 0]);
+  });
+});

@@ -1,0 +1,78 @@
+import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/records.ts';
+import type { StoredEvent } from '../../../../src/domain/event.ts';
+import { startFakeEventStoreDb } from '../../../support/fake-eventstoredb.ts';
+import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
+
+/** An installation whose log can be replaced, past every protection. */
+export interface Tampered {
+  installation: TestInstallation;
+  /** Replaces all events. `head` is what an embedded log says of its end. */
+  replaceLog(events: readonly StoredEvent[], head: bigint): Promise<void>;
+  close(): Promise<void>;
+}
+
+const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+
+/** An embedded log, changed by a superuser. */
+export async function openEmbedded(): Promise<Tampered> {
+  const installation = await openTestInstallation();
+  const { sql, config } = installation;
+  await sql`alter table log.events disable trigger all`;
+  await sql`alter table log.events drop constraint events_stream_revision_key`;
+  return {
+    installation,
+    async replaceLog(events, head) {
+      const rows = events.map(({ position, stream, data, metadata, ...event }) => ({
+        ...event,
+        position: String(position),
+        stream: config.streamPrefix + stream,
+        data: JSON.stringify(data),
+        metadata: JSON.stringify(metadata),
+      }));
+      await sql.begin(async (tx) => {
+        await tx`delete from log.events`;
+        await tx`
+          insert into log.events
+            (position, stream, revision, id, type, schema_version, data, metadata)
+          select * from jsonb_to_recordset(${tx.json(rows)})
+            as r(position bigint, stream text, revision integer, id text, type text,
+                 schema_version integer, data text, metadata text)`;
+        await tx`update log.head set position = ${head}`;
+      });
+    },
+    close: () => installation.close(),
+  };
+}
+
+/** A log in an EventStoreDB that serves what somebody has changed. */
+export async function openEventStoreDb(): Promise<Tampered> {
+  const server = await startFakeEventStoreDb();
+  const installation = await openTestInstallation({ EVENTSTORE_URL: server.url });
+  const prefix = installation.config.streamPrefix;
+  return {
+    installation,
+    async replaceLog(events) {
+      server.log.replace(
+        [...events]
+          .sort((a, b) => Number(a.position - b.position))
+          .map((event) => {
+            const { id, type, data, metadata } = toRecord(event);
+            return {
+              id: String(id),
+              type,
+              contentType: 'application/json',
+              stream: prefix + event.stream,
+              revision: BigInt(event.revision),
+              position: event.position,
+              data: bytes(data),
+              metadata: bytes(metadata),
+            };
+          }),
+      );
+    },
+    async close() {
+      await installation.close();
+      server.close();
+    },
+  };
+}

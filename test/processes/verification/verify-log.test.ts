@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { originOf } from '../../../src/domain/proof/checkpoint.ts';
+import { createFrontier } from '../../../src/domain/proof/frontier.ts';
+import { leafHash } from '../../../src/domain/proof/hash.ts';
+import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import type { Fault } from '../../../src/processes/verification/fault.ts';
+import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
+import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';
+import {
+  type VerificationOptions,
+  type VerificationState,
+  verifyLog,
+} from '../../../src/processes/verification/verify-log.ts';
+import { readLog } from '../../../src/projections/read-log.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { openEmbedded, type Tampered } from './tamper/engines.ts';
+import { writeSmallLog } from './tamper/small-log.ts';
+
+describeWithPostgres('the verification of a log', () => {
+  let tampered: Tampered;
+  let original: StoredEvent[];
+
+  beforeAll(async () => {
+    tampered = await openEmbedded();
+    const { installation } = tampered;
+    await writeSmallLog(installation);
+    for (const projection of ['transfers', 'proof'] as const)
+      await installation.commands.catchUp(projection);
+    original = [];
+    for await (const { events } of readLog(installation.store, { from: null }))
+      original.push(...events);
+  });
+  afterAll(() => tampered?.close());
+
+  function checkpointAt(size: number, events = original): KeptCheckpoint {
+    const tree = createFrontier();
+    for (const event of events.slice(0, size)) tree.append(leafHash(leafOf(event)));
+    const origin = originOf(tampered.installation.logId);
+    return { source: `${size}.txt`, origin, size, root: tree.root() };
+  }
+
+  async function verify(options: Partial<VerificationOptions> = {}) {
+    const { store, patient, logId } = tampered.installation;
+    const faults: Fault[] = [];
+    const verdict = await verifyLog(
+      { store, sql: patient, logId, comparesApi: true },
+      {
+        checkpoints: [],
+        resume: null,
+        report: async (fault) => void faults.push(fault),
+        onProgress: () => undefined,
+        save: async () => undefined,
+        ...options,
+      },
+    );
+    return { ...verdict, problems: faults.map(({ problem }) => problem) };
+  }
+
+  /** Changes the log while `then` runs. */
+  async function changing(
+    change: (events: StoredEvent[]) => StoredEvent[],
+    then: () => Promise<void>,
+  ): Promise<void> {
+    const head = original.at(-1)?.position as bigint;
+    await tampered.replaceLog(change(structuredClone(original)), head);
+    try {
+      await then();
+    } finally {
+      await tampered.replaceLog(original, head);
+    }
+  }
+
+  it('continues where it was interrupted, with the same result', async () => {
+    const checkpoints = [checkpointAt(3), checkpointAt(original.length)];
+    const run = { logId: tampered.installation.logId, checkpoints };
+    const states: VerificationState[] = [];
+    const save = async (state: () => VerificationState) => void states.push(state());
+    const whole = await verify({ checkpoints, save, batchSize: 4 });
+    expect(whole).toMatchObject({ problems: [], events: original.length });
+    expect(states.length).toBeGreaterThan(3);
+    for (const state of states.slice(0, -1)) {
+      const resume = readState(writeState(state, run), run);
+      expect(await verify({ checkpoints, resume })).toEqual(whole);
+    }
+  });
+
+  it('finds after an interruption what was changed before it', async () => {
+    const checkpoints = [checkpointAt(original.length)];
+    const states: VerificationState[] = [];
+    const save = async (state: () => VerificationState) => void states.push(state());
+    const change = (events: StoredEvent[]) => {
+      const event = events[6] as StoredEvent;
+      event.metadata = { ...event.metadata, actor: 'forged' };
+      return events;
+    };
+    await changing(change, async () => {
+      const whole = await verify({ checkpoints, save, batchSize: 9 });
+      expect(whole.problems).toContainEqual(expect.stringMatching(/signed as event 7 of the log/));
+      expect((await verify({ checkpoints, resume: states[0] as VerificationState })).faults).toBe(
+        whole.faults,
+      );
+    });
+  });
+
+  it('takes no saved progress of other checkpoints, and no other file', async () => {
+    const run = { logId: tampered.installation.logId, checkpoints: [checkpointAt(3)] };
+    const states: VerificationState[] = [];
+    await verify({ save: async (state) => void states.push(state()) });
+    const text = writeState(states[0] as VerificationState, { ...run, checkpoints: [] });
+    for (const wrong of [text, 'x', '{}'])
+      expect(() => readState(wrong, run)).toThrow(/is of another log, of other checkpoints/);
+  });
+
+  it('agrees with the newest checkpoint, and says nothing about later events', async () => {
+    expect(await verify({ checkpoints: [checkpointAt(2), checkpointAt(5)] })).toMatchObject({
+      problems: [],
+      agreed: { size: 5 },
+    });
+  });
+
+  it('names a checkpoint of another log', async () => {
+    const other = { ...checkpointAt(5), origin: 'waybill/other' };
+    expect((await verify({ checkpoints: [other] })).problems).toEqual([
+      expect.stringMatching(/^5\.txt is of the log waybill\/other, and this is waybill\//),
+    ]);
+  });
+
+  it('names two checkpoints that contradict each other', async () => {
+    const [old, forged] = [checkpointAt(5), checkpointAt(5, original.slice(1))];
+    for (const checkpoints of [
+      [old, { ...forged, source: 'b.txt' }],
+      [{ ...forged, source: 'b.txt' }, old],
+    ]) {
+      const { problems, agreed } = await verify({ checkpoints });
+      expect(problems).toEqual([
+        expect.stringMatching(/^(5|b)\.txt and (5|b)\.txt sign different/),
+      ]);
+      expect(agreed).toMatchObject({ size: 5 });
+    }
+  });
+
+  it('takes a transfer whose data makes no sense for a fault', async () => {
+    const change = (events: StoredEvent[]) => {
+      const event = events.find(({ type }) => type === 'transfer.completed') as StoredEvent;
+      event.data = { size_bytes: { forged: true } };
+      return events;
+    };
+    await changing(change, async () => {
+      expect((await verify()).problems).not.toEqual([]);
+    });
+  });
+
+  it('names the smallest range if the stored tree was changed too', async () => {
+    const { sql } = tampered.installation;
+    const cut = (events: StoredEvent[]) => events.filter((_, i) => i !== 6);
+    await sql`create table kept as select * from read.proof_tiles`;
+    await sql`update read.proof_tiles set hashes = set_byte(hashes, 200, 0)`;
+    await changing(cut, async () => {
+      const { problems } = await verify({
+        checkpoints: [3, 5, 9, 12].map((size) => checkpointAt(size)),
+      });
+      expect(problems).toContainEqual(expect.stringMatching(/among the events 6 to 9 of the log/));
+    });
+    await sql`update read.proof_tiles t set hashes = k.hashes from kept k
+               where (t.level, t.tile) = (k.level, k.tile)`;
+    // The tree is whole again up to there.
+    await changing(cut, async () => {
+      const { problems } = await verify({ checkpoints: [checkpointAt(9)] });
+      expect(problems).toContainEqual(
+        expect.stringMatching(/^it was signed as event 7 of the log/),
+      );
+    });
+  });
+
+  it('finds events that the head of the log hides', async () => {
+    const head = original.at(-1)?.position as bigint;
+    await tampered.replaceLog(original, head - 2n);
+    const { problems } = await verify();
+    expect(problems).toContain(
+      `the head of the log hides the events at positions ${head - 1n} to ${head}`,
+    );
+    await tampered.replaceLog(original, head);
+  });
+
+  it('compares every field of the API with the log', async () => {
+    const { sql } = tampered.installation;
+    await sql`create table kept_states as select transfer_id, state from read.transfers`;
+    await sql`
+      update read.transfers set state = jsonb_set(state::jsonb, '{checksum_sha256}', '"forged"')
+       where status = 'completed'`;
+    const { problems } = await verify();
+    expect(problems).toEqual([
+      `the API shows checksum_sha256 as "forged", the log gives "${'ab'.repeat(32)}"`,
+    ]);
+    await sql`update read.transfers t set state = k.state from kept_states k
+               where t.transfer_id = k.transfer_id`;
+    expect((await verify()).problems).toEqual([]);
+  });
+});

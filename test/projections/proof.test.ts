@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import type { CheckpointSigned } from '../../src/domain/checkpoint.ts';
+import type { StoredEvent } from '../../src/domain/event.ts';
+import { createFrontier } from '../../src/domain/proof/frontier.ts';
+import { type Hash, leafHash } from '../../src/domain/proof/hash.ts';
+import { leafOf } from '../../src/domain/proof/leaf.ts';
+import { rootOfInclusion, verifyConsistency } from '../../src/domain/proof/proofs.ts';
+import { CHECKPOINTS } from '../../src/domain/streams.ts';
+import { proofProjection } from '../../src/projections/proof.ts';
+import {
+  consistencyProof,
+  findLeaves,
+  inclusionProofs,
+  rootAt,
+} from '../../src/projections/proof-tiles.ts';
+import { createLog } from '../support/histories.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres.ts';
+
+const hex = (hash: Hash) => Buffer.from(hash).toString('hex');
+
+describeWithPostgres('the tree over the log', () => {
+  let database: TestDatabase;
+  let schemas = 0;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database?.drop());
+
+  /** A log of `count` events in streams of three events. */
+  function logOf(count: number): StoredEvent[] {
+    const log = createLog();
+    for (let i = 0; i < count; i += 1)
+      log.append(`any-${Math.floor(i / 3)}`, { type: 'any.happened', data: { number: i } });
+    return log.events;
+  }
+
+  async function newTree(): Promise<string> {
+    const schema = `tree_${++schemas}`;
+    await database.sql.begin(async (tx) => {
+      await tx`create schema ${tx(schema)}`;
+      await proofProjection.create(tx, schema);
+    });
+    return schema;
+  }
+
+  async function fold(schema: string, events: StoredEvent[], batch = events.length): Promise<void> {
+    for (let from = 0; from < events.length; from += batch)
+      await database.sql.begin((tx) =>
+        proofProjection.apply(tx, schema, events.slice(from, from + batch)),
+      );
+  }
+
+  function rootOf(events: StoredEvent[]): Hash {
+    const frontier = createFrontier();
+    for (const event of events) frontier.append(leafHash(leafOf(event)));
+    return frontier.root();
+  }
+
+  const tilesOf = (schema: string) => database.sql`
+    select * from ${database.sql(schema)}.proof_tiles order by level, tile`;
+
+  const leaves = (events: StoredEvent[]) =>
+    events.map((event) => ({ event, hash: leafHash(leafOf(event)) }));
+
+  it('is the same, whatever the batches', async () => {
+    const events = logOf(1_300);
+    const [whole, pieces] = [await newTree(), await newTree()];
+    await fold(whole, events);
+    await fold(pieces, events, 77);
+    expect(await tilesOf(pieces)).toEqual(await tilesOf(whole));
+    expect(await rootAt(database.sql, whole, 1_300)).toEqual(rootOf(events));
+    expect(await rootAt(database.sql, whole, 256)).toEqual(rootOf(events.slice(0, 256)));
+  });
+
+  it('proves every event at its place, and that it only grew', async () => {
+    const events = logOf(600);
+    const schema = await newTree();
+    await fold(schema, events, 100);
+    const { sql } = database;
+    const found = await findLeaves(sql, schema, leaves(events));
+    expect([...found.values()]).toEqual(events.map((_, i) => i));
+    const root = hex(rootOf(events));
+    const proofs = await inclusionProofs(sql, schema, [0, 255, 256, 599], 600);
+    for (const [i, index] of [0, 255, 256, 599].entries()) {
+      const leaf = leafHash(leafOf(events[index] as StoredEvent));
+      const way = proofs[i] as Hash[];
+      expect(hex(rootOfInclusion(leaf, index, 600, way) as Hash)).toBe(root);
+    }
+    const proof = await consistencyProof(sql, schema, 300, 600);
+    const head = (size: number) => ({ size, root: rootOf(events.slice(0, size)) });
+    expect(verifyConsistency(head(300), head(600), proof)).toBe(true);
+  });
+
+  it('has no leaf of an event that was changed, or is not folded yet', async () => {
+    const events = logOf(10);
+    const schema = await newTree();
+    await fold(schema, events.slice(0, 9));
+    const changed = { ...(events[3] as StoredEvent), data: { number: 33 } };
+    const found = await findLeaves(
+      database.sql,
+      schema,
+      leaves([changed, events[9] as StoredEvent]),
+    );
+    expect([...found.values()]).toEqual([null, null]);
+  });
+
+  it('takes no event twice, also of those that share a position', async () => {
+    const events = logOf(520).map((event) => ({
+      ...event,
+      position: BigInt(Math.ceil(Number(event.position) / 4)),
+    }));
+    const [once, twice] = [await newTree(), await newTree()];
+    await fold(once, events);
+    await fold(twice, events.slice(0, 258));
+    await fold(twice, events.slice(250));
+    expect(await tilesOf(twice)).toEqual(await tilesOf(once));
+    const found = await findLeaves(database.sql, once, leaves(events));
+    expect([...found.values()]).toEqual(events.map((_, i) => i));
+  });
+
+  it('leaves out the positions', async () => {
+    const events = logOf(20);
+    const [schema, copied] = [await newTree(), await newTree()];
+    await fold(schema, events);
+    await fold(
+      copied,
+      events.map((event) => ({ ...event, position: event.position * 1_000n })),
+    );
+    expect(hex(await rootAt(database.sql, copied, 20))).toBe(
+      hex(await rootAt(database.sql, schema, 20)),
+    );
+  });
+
+  it('has the events as they are stored, not upcast', async () => {
+    const store: EventStore = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    const { id, metadata } = logOf(1)[0] as StoredEvent;
+    // An older version wrote this event without `retry_of`.
+    const old = {
+      id: `evt_${id}`,
+      type: 'transfer.created',
+      schema_version: 1,
+      data: {},
+      metadata,
+    };
+    await store.append('transfer-txr_old', 'no_stream', [old]);
+    const [stored] = await store.read('transfer-txr_old');
+    await store.close();
+    expect(leafOf(stored as StoredEvent)).toContain('"data":{},');
+    expect(proofProjection.asStored).toBe(true);
+  });
+
+  function signed(size: number, root: Hash): CheckpointSigned {
+    return {
+      size,
+      root_hash: hex(root),
+      key_id: '00000000',
+      note: 'a note',
+      signed_at: '2026-03-01T10:00:00.000Z',
+    };
+  }
+
+  it('is compared with every checkpoint in the log', async () => {
+    const log = createLog();
+    const schema = await newTree();
+    for (let i = 0; i < 300; i += 1) log.append('any-1', { type: 'any.happened', data: { i } });
+    const data = signed(290, rootOf(log.events.slice(0, 290)));
+    log.append(CHECKPOINTS, { type: 'log.checkpoint_signed', data });
+    await fold(schema, log.events);
+    const { sql } = database;
+    const [row] = await sql`select size, leaf, revision from ${sql(schema)}.proof_checkpoints`;
+    expect(row).toEqual({ size: 290n, leaf: 300n, revision: 0 });
+
+    const later = log.append('any-1', { type: 'any.happened', data: {} });
+    const forged = signed(301, rootOf(log.events.slice(0, 300)));
+    const event = log.append(CHECKPOINTS, { type: 'log.checkpoint_signed', data: forged });
+    await expect(fold(schema, [later, event])).rejects.toThrow('the log was changed after it was');
+    const ahead = signed(303, rootOf(log.events));
+    await expect(fold(schema, [later, { ...event, data: ahead }])).rejects.toThrow(
+      'it signs a tree of 303 leaves and is leaf 302',
+    );
+  });
+
+  it('tells which tile differs from another', async () => {
+    const events = logOf(700);
+    const [live, shadow] = [await newTree(), await newTree()];
+    await fold(live, events.slice(0, 650));
+    await fold(shadow, events);
+    const { sql } = database;
+    const differences = () =>
+      sql.begin((tx) => proofProjection.differences(tx, live, shadow, 650n, 20));
+    expect(await differences()).toEqual([]);
+    await sql`
+      update ${sql(live)}.proof_tiles set hashes = set_byte(hashes, 100, 255 - get_byte(hashes, 100))
+       where level = 0 and tile = 1`;
+    expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
+    await sql`delete from ${sql(live)}.proof_tiles where level = 0 and tile = 1`;
+    expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
+  });
+});

@@ -1,0 +1,228 @@
+import { execFile } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Receipt } from '../src/domain/proof/receipt.ts';
+import { startApi, type TestApi } from './support/api.ts';
+import { CLI_TIMEOUT_MS, createCli } from './support/cli.ts';
+import { describeWithPostgres } from './support/postgres.ts';
+import { whyNo } from './support/programs.ts';
+
+const run = promisify(execFile);
+const GUIDE = join(import.meta.dirname, '..', 'docs', 'auditors.md');
+
+const CHANGES: [string, (receipt: Receipt) => unknown][] = [
+  ['a changed file name', (receipt) => edit(receipt, (leaf) => leaf.replace('report', 'rapport'))],
+  ['a changed actor', (receipt) => edit(receipt, (leaf) => leaf.replace('key:', 'cli:'))],
+  ['a missing event', (receipt) => ({ ...receipt, events: receipt.events.slice(1) })],
+  ['a missing end', (receipt) => ({ ...receipt, events: receipt.events.slice(0, -1) })],
+  [
+    'another path',
+    (receipt) => ({
+      ...receipt,
+      events: receipt.events.map((event) => ({ ...event, proof: event.proof.toReversed() })),
+    }),
+  ],
+  ['another transfer', (receipt) => ({ ...receipt, transfer_id: 'txr_other' })],
+  [
+    'a changed checkpoint',
+    (receipt) => ({
+      ...receipt,
+      checkpoint: receipt.checkpoint.replace(/\n(\d+)\n/, (_, size) => `\n${Number(size) + 1}\n`),
+    }),
+  ],
+];
+
+function edit(receipt: Receipt, change: (leaf: string) => string): Receipt {
+  const [first, ...rest] = receipt.events;
+  if (first === undefined) throw new Error('no events');
+  const leaf = change(first.leaf);
+  expect(leaf).not.toBe(first.leaf);
+  return { ...receipt, events: [{ ...first, leaf }, ...rest] };
+}
+
+/** Describes tests that run these programs. Without one of them, they are skipped by name. */
+function describeWithPrograms(name: string, programs: string[], tests: () => void): void {
+  const reason = programs
+    .map((program) => whyNo(program, program === 'openssl' ? 'version' : '--version'))
+    .find((why) => why !== null);
+  if (reason) describe.skip(`${name} (skipped: ${reason})`, tests);
+  else describe(name, tests);
+}
+
+/** Returns the code under `Verify without Waybill` in the auditors' guide, in its order. */
+async function codeOfGuide(language: string): Promise<string[]> {
+  const text = await readFile(GUIDE, 'utf8');
+  const chapter = text.slice(text.indexOf('\n## Verify without Waybill'));
+  const blocks = chapter.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\n\`\`\``, 'gs'));
+  return Array.from(blocks, ([, code]) => code as string);
+}
+
+describeWithPostgres('proofs without trust', () => {
+  let api: TestApi;
+  let folder: string;
+  let receipt: Receipt;
+  const inFolder = (name: string) => join(folder, name);
+  const file = async (name: string, content: unknown) => {
+    const text = typeof content === 'string' ? content : JSON.stringify(content);
+    await writeFile(inFolder(name), text);
+    return name;
+  };
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'waybill-proofs-'));
+    api = await startApi();
+    const auditor = (await api.createKey(['audit:all'])).key;
+    const cancelOne = async () => {
+      const json = { source_uri: 'sftp://files/report.csv', destination_uri: 's3://archive/in/' };
+      const { body } = await api.ask('POST', '/v1/transfers', { json });
+      await api.ask('DELETE', `/v1/transfers/${body.id}`);
+      return body.id as string;
+    };
+    const sign = async () =>
+      (await api.ask('POST', '/v1/checkpoints', { key: auditor })).body as {
+        size: number;
+        note: string;
+      };
+    for (let i = 0; i < 5; i += 1) await cancelOne();
+    const id = await cancelOne();
+    const older = await sign();
+    await cancelOne();
+    const newer = await sign();
+    receipt = (await api.ask('GET', `/v1/transfers/${id}/receipt`)).body;
+    const path = `/v1/checkpoints/${newer.size}/consistency?from=${older.size}`;
+    const consistency = (await api.ask('GET', path, { key: auditor })).body;
+    await file('key.pem', receipt.public_key);
+    const other = generateKeyPairSync('ed25519').publicKey.export({ format: 'pem', type: 'spki' });
+    await file('other.pem', other as string);
+    await file('older.txt', older.note);
+    await file('newer.txt', newer.note);
+    await file('consistency.json', consistency);
+    const [script] = await codeOfGuide('python');
+    expect(script?.split('\n').length).toBeLessThanOrEqual(60);
+    await file('prove.py', script as string);
+  });
+  afterAll(async () => {
+    await api?.close();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Runs `prove.py` and returns its exit code and what it says. */
+  async function python(key: string, ...files: string[]): Promise<[number, string]> {
+    return run('python3', ['prove.py', key, ...files], { cwd: folder }).then(
+      ({ stdout }) => [0, stdout],
+      (error: { code: number; stderr: string }) => [error.code, error.stderr],
+    );
+  }
+
+  describeWithPrograms('with the Python script of the guide', ['python3', 'openssl'], () => {
+    it('hold for a receipt', async () => {
+      await file('receipt.json', receipt);
+      expect(await python('key.pem', 'receipt.json')).toEqual([
+        0,
+        expect.stringMatching(/^TRUE: transfer\.cancelled at \S+Z\n$/),
+      ]);
+      expect((await python('other.pem', 'receipt.json'))[1]).toContain('the key did not sign');
+    });
+
+    it.each(CHANGES)('do not hold for a receipt with %s', async (_, change) => {
+      const [code, said] = await python('key.pem', await file('changed.json', change(receipt)));
+      expect([code, said]).toEqual([1, expect.stringMatching(/^FALSE: /)]);
+    });
+
+    it('hold for two checkpoints, in their order only', async () => {
+      const [code, said] = await python('key.pem', 'older.txt', 'newer.txt', 'consistency.json');
+      expect([code, said]).toEqual([0, expect.stringMatching(/^TRUE: \d+ events begin/)]);
+      const turned = await python('key.pem', 'newer.txt', 'older.txt', 'consistency.json');
+      expect(turned).toEqual([1, 'FALSE: it extends another log\n']);
+      const proof = JSON.parse(await readFile(inFolder('consistency.json'), 'utf8')).proof;
+      await file('reversed.json', { proof: proof.toReversed() });
+      const forged = await python('key.pem', 'older.txt', 'newer.txt', 'reversed.json');
+      expect(forged).toEqual([1, 'FALSE: it extends another log\n']);
+    });
+  });
+
+  describeWithPrograms('with the shell commands of the guide', ['openssl', 'jq', 'xxd'], () => {
+    async function shell(): Promise<{ code: number; stdout: string }> {
+      const [signature, path] = await codeOfGuide('sh');
+      return run('sh', ['-c', `set -e\n${signature}\n${path}`], { cwd: folder }).then(
+        ({ stdout }) => ({ code: 0, stdout }),
+        (error: { code: number; stdout: string }) => error,
+      );
+    }
+
+    it('hold for a receipt', async () => {
+      await file('receipt.json', receipt);
+      const { code, stdout } = await shell();
+      expect([code, stdout]).toEqual([
+        0,
+        'Signature Verified Successfully\nThe last event is in the log\n',
+      ]);
+    });
+
+    it('do not hold for a changed one', async () => {
+      const last = receipt.events.at(-1) as Receipt['events'][0];
+      const forged = { ...last, leaf: last.leaf.replace('cancelled', 'completed') };
+      await file('receipt.json', { ...receipt, events: [...receipt.events.slice(0, -1), forged] });
+      expect(await shell()).toMatchObject({
+        code: 1,
+        stdout: 'Signature Verified Successfully\n',
+      });
+      const checkpoint = receipt.checkpoint.replace('waybill/', 'waybull/');
+      await file('receipt.json', { ...receipt, checkpoint });
+      expect((await shell()).stdout).not.toContain('Successfully');
+    });
+  });
+
+  describe('with waybill receipt verify', { timeout: CLI_TIMEOUT_MS }, () => {
+    // No settings: it needs no database.
+    const cli = createCli({});
+    const verify = (name: string, key = 'key.pem') =>
+      cli.run(['receipt', 'verify', inFolder(name), '--key', inFolder(key), '--json']);
+
+    it('hold for a receipt', async () => {
+      await file('receipt.json', receipt);
+      const [result] = (await verify('receipt.json')).json();
+      expect(result).toMatchObject({
+        verified: true,
+        transfer_id: receipt.transfer_id,
+        source: 'sftp://files/report.csv',
+        checkpoint: { size: expect.any(Number) },
+      });
+      const other = await verify('receipt.json', 'other.pem');
+      expect([other.code, other.json()]).toEqual([
+        1,
+        [{ verified: false, problems: ['the key did not sign the checkpoint'] }],
+      ]);
+    });
+
+    it('do not hold for a changed one, or for anything else', async () => {
+      const [, change] = CHANGES[0] as (typeof CHANGES)[0];
+      await file('changed.json', change(receipt));
+      expect(await verify('changed.json')).toMatchObject({ code: 1 });
+      await file('else.json', { version: 2 });
+      expect(await verify('else.json')).toMatchObject({ code: 2 });
+      expect(await verify('receipt.json', 'receipt.json')).toMatchObject({ code: 2 });
+    });
+
+    it('are printed by waybill receipt, and by waybill log', async () => {
+      const own = createCli(api.installation.environment);
+      const note = await own.run(['log', 'checkpoint']);
+      expect(note.stdout).toBe(await readFile(inFolder('newer.txt'), 'utf8'));
+      const printed = await own.run(['receipt', receipt.transfer_id]);
+      expect([printed.code, JSON.parse(printed.stdout)]).toEqual([0, receipt]);
+      const reads = ['audit', 'list', '--type', 'access.receipt_read', '--json'];
+      expect((await own.run(reads)).json()).toMatchObject([
+        { data: [{ subject: { id: receipt.transfer_id }, account: 'acc_default' }] },
+      ]);
+      const [keys] = (await own.run(['log', 'keys', '--json'])).json<{ data: unknown[] }>();
+      expect(keys?.data).toMatchObject([{ public_key: receipt.public_key }]);
+      expect(await own.run(['log', 'rotate-key'])).toMatchObject({ code: 0 });
+      const signed = (await own.run(['log', 'checkpoint'])).stdout;
+      expect(signed).not.toBe(note.stdout);
+    });
+  });
+});
