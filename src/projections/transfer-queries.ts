@@ -52,16 +52,17 @@ export async function listTransfers(
 }
 
 /**
- * Yields all matches, some at a time. Each batch is a query of its own, so transfers that are
- * created meanwhile may be among them.
+ * Yields all matches, or those after a place, some at a time. Each batch is a query of its own, so
+ * transfers that are created meanwhile may be among them.
  */
 export async function* eachTransfer(
   sql: Sql,
   accountId: string,
   { q, ...filter }: TransferFilter,
   sort: SortOrder = '-created_at',
+  start: Place | null = null,
 ): AsyncGenerator<Transfer[], void, void> {
-  let after: Place | null = null;
+  let after = start;
   do {
     const batch: { transfers: Transfer[]; last: Place | null } =
       q === undefined

@@ -194,7 +194,8 @@ describeWithPostgres('GET /v1/transfers', () => {
       expect(headers.get('vary')).toMatch(/accept/i);
       const lines = body.split('\r\n');
       expect(lines[0]).toBe(
-        'id,file_name,size_bytes,status,source,destination,created_at,completed_at',
+        'id,file_name,size_bytes,status,source,destination,created_at,completed_at,retry_of,' +
+          'error_code,error_message,metadata',
       );
       expect(lines.slice(1, -1).map((line: string) => line.split(',')[6])).toEqual(
         [1, 3, 5].map((place) => CREATED[place]),
@@ -265,6 +266,7 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['offset=-1', 'offset'],
     ['offset=x', 'offset'],
     ['offset=9007199254740992', 'offset'],
+    ['retry_of=txr_%00', 'retry_of'],
     ['status=done', 'status'],
     ['status=', 'status'],
     ['status=PENDING', 'status'],
