@@ -30,8 +30,8 @@ export interface AccessRecorder {
    */
   exported(request: FastifyRequest, what: ExportName, accountId: string | null): Promise<void>;
   /**
-   * Records, within a second, that an operator read the history or the receipt of a transfer.
-   * Programs that follow their own transfers are not recorded.
+   * Records, within a second, who took the receipt of a transfer, or which operator read its history.
+   * Programs that follow the history of their own transfers are not recorded.
    */
   transferRead(
     request: FastifyRequest,
@@ -88,7 +88,8 @@ export function createAccessRecorder(deps: AccessLogDeps): AccessRecorder {
     },
     transferRead(request, what, { transfer_id, account_id }) {
       const { session, scopes, actor } = clientOf(request);
-      if (session === null && !grants(scopes, 'observe')) return;
+      const isOperator = session !== null || grants(scopes, 'observe');
+      if (what === 'history' && !isOperator) return;
       const cause = causeOf(request);
       if (isRepeat([what, transfer_id, actor, cause.clientAddress].join(' '))) return;
       const event = { type: `access.${what}_read`, data: { transfer_id } } as const;

@@ -151,6 +151,21 @@ function accesses(start: () => Promise<TestApi>): void {
     expect(await accessesFrom(address)).toEqual([]);
   });
 
+  test('has the receipt that a program takes', async () => {
+    const address = newAddress();
+    const id = await transferOf();
+    expect((await api.ask('DELETE', `/v1/transfers/${id}`)).status).toBe(200);
+    const path = `/v1/transfers/${id}/receipt`;
+    const unsigned = await api.ask('GET', path, from(newAddress()));
+    expect(unsigned.status).toBe(409);
+    expect((await api.ask('POST', '/v1/checkpoints', { key: auditor.key })).status).toBe(200);
+    expect((await api.ask('GET', path, from(address))).status).toBe(200);
+    await untilRecorded(address, 1);
+    expect(await accessesFrom(address)).toMatchObject([
+      { type: 'access.receipt_read', data: { transfer_id: id } },
+    ]);
+  });
+
   test('has failed sign-ins: the first at once, the others with their number', async () => {
     const address = newAddress();
     const server = await api.startServer();
