@@ -2,6 +2,7 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { Priority, Transfer, TransferStatus } from '../domain/transfer.ts';
 import { CHANGES, type Change } from '../domain/transfer-decider.ts';
+import { withCustomPlans } from './custom-plan.ts';
 import { isAfter, type Place, passes, type TransferFilter } from './transfer-filter.ts';
 import { eachTransfer } from './transfer-queries.ts';
 import { retryOf } from './transfers.ts';
@@ -76,14 +77,17 @@ async function findAll(
   const otherPriority =
     priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
   // One ordered index scan for each status: few of many transfers may have it.
-  const rows = await sql<{ transfer_id: string }[]>`
+  const rows = await withCustomPlans(
+    sql,
+    (tx) => tx<{ transfer_id: string }[]>`
     select transfer_id
       from unnest(${statuses}::text[]) as s(status) cross join lateral (
         select transfer_id, created_at from read.transfers t
          where ${passes(sql, accountId, filter)} and t.status = s.status
            and ${isAfter(sql, after, ORDER)} ${notRetried} ${otherPriority}
          order by created_at, transfer_id limit ${limit}) found
-     order by created_at, transfer_id limit ${limit}`;
+     order by created_at, transfer_id limit ${limit}`,
+  );
   return rows.map(({ transfer_id }) => transfer_id);
 }
 

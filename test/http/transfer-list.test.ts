@@ -231,11 +231,12 @@ describeWithPostgres('GET /v1/transfers', () => {
       const { sql } = api.installation;
       let batches = 0;
       const failing = new Proxy(sql, {
-        apply(target, self, args) {
-          const text = Array.isArray(args[0]?.raw) ? args[0].join('?') : '';
-          if (text.includes('select transfer_id, created_at, state from') && ++batches === 2)
-            throw new Error('Postgres is away');
-          return Reflect.apply(target, self, args);
+        get(target, name, self) {
+          if (name !== 'begin') return Reflect.get(target, name, self);
+          return (...args: Parameters<typeof sql.begin>) => {
+            if (++batches === 2) throw new Error('Postgres is away');
+            return target.begin(...args);
+          };
         },
       });
       await sql`
