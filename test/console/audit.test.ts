@@ -10,7 +10,7 @@ import {
   expectAccessible,
   expectNoSidewaysScroll,
 } from '../support/console.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
 import { useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -61,6 +61,25 @@ await describeConsole('the audit log in the console', () => {
     await rowOf(page, 'Endpoint paused').getByRole('link', { name: 'bank' }).click();
     await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
     expect(page.url()).toContain(endpoint);
+  });
+
+  test('shows who read the history of a transfer, and from where', async () => {
+    const id = await submit(console.installation, 'sftp://bank/out/read.csv', 's3://bank/in/');
+    const page = await console.visitSignedIn(`/console/transfers/${id}`);
+    await page.getByRole('heading', { name: 'read.csv' }).first().waitFor();
+    await page.goto(`${console.url}${AUDIT}?kind=access&subject=${id}`);
+    const row = rowOf(page, 'History read');
+    // The event appears about a second after the read.
+    await expect
+      .poll(async () => {
+        await page.reload();
+        await page.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor();
+        return row.count();
+      })
+      .toBe(1);
+    expect(await row.innerText()).toMatch(/Test administrator[\s\S]*127\.0\.0\.1/);
+    await row.getByRole('link', { name: 'read.csv' }).click();
+    await page.getByRole('heading', { name: 'read.csv' }).first().waitFor();
   });
 
   test("finds who revoked a key, the event's data, and all that this person did", async () => {

@@ -206,7 +206,7 @@ await describeConsole('the list of transfers', () => {
 
   test('changes all that match on all pages, call by call, however often an answer is lost', async () => {
     const waiting = Array.from({ length: 26 }, (_, index) => wait('many', `${index}.csv`));
-    await Promise.all(waiting);
+    const [continue_from] = await Promise.all(waiting);
     await untilFound('many', 26);
     const page = await console.visitSignedIn(`${list('many')}&limit=25`);
     await page.getByText('1–25 of 26').waitFor();
@@ -220,14 +220,17 @@ await describeConsole('the list of transfers', () => {
 
     // The first answer is lost; its repeat says that more follow, and comes after a press of Stop.
     const keys: (string | undefined)[] = [];
+    const continued: unknown[] = [];
     const stopped = Promise.withResolvers<void>();
     await page.route('**/v1/transfers/bulk', async (route) => {
       keys.push(route.request().headers()['idempotency-key']);
+      continued.push(route.request().postDataJSON().continue_from);
       const response = await route.fetch();
       if (keys.length === 1) return route.abort();
       if (keys.length > 2) return route.fulfill({ response });
       await stopped.promise;
-      return route.fulfill({ response, json: { ...(await response.json()), has_more: true } });
+      const answer = { ...(await response.json()), has_more: true, continue_from };
+      return route.fulfill({ response, json: answer });
     });
     await dialog.getByRole('button', { name: 'Cancel transfers' }).click();
     await dialog.getByRole('progressbar').waitFor();
@@ -243,6 +246,7 @@ await describeConsole('the list of transfers', () => {
     expect(keys[0]).toMatch(/./);
     expect(keys[1]).toBe(keys[0]);
     expect(keys[2]).not.toBe(keys[0]);
+    expect(continued).toEqual([undefined, undefined, continue_from]);
     await dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByLabel('State').selectOption('Cancelled');
     await page.getByText('1–25 of 26').waitFor();

@@ -116,13 +116,14 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
   occurred_at: string;
   actor: string;
   actor_name: string | null;
+  client_address: string | null;
   type: AuditEventType;
   title: string;
   subject: AuditSubject;
@@ -133,7 +134,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "log";
+export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "access" | "log";
 
 export type AuditList = {
   data: AuditItem[];
@@ -286,6 +287,7 @@ export type BulkAnswer = {
   done: number;
   refused: number;
   has_more: boolean;
+  continue_from: string | null;
   retries: BulkRetry[];
   refusals: BulkRefusal[];
 };
@@ -300,6 +302,7 @@ export type BulkRequest = {
   action: BulkAction;
   ids?: string[];
   filter?: TransferFilters;
+  continue_from?: string;
   priority?: Priority;
 };
 
