@@ -81,6 +81,11 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
   });
 }
 
+/** A script that acts as if the tab came to the front, or went behind others. */
+export const turn = (state: 'visible' | 'hidden') => `
+  Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));`;
+
 /** Presses Tab until a control has the focus; fails if the keyboard does not reach it. */
 export async function tabTo(page: Page, control: Locator): Promise<void> {
   await control.waitFor();
