@@ -1,10 +1,21 @@
+/*
+ * Sends the last checkpoint to each sink, in one process of the installation. A sink that fails is
+ * asked again, with longer pauses, up to five minutes. Nothing waits for a sink.
+ *
+ * Before its first checkpoint, a sink shows the largest that it has. The log must have it: if not,
+ * an older copy of the log was restored, or the log was changed. Tables that were restored together
+ * with the log cannot tell. The sink then gets nothing more, so that it keeps one history.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type CheckpointSink, SinkRefuses } from '../../adapters/checkpoint-sinks/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
-import { latestCheckpoint, type SignedCheckpoint } from '../../projections/proof-queries.ts';
-import { consistencyProof } from '../../projections/proof-tiles.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
+import { sameHash } from '../../domain/proof/hash.ts';
+import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
+import { consistencyProof, rootAt } from '../../projections/proof-tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 
 const LOOK_MS = 5_000;
@@ -15,24 +26,24 @@ export interface SinkStatus {
   state: 'keeping';
   /** Events that the last checkpoint covers which it has taken from this process. */
   size: number | null;
+  /** `refuses`: it has a checkpoint that this log does not have. */
   failing: 'no' | 'retries' | 'refuses';
 }
 
-interface Kept {
-  sink: CheckpointSink;
-  /** Revision of the last checkpoint that it has taken. */
-  revision: number;
-  size: number | null;
-  failures: number;
-  retryAt: number;
+export interface SinkDeps {
+  sql: Sql;
+  locks: Locks;
+  logger: Logger;
+  logId: string;
+  commands: Pick<CommandDeps, 'catchUp'>;
 }
 
 /**
- * Sends the last checkpoint to each sink, in one process of the installation, until the signal
- * aborts. Retries a sink that fails, with longer pauses, up to five minutes. Nothing waits for it.
+ * Sends the last checkpoint to each sink until the signal aborts, or stands by for the process that
+ * does.
  */
 export async function runSinks(
-  { sql, locks, logger }: { sql: Sql; locks: Locks; logger: Logger },
+  deps: SinkDeps,
   sinks: CheckpointSink[],
   signal: AbortSignal,
   report: (index: number, status: SinkStatus) => void,
@@ -40,42 +51,85 @@ export async function runSinks(
 ): Promise<void> {
   if (sinks.length === 0) return;
   while (!signal.aborted) {
-    const held = await locks.acquire('checkpoint sinks', signal).catch(() => null);
+    const held = await deps.locks.acquire('checkpoint sinks', signal).catch(() => null);
     if (!held) return;
     const stop = AbortSignal.any([signal, held.signal]);
-    const all = sinks.map(
-      (sink): Kept => ({ sink, revision: -1, size: null, failures: 0, retryAt: 0 }),
+    await Promise.all(
+      sinks.map((sink, i) => feed(deps, sink, i + 1, stop, (status) => report(i, status), lookMs)),
     );
-    while (!stop.aborted) {
-      const latest = await latestCheckpoint(sql).catch(() => null);
-      const due = all.filter(({ revision, retryAt }) => {
-        return latest !== null && revision < latest.revision && Date.now() >= retryAt;
-      });
-      await Promise.all(
-        due.map(async (kept) => report(all.indexOf(kept), await send(kept, latest))),
-      );
-      await sleep(lookMs, undefined, { signal: stop }).catch(() => undefined);
-    }
     await held.release();
   }
+}
 
-  async function send(kept: Kept, latest: SignedCheckpoint | null): Promise<SinkStatus> {
-    if (latest === null) return { state: 'keeping', size: kept.size, failing: 'no' };
-    const { size, note, revision } = latest;
+/** Sends the last checkpoint to one sink, until the signal aborts. */
+async function feed(
+  deps: SinkDeps,
+  sink: CheckpointSink,
+  number: number,
+  stop: AbortSignal,
+  report: (status: SinkStatus) => void,
+  lookMs: number,
+): Promise<void> {
+  const { sql, logger } = deps;
+  let isCompared = false;
+  /** Of the last checkpoint that it has taken. */
+  let revision = -1;
+  let size: number | null = null;
+  let failures = 0;
+  while (!stop.aborted) {
+    let pause = lookMs;
     try {
-      await kept.sink.keep({ size, note }, (from) =>
-        consistencyProof(sql, LIVE_SCHEMA, from, size),
-      );
-      Object.assign(kept, { revision, size, failures: 0, retryAt: 0 });
-      return { state: 'keeping', size, failing: 'no' };
+      isCompared ||= await compareNewest(deps, sink);
+      const latest = isCompared ? await latestCheckpoint(sql).catch(() => null) : null;
+      if (latest !== null && latest.revision > revision) {
+        const until = latest.size;
+        await sink.keep(latest, (from) => consistencyProof(sql, LIVE_SCHEMA, from, until));
+        ({ revision, size } = latest);
+        failures = 0;
+        report({ state: 'keeping', size, failing: 'no' });
+      }
     } catch (error) {
-      const pause = Math.min(lookMs * 2 ** kept.failures, LONGEST_PAUSE_MS);
-      kept.failures += 1;
-      kept.retryAt = Date.now() + pause;
-      const sink = sinks.indexOf(kept.sink) + 1;
-      logger.warn({ err: error, sink, size }, 'a sink did not take a checkpoint; retrying');
-      const refuses = error instanceof SinkRefuses;
-      return { state: 'keeping', size: kept.size, failing: refuses ? 'refuses' : 'retries' };
+      if (stop.aborted) return;
+      pause = Math.min(lookMs * 2 ** failures, LONGEST_PAUSE_MS);
+      failures += 1;
+      if (error instanceof SinkRefuses) {
+        logger.error(
+          { sink: number, reason: error.message },
+          'a sink has a checkpoint that this log does not have: an older copy of the log was ' +
+            'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
+            'older log" in docs/operators.md',
+        );
+        report({ state: 'keeping', size, failing: 'refuses' });
+      } else {
+        logger.warn({ err: error, sink: number }, 'a sink did not take a checkpoint; retrying');
+        report({ state: 'keeping', size, failing: 'retries' });
+      }
     }
+    await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
   }
+}
+
+/**
+ * Compares the largest checkpoint that a sink has with the log. Returns false if the tree does not
+ * have the whole log yet. Throws SinkRefuses if the log does not have the checkpoint.
+ */
+async function compareNewest(
+  { sql, logId, commands }: SinkDeps,
+  sink: CheckpointSink,
+): Promise<boolean> {
+  if (!(await commands.catchUp('proof'))) return false;
+  const note = await sink.newest();
+  if (note === null) return true;
+  const kept = headOfNote(note);
+  if (kept === null) throw new SinkRefuses('its largest checkpoint is no signed note');
+  if (kept.origin !== originOf(logId))
+    throw new SinkRefuses(`it keeps checkpoints of ${kept.origin}, and this is ${originOf(logId)}`);
+  const { size } = await measureTree(sql, 0);
+  if (kept.size > size)
+    throw new SinkRefuses(`it has a checkpoint over ${kept.size} events, and the log has ${size}`);
+  if (!sameHash(await rootAt(sql, LIVE_SCHEMA, kept.size), kept.root))
+    throw new SinkRefuses(
+      `it has a checkpoint over ${kept.size} events, which are not the first of this log`,
+    );
+  return true;
 }
