@@ -645,9 +645,24 @@ export type LogCheckpoint = {
   signed_at: string;
 };
 
+export type LogCheckpointData = {
+  size: number;
+  root_hash: string;
+  key_id: string;
+  note: string;
+  signed_at: string;
+};
+
 export type LogCheckpointList = {
   data: LogCheckpoint[];
   pagination: Pagination;
+};
+
+export type LogCheckpointPayload = {
+  id: string;
+  type: "log.checkpoint";
+  created_at: string;
+  data: LogCheckpointData;
 };
 
 export type LogConsistency = {
@@ -1195,7 +1210,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon" | "log.checkpoint";
 
 export type WebhookList = {
   data: Webhook[];
