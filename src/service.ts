@@ -100,9 +100,10 @@ export async function startService(
     run(runProjectionTasks(rebuilding, signal));
     run(runSigner(installation, signal, health.report('signer')));
     const { vault, commands } = installation;
-    const sinks = installation.config.checkpointSinks.map((url) =>
-      openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
-    );
+    const sinks = installation.config.checkpointSinks.map((url) => ({
+      url,
+      sink: openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
+    }));
     const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
     run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
   }

@@ -12,6 +12,7 @@ export interface Operations {
   'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
   'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
+  'GET /v1/checkpoints/sinks': { answer: LogCheckpointSinkList };
   'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
   'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
@@ -663,6 +664,19 @@ export type LogCheckpointPayload = {
   type: "log.checkpoint";
   created_at: string;
   data: LogCheckpointData;
+};
+
+export type LogCheckpointSink = {
+  url: string;
+  state: "unknown" | "keeps" | "retries" | "refuses";
+  size: number | null;
+  taken_at: string | null;
+  error: string | null;
+  next_try_at: string | null;
+};
+
+export type LogCheckpointSinkList = {
+  data: LogCheckpointSink[];
 };
 
 export type LogConsistency = {

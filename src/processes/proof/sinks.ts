@@ -17,17 +17,24 @@ import { sameHash } from '../../domain/proof/hash.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
 import { consistencyProof, rootAt } from '../../projections/proof-tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 
 const LOOK_MS = 5_000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** Whether a place outside keeps the last checkpoint. */
+/** Whether a place outside keeps the last checkpoint, for readiness. */
 export interface SinkStatus {
   state: 'keeping';
   /** Events that the last checkpoint covers which it has taken from this process. */
   size: number | null;
   /** `refuses`: it has a checkpoint that this log does not have. */
   failing: 'no' | 'retries' | 'refuses';
+}
+
+/** A place outside and its address in the settings. */
+export interface NamedSink {
+  url: string;
+  sink: CheckpointSink;
 }
 
 export interface SinkDeps {
@@ -44,7 +51,7 @@ export interface SinkDeps {
  */
 export async function runSinks(
   deps: SinkDeps,
-  sinks: CheckpointSink[],
+  sinks: NamedSink[],
   signal: AbortSignal,
   report: (index: number, status: SinkStatus) => void,
   lookMs = LOOK_MS,
@@ -54,6 +61,8 @@ export async function runSinks(
     const held = await deps.locks.acquire('checkpoint sinks', signal).catch(() => null);
     if (!held) return;
     const stop = AbortSignal.any([signal, held.signal]);
+    const urls = sinks.map(({ url }) => url);
+    await forgetOthers(deps.sql, urls).catch(() => undefined);
     await Promise.all(
       sinks.map((sink, i) => feed(deps, sink, i + 1, stop, (status) => report(i, status), lookMs)),
     );
@@ -64,7 +73,7 @@ export async function runSinks(
 /** Sends the last checkpoint to one sink, until the signal aborts. */
 async function feed(
   deps: SinkDeps,
-  sink: CheckpointSink,
+  { url, sink }: NamedSink,
   number: number,
   stop: AbortSignal,
   report: (status: SinkStatus) => void,
@@ -87,23 +96,26 @@ async function feed(
         ({ revision, size } = latest);
         failures = 0;
         report({ state: 'keeping', size, failing: 'no' });
+        await saveTaken(sql, url, until).catch(() => undefined);
       }
     } catch (error) {
       if (stop.aborted) return;
       pause = Math.min(lookMs * 2 ** failures, LONGEST_PAUSE_MS);
       failures += 1;
-      if (error instanceof SinkRefuses) {
+      const refuses = error instanceof SinkRefuses;
+      if (refuses)
         logger.error(
           { sink: number, reason: error.message },
           'a sink has a checkpoint that this log does not have: an older copy of the log was ' +
             'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
             'older log" in docs/operators.md',
         );
-        report({ state: 'keeping', size, failing: 'refuses' });
-      } else {
-        logger.warn({ err: error, sink: number }, 'a sink did not take a checkpoint; retrying');
-        report({ state: 'keeping', size, failing: 'retries' });
-      }
+      else logger.warn({ err: error, sink: number }, 'a sink did not take a checkpoint; retrying');
+      report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });
+      const { message } = error as Error;
+      await saveFailed(sql, url, { error: message, refuses, pauseMs: pause }).catch(
+        () => undefined,
+      );
     }
     await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
   }
