@@ -17,7 +17,7 @@ const TOLD = [
 ];
 
 /** The type by which webhooks get an event of the log. */
-function toldAs(type: string): string {
+export function toldAs(type: string): string {
   return type === 'log.checkpoint_signed' ? 'log.checkpoint' : type;
 }
 
