@@ -88,11 +88,16 @@ async function feed(
   while (!stop.aborted) {
     let pause = lookMs;
     try {
-      isCompared ||= await compareNewest(deps, sink);
-      const latest = isCompared ? await latestCheckpoint(sql).catch(() => null) : null;
+      const comparison: Comparison = isCompared ? 'done' : await compareNewest(deps, sink);
+      isCompared = comparison === 'done';
+      const latest = comparison === 'later' ? null : await latestCheckpoint(sql).catch(() => null);
       if (latest !== null && latest.revision > revision) {
         const until = latest.size;
         await sink.keep(latest, (from) => consistencyProof(sql, LIVE_SCHEMA, from, until));
+        // A place that takes checkpoints may be unable to list them: half a million a year.
+        if (!isCompared)
+          logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
+        isCompared = true;
         ({ revision, size } = latest);
         failures = 0;
         report({ state: 'keeping', size, failing: 'no' });
@@ -121,17 +126,21 @@ async function feed(
   }
 }
 
+type Comparison = 'done' | 'later' | 'unknown';
+
 /**
- * Compares the largest checkpoint that a sink has with the log. Returns false if the tree does not
- * have the whole log yet. Throws SinkRefuses if the log does not have the checkpoint.
+ * Compares the largest checkpoint that a sink has with the log. Returns `later` if the tree does not
+ * have the whole log yet, and `unknown` if the sink does not show the checkpoint. Throws SinkRefuses
+ * if the log does not have the checkpoint.
  */
 async function compareNewest(
   { sql, logId, commands }: SinkDeps,
   sink: CheckpointSink,
-): Promise<boolean> {
-  if (!(await commands.catchUp('proof'))) return false;
-  const note = await sink.newest();
-  if (note === null) return true;
+): Promise<Comparison> {
+  if (!(await commands.catchUp('proof'))) return 'later';
+  const note = await sink.newest().catch(() => undefined);
+  if (note === undefined) return 'unknown';
+  if (note === null) return 'done';
   const kept = headOfNote(note);
   if (kept === null) throw new SinkRefuses('its largest checkpoint is no signed note');
   if (kept.origin !== originOf(logId))
@@ -143,5 +152,5 @@ async function compareNewest(
     throw new SinkRefuses(
       `it has a checkpoint over ${kept.size} events, which are not the first of this log`,
     );
-  return true;
+  return 'done';
 }

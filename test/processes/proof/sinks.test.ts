@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -169,6 +169,17 @@ describeWithPostgres('the sinks of checkpoints', () => {
       const kept = { size, error: null, next_try_at: null, taken_at: expect.any(String) };
       await eventually(states).toMatchObject([{ state: kept }, { state: kept }, { state: null }]);
     });
+  });
+
+  it('keep checkpoints also if they do not show what they have', async () => {
+    const silent = await mkdtemp(join(tmpdir(), 'waybill-sink-'));
+    // A folder in place of the file that would be read.
+    await mkdir(join(silent, 'checkpoint-999999999999.txt'));
+    const { size } = await sign();
+    await whileRunning([pathToFileURL(silent).href], async (statuses) => {
+      await eventually(() => statuses).toEqual([keeps(size)]);
+    });
+    await rm(silent, { recursive: true });
   });
 
   it('say so if they hold what contradicts the log', async () => {
