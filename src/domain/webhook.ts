@@ -14,6 +14,9 @@ export const WEBHOOK_EVENT_TYPES = [
   'transfer.failed',
   'transfer.cancelled',
   'batch.completed',
+  'flow.run_completed',
+  'flow.run_failed',
+  'flow.recovered',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
 ] as const;

@@ -52,7 +52,7 @@ const VERSION = 1;
  * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
  * (`foldWebhooks`).
  */
-export const DELIVERED_STREAMS = (['transfer', 'batch', 'endpoint', 'key'] as const).map(
+export const DELIVERED_STREAMS = (['transfer', 'batch', 'flow', 'endpoint', 'key'] as const).map(
   streamPrefix,
 );
 const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];

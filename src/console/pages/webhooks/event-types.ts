@@ -10,6 +10,9 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'transfer.failed': 'Transfer failed, no retry left',
   'transfer.cancelled': 'Transfer cancelled',
   'batch.completed': 'Batch ended',
+  'flow.run_completed': 'Run of a flow ended',
+  'flow.run_failed': 'Folder of a flow cannot be listed',
+  'flow.recovered': 'Folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
   'key.expiring_soon': 'API key expires within 7 days',
 };

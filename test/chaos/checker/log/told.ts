@@ -11,6 +11,9 @@ const TOLD = [
   'transfer.failed',
   'transfer.cancelled',
   'batch.completed',
+  'flow.run_completed',
+  'flow.run_failed',
+  'flow.recovered',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
 ];
