@@ -9,13 +9,13 @@ import {
 } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
-import { toFile, toFlow, toRun } from '../../contract/flows/views.ts';
+import { toFile, toRun } from '../../contract/flows/views.ts';
 import { toPagination } from '../../contract/pages.ts';
 import type { Flow } from '../../domain/flow.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
-import { outlooksOf } from '../../processes/flows/outlook.ts';
-import { lastRuns, listFiles, listFlows, listRuns } from '../../projections/flow-queries.ts';
+import { showFlow, showFlows } from '../../processes/flows/outlook.ts';
+import { listFiles, listFlows, listRuns } from '../../projections/flow-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,
@@ -27,7 +27,6 @@ import {
 import { idempotent } from '../idempotency.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
-const RUNS_SHOWN = 20;
 const DRY_RUN_WITHIN_MS = 30_000;
 const TAGS = ['Flows'];
 
@@ -36,21 +35,7 @@ const INVALID = [...WITH_BODY, 'credentials_in_uri' as const, 'endpoint_not_conf
 export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
-  async function shown(flows: Flow[]): Promise<answers.FlowAnswer[]> {
-    const ids = flows.map(({ flow_id }) => flow_id);
-    const [outlooks, runs] = await Promise.all([
-      outlooksOf(sql, flows),
-      lastRuns(sql, ids, RUNS_SHOWN),
-    ]);
-    return flows.map((flow, i) =>
-      toFlow(flow, outlooks[i] as (typeof outlooks)[number], runs.get(flow.flow_id) ?? []),
-    );
-  }
-
-  async function show(flow: Flow): Promise<answers.FlowAnswer> {
-    const [answer] = await shown([flow]);
-    return answer as answers.FlowAnswer;
-  }
+  const show = (flow: Flow) => showFlow(sql, flow);
 
   return async (app) => {
     app.route({
@@ -111,7 +96,7 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
         const { status, ...page } = request.query;
         const { flows, total } = await listFlows(sql, clientOf(request).accountId, status, page);
         return {
-          data: await shown(flows),
+          data: await showFlows(sql, flows),
           pagination: toPagination(page, flows.length, total),
         };
       },

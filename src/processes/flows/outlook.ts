@@ -1,21 +1,33 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { FlowAnswer } from '../../contract/flows/answers.ts';
+import { type FlowOutlook, toFlow } from '../../contract/flows/views.ts';
 import type { Flow } from '../../domain/flow.ts';
-import { progressOfRuns } from '../../projections/flow-queries.ts';
+import { lastRuns, progressOfRuns } from '../../projections/flow-queries.ts';
 import { delaying, dueAt } from './schedule.ts';
 import { lastLooks } from './table.ts';
 
-/** What the last listing of a flow found, and when the next one is due. */
-export interface Outlook {
-  last_run_at: string | null;
-  last_success_at: string | null;
-  next_run_at: string | null;
-  /** The open run that the next one waits for, if it is due. */
-  delayed_by: string | null;
-  waiting_files: number;
+/** Runs that a flow is shown with. */
+const RUNS_SHOWN = 20;
+
+/** Returns flows as clients see them, with their last runs, in their order. */
+export async function showFlows(sql: Sql, flows: Flow[]): Promise<FlowAnswer[]> {
+  const ids = flows.map(({ flow_id }) => flow_id);
+  const [outlooks, runs] = await Promise.all([
+    outlooksOf(sql, flows),
+    lastRuns(sql, ids, RUNS_SHOWN),
+  ]);
+  return flows.map((flow, i) =>
+    toFlow(flow, outlooks[i] as FlowOutlook, runs.get(flow.flow_id) ?? []),
+  );
+}
+
+export async function showFlow(sql: Sql, flow: Flow): Promise<FlowAnswer> {
+  const [answer] = await showFlows(sql, [flow]);
+  return answer as FlowAnswer;
 }
 
 /** Returns the outlook of each flow, in their order. */
-export async function outlooksOf(sql: Sql, flows: Flow[]): Promise<Outlook[]> {
+async function outlooksOf(sql: Sql, flows: Flow[]): Promise<FlowOutlook[]> {
   const batches = flows.flatMap(({ open_runs }) => open_runs.map(({ batch_id }) => batch_id));
   const [looks, progress] = await Promise.all([
     lastLooks(

@@ -63,6 +63,24 @@ export async function forgetUnseen(sql: Sql, flowId: string, listingMs: number):
      where flow_id = ${flowId} and seen_at < now() - ${listingMs} * interval '1 millisecond'`;
 }
 
+export interface FlowFigures {
+  flow_id: string;
+  name: string;
+  waiting: number;
+  /** In seconds since 1970. Null if there was none. */
+  last_run: number | null;
+  last_success: number | null;
+}
+
+/** Returns the figures of all active flows, of every account. */
+export async function flowFigures(sql: Sql): Promise<FlowFigures[]> {
+  return sql<FlowFigures[]>`
+    select flow_id, f.state ->> 'name' as name, coalesce(waiting, 0) as waiting,
+           extract(epoch from began_at)::float8 as last_run,
+           extract(epoch from succeeded_at)::float8 as last_success
+      from read.flows f left join work.flow_looks using (flow_id) where f.status = 'active'`;
+}
+
 /** Removes what is known about removed flows. */
 export async function forgetRemovedFlows(sql: Sql): Promise<void> {
   await sql`
