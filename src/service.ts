@@ -11,6 +11,7 @@ import { runAdmission } from './processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createConnectivity } from './processes/endpoints/connectivity.ts';
 import { runProbes } from './processes/endpoints/probes.ts';
+import { runFlows } from './processes/flows/manager.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
@@ -152,6 +153,7 @@ export async function startService(
       runHousekeeping({ ...installation, purges: API_PURGES, recordsOfApi: API_RECORDS }, signal),
     );
     run(runProbes(following, signal));
+    run(runFlows(following, signal));
   }
 
   async function withinLimit(ending: Promise<unknown>): Promise<void> {

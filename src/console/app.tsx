@@ -25,6 +25,8 @@ const TransferPage = page(async () => (await import('./pages/transfers/detail.ts
 const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
 const BatchListPage = page(async () => (await import('./pages/batches/list.tsx')).BatchListPage);
 const BatchPage = page(async () => (await import('./pages/batches/detail.tsx')).BatchPage);
+const FlowListPage = page(async () => (await import('./pages/flows/list.tsx')).FlowListPage);
+const FlowPage = page(async () => (await import('./pages/flows/detail.tsx')).FlowPage);
 const WebhookListPage = page(
   async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
 );
@@ -81,6 +83,8 @@ function Pages() {
             <Route path="/console/transfers/:id/receipt" component={ReceiptPage} />
             <Route path="/console/batches" component={BatchListPage} />
             <Route path="/console/batches/:id" component={BatchPage} />
+            <Route path="/console/flows" component={FlowListPage} />
+            <Route path="/console/flows/:id" component={FlowPage} />
             <Route path="/console/webhooks" component={WebhookListPage} />
             <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
             <Route path="/console/webhooks/:id" component={WebhookPage} />

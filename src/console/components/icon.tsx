@@ -3,6 +3,7 @@ const PATHS = {
   home: 'M4 11l8-7 8 7v9h-5v-6H9v6H4z',
   transfers: 'M4 8h13m-4-4 4 4-4 4M20 16H7m4-4-4 4 4 4',
   batches: 'M4 4h16v4H4zM4 10h16v4H4zM4 16h16v4H4z',
+  flows: 'M3 7h6l3 5 3-5h6M12 12v8m-3-3 3 3 3-3',
   webhooks: 'M13 3 5 14h6l-1 7 9-12h-7z',
   failed:
     'M12 8v5m0 3.500v.1M10.3 4 2.6 18a2 2 0 0 0 1.7 3h15.400a2 2 0 0 0 1.7-3L13.7 4a2 2 0 0 0-3.4 0z',

@@ -52,9 +52,9 @@ const VERSION = 1;
  * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
  * (`foldWebhooks`).
  */
-export const DELIVERED_STREAMS = (['transfer', 'batch', 'endpoint', 'key', 'log'] as const).map(
-  streamPrefix,
-);
+export const DELIVERED_STREAMS = (
+  ['transfer', 'batch', 'flow', 'endpoint', 'key', 'log'] as const
+).map(streamPrefix);
 const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
 
 /** Creates the consumer that writes a delivery for each event that a webhook receives. */

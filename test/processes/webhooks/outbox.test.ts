@@ -17,7 +17,10 @@ import {
   batchCompleted,
   batchCreated,
   endpointConfigured,
+  flowCreated,
   keyCreated,
+  LISTING_ERROR,
+  RUN_COMPLETED,
   T1,
   TRANSFER_EVENTS,
 } from '../../support/samples.ts';
@@ -151,6 +154,14 @@ describeWithPostgres('the outbox', () => {
     await appendEvents(store, 'batch-bat_1', [
       { type: 'batch.created', data: batchCreated() },
       batchCompleted(),
+    ]);
+    const { flow_id, run_id } = RUN_COMPLETED;
+    const flow = { flow_id, name: 'orders' };
+    await appendEvents(store, `flow-${flow_id}`, [
+      { type: 'flow.created', data: flowCreated() },
+      { type: 'flow.run_completed', data: RUN_COMPLETED },
+      { type: 'flow.run_failed', data: { ...flow, run_id, error: LISTING_ERROR, failed_at: T1 } },
+      { type: 'flow.recovered', data: { ...flow, failed_since: T1, recovered_at: T1 } },
     ]);
     const { key_id, expires_at } = keyCreated();
     await appendEvents(store, `key-${key_id}`, [
