@@ -13,6 +13,7 @@ export interface Operations {
   'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
   'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
+  'GET /v1/checkpoints/sinks': { answer: LogCheckpointSinkList };
   'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
   'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
@@ -868,9 +869,37 @@ export type LogCheckpoint = {
   signed_at: string;
 };
 
+export type LogCheckpointData = {
+  size: number;
+  root_hash: string;
+  key_id: string;
+  note: string;
+  signed_at: string;
+};
+
 export type LogCheckpointList = {
   data: LogCheckpoint[];
   pagination: Pagination;
+};
+
+export type LogCheckpointPayload = {
+  id: string;
+  type: "log.checkpoint";
+  created_at: string;
+  data: LogCheckpointData;
+};
+
+export type LogCheckpointSink = {
+  url: string;
+  state: "unknown" | "keeps" | "retries" | "refuses";
+  size: number | null;
+  taken_at: string | null;
+  error: string | null;
+  next_try_at: string | null;
+};
+
+export type LogCheckpointSinkList = {
+  data: LogCheckpointSink[];
 };
 
 export type LogConsistency = {
@@ -1433,7 +1462,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "flow.run_completed" | "flow.run_failed" | "flow.recovered" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "flow.run_completed" | "flow.run_failed" | "flow.recovered" | "endpoint.connectivity_lost" | "key.expiring_soon" | "log.checkpoint";
 
 export type WebhookList = {
   data: Webhook[];

@@ -14,6 +14,7 @@ const SUMMARIES: Record<PayloadType, string> = {
   'flow.recovered': 'The folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
+  'log.checkpoint': 'A checkpoint of the log is signed',
   ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',
 };
 

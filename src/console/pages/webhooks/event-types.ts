@@ -15,4 +15,5 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'flow.recovered': 'Folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
   'key.expiring_soon': 'API key expires within 7 days',
+  'log.checkpoint': 'Checkpoint of the log signed (scope audit:read)',
 };
