@@ -61,6 +61,7 @@ async function photograph(url: string, key: string): Promise<void> {
     'new-endpoint': '/console/settings/endpoints/new',
     'api-keys': '/console/settings/api-keys',
     batches: '/console/batches',
+    flows: '/console/flows',
     webhooks: '/console/webhooks',
     webhook: `/console/webhooks/${ids.webhook}`,
     delivery: `/console/webhooks/${ids.webhook}/deliveries/${ids.delivery}`,

@@ -6,6 +6,7 @@ import { addDevCommand } from './cli/dev.ts';
 import { addEndpointCommands } from './cli/endpoints.ts';
 import { EXIT_CODES_HELP } from './cli/exit-codes.ts';
 import { failureOf } from './cli/failure.ts';
+import { addFlowCommands } from './cli/flows.ts';
 import { addHistoryCommand } from './cli/history.ts';
 import { addKeyCommands } from './cli/keys.ts';
 import { addLogCommands } from './cli/log-commands.ts';
@@ -29,6 +30,7 @@ for (const add of [
   addServiceCommands,
   addTransferCommands,
   addBatchCommands,
+  addFlowCommands,
   addHistoryCommand,
   addEndpointCommands,
   addKeyCommands,

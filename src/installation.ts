@@ -19,6 +19,7 @@ import { createQueueEstimate } from './processes/dispatch/queue-estimate.ts';
 import { openTransfersOf, progressOf } from './processes/dispatch/table.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
+import { countFlows, shownFlow } from './projections/flow-queries.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
@@ -112,6 +113,8 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       progressOf: (transferId) => progressOf(sql, transferId),
       queueEstimate: createQueueEstimate(derived),
       countWebhooks: (accountId) => countWebhooks(sql, accountId),
+      countFlows: (accountId) => countFlows(sql, accountId),
+      shownFlow: (flowId) => shownFlow(sql, flowId),
       objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
       catchUp: waiter.catchUp,

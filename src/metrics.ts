@@ -3,6 +3,7 @@ import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
 import type { TransferStatus } from './domain/transfer.ts';
 import { countDueJobs } from './processes/dispatch/table.ts';
+import { flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
 import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
@@ -75,6 +76,7 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     },
   });
 
+  watchFlows(sql, registers);
   const bytes = new Counter({
     name: 'waybill_moved_bytes_total',
     help: 'Bytes that destinations have acknowledged',
@@ -152,4 +154,34 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
       },
     },
   };
+}
+
+/** Adds the figures of flows. A flow that was never listed has no times. */
+function watchFlows(sql: Sql, registers: Registry[]): void {
+  const labelNames = ['flow', 'name'];
+  const figure = { labelNames, registers };
+  const lastSuccess = new Gauge({
+    name: 'waybill_flow_last_success_timestamp_seconds',
+    help: 'When the folder of a flow was last listed without an error',
+    ...figure,
+  });
+  const waiting = new Gauge({
+    name: 'waybill_flow_waiting_files',
+    help: 'Files of a flow that were not ready when its folder was last listed',
+    ...figure,
+  });
+  new Gauge({
+    name: 'waybill_flow_last_run_timestamp_seconds',
+    help: 'When the folder of a flow was last listed',
+    ...figure,
+    async collect() {
+      const flows = await flowFigures(sql);
+      for (const gauge of [this, lastSuccess, waiting]) gauge.reset();
+      for (const { flow_id: flow, name, last_run, last_success, waiting: files } of flows) {
+        if (last_run !== null) this.set({ flow, name }, last_run);
+        if (last_success !== null) lastSuccess.set({ flow, name }, last_success);
+        waiting.set({ flow, name }, files);
+      }
+    },
+  });
 }

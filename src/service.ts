@@ -11,6 +11,7 @@ import { runAdmission } from './processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createConnectivity } from './processes/endpoints/connectivity.ts';
 import { runProbes } from './processes/endpoints/probes.ts';
+import { runFlows } from './processes/flows/manager.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
@@ -20,7 +21,12 @@ import { runSinks } from './processes/proof/sinks.ts';
 import { runDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
-import { CheckpointMoved, loadCheckpoint, resumePosition } from './projections/checkpoint.ts';
+import {
+  CheckpointMoved,
+  loadCheckpoint,
+  resumePosition,
+  WrongLog,
+} from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild-outdated.ts';
@@ -95,9 +101,10 @@ export async function startService(
     run(runProjectionTasks(rebuilding, signal));
     run(runSigner(installation, signal, health.report('signer')));
     const { vault, commands } = installation;
-    const sinks = installation.config.checkpointSinks.map((url) =>
-      openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
-    );
+    const sinks = installation.config.checkpointSinks.map((url) => ({
+      url,
+      sink: openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
+    }));
     const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
     run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
   }
@@ -146,6 +153,7 @@ export async function startService(
       runHousekeeping({ ...installation, purges: API_PURGES, recordsOfApi: API_RECORDS }, signal),
     );
     run(runProbes(following, signal));
+    run(runFlows(following, signal));
   }
 
   async function withinLimit(ending: Promise<unknown>): Promise<void> {
@@ -230,18 +238,25 @@ async function listen(
   };
 }
 
+/** Throws WrongLog, which names every consumer whose tables do not follow this log. */
 async function refuseWrongLog(installation: Installation): Promise<void> {
   const { sql, store } = installation;
   const projections = Object.values(PROJECTIONS).map((projection) =>
     projectionConsumer(projection),
   );
   const consumers = [...projections, dispatchConsumer, createOutboxConsumer(store)];
+  const wrong = new Map<string, WrongLog>();
   for (const { name, table } of consumers) {
     const checkpoint = await loadCheckpoint(sql, table, name);
     if (!checkpoint) continue;
     await resumePosition(installation, table, name, checkpoint).catch((error: unknown) => {
+      if (error instanceof WrongLog) wrong.set(name, error);
       // Another process has moved the checkpoint, and verified it first.
-      if (!(error instanceof CheckpointMoved)) throw error;
+      else if (!(error instanceof CheckpointMoved)) throw error;
     });
   }
+  const [first, ...others] = wrong.keys();
+  if (first === undefined) return;
+  const { message } = wrong.get(first) as WrongLog;
+  throw new WrongLog(others.length ? `${message}. The same for ${others.join(', ')}` : message);
 }

@@ -26,14 +26,21 @@ const MAY_IMPORT: Record<string, string[]> = {
 
 /** The packages that rooms without I/O may import. */
 const PACKAGES: Record<string, string[]> = {
-  domain: ['zod', 'ulid', 'canonicalize', 'node:crypto', 'node:net'],
+  domain: ['zod', 'ulid', 'canonicalize', 'croner', 'node:crypto', 'node:net'],
   contract: ['zod', 'csv-stringify/sync'],
 };
 
 /** The modules that hold commands. The others in that room are its own tools. */
-const COMMANDS = ['transfers', 'endpoints', 'keys', 'webhooks', 'batches', 'bulk', 'log'].map(
-  (name) => `${name}.ts`,
-);
+const COMMANDS = [
+  'transfers',
+  'endpoints',
+  'keys',
+  'webhooks',
+  'batches',
+  'flows',
+  'bulk',
+  'log',
+].map((name) => `${name}.ts`);
 
 interface Import {
   file: string;

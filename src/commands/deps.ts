@@ -1,6 +1,7 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
+import type { Flow } from '../domain/flow.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { AttemptFigures, Priority } from '../domain/transfer.ts';
 
@@ -12,6 +13,12 @@ export interface QueueEstimate {
   openTransfers: number;
   /** Milliseconds until a mover is likely to start it; 0 if a mover is free. */
   startsInMs: number;
+}
+
+export interface ShownFlow {
+  state: Flow;
+  revision: number;
+  position: bigint;
 }
 
 /** The dependencies of the commands. The composition root creates them. */
@@ -26,6 +33,9 @@ export interface CommandDeps {
   progressOf(transferId: string): Promise<AttemptFigures | null>;
   queueEstimate(accountId: string, priority: Priority): Promise<QueueEstimate>;
   countWebhooks(accountId: string): Promise<number>;
+  countFlows(accountId: string): Promise<number>;
+  /** Returns a flow as its read model shows it, at a revision of its stream. Null if it has none. */
+  shownFlow(flowId: string): Promise<ShownFlow | null>;
   /**
    * Returns why webhooks must not be delivered to a URL, as text that follows the field name; null
    * if they may. Does not resolve the name.

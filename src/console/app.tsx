@@ -25,6 +25,8 @@ const TransferPage = page(async () => (await import('./pages/transfers/detail.ts
 const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
 const BatchListPage = page(async () => (await import('./pages/batches/list.tsx')).BatchListPage);
 const BatchPage = page(async () => (await import('./pages/batches/detail.tsx')).BatchPage);
+const FlowListPage = page(async () => (await import('./pages/flows/list.tsx')).FlowListPage);
+const FlowPage = page(async () => (await import('./pages/flows/detail.tsx')).FlowPage);
 const WebhookListPage = page(
   async () => (await import('./pages/webhooks/list.tsx')).WebhookListPage,
 );
@@ -37,6 +39,9 @@ const OperationsPage = page(
   async () => (await import('./pages/operations/page.tsx')).OperationsPage,
 );
 const AuditPage = page(async () => (await import('./pages/audit/page.tsx')).AuditPage);
+const CheckpointsPage = page(
+  async () => (await import('./pages/checkpoints/page.tsx')).CheckpointsPage,
+);
 const KeyListPage = page(async () => (await import('./pages/keys/list.tsx')).KeyListPage);
 const EndpointListPage = page(
   async () => (await import('./pages/endpoints/list.tsx')).EndpointListPage,
@@ -78,12 +83,15 @@ function Pages() {
             <Route path="/console/transfers/:id/receipt" component={ReceiptPage} />
             <Route path="/console/batches" component={BatchListPage} />
             <Route path="/console/batches/:id" component={BatchPage} />
+            <Route path="/console/flows" component={FlowListPage} />
+            <Route path="/console/flows/:id" component={FlowPage} />
             <Route path="/console/webhooks" component={WebhookListPage} />
             <Route path="/console/webhooks/failed-deliveries" component={FailedDeliveriesPage} />
             <Route path="/console/webhooks/:id" component={WebhookPage} />
             <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
             <Route path="/console/operations" component={OperationsPage} />
             <Route path="/console/audit" component={AuditPage} />
+            <Route path="/console/checkpoints" component={CheckpointsPage} />
             <Route path="/console/settings/api-keys" component={KeyListPage} />
             <Route path="/console/settings/endpoints" component={EndpointListPage} />
             <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />

@@ -58,9 +58,12 @@ export async function startDemoServer({
   };
 }
 
-/** Creates an ed25519 host key in OpenSSH's format. */
+/** Creates an ed25519 host key in OpenSSH's format. About one of 300 keys of ssh2 is malformed. */
 export function newHostKey(): string {
-  return ssh2.utils.generateKeyPairSync('ed25519').private;
+  for (;;) {
+    const { private: key } = ssh2.utils.generateKeyPairSync('ed25519');
+    if (!(ssh2.utils.parseKey(key) instanceof Error)) return key;
+  }
 }
 
 /** Returns the fingerprint as `ssh-keygen -l` does: `SHA256:` and base64 without padding. */

@@ -3,6 +3,7 @@ import type { BatchEvent } from './batch.ts';
 import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
+import type { FlowEvent } from './flow.ts';
 import type { KeyEvent } from './key.ts';
 import type { SigningKeyEvent } from './signing-key.ts';
 import { parseStream } from './streams.ts';
@@ -12,6 +13,7 @@ import type { WebhookEvent } from './webhook.ts';
 export type EventType = (
   | TransferEvent
   | BatchEvent
+  | FlowEvent
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
@@ -39,6 +41,19 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'batch.opened': 'opened',
   'batch.cancelled': 'cancelled',
   'batch.completed': 'completed',
+  'flow.created': 'created',
+  'flow.updated': 'changed',
+  'flow.paused': 'paused',
+  'flow.resumed': 'resumed',
+  'flow.removed': 'removed',
+  'flow.files_skipped': 'skipped files',
+  'flow.run_requested': 'run requested',
+  'flow.run_empty': 'run found nothing',
+  'flow.run_started': 'run started',
+  'flow.run_listed': 'run listed',
+  'flow.run_completed': 'run completed',
+  'flow.run_failed': 'failing',
+  'flow.recovered': 'recovered',
   'endpoint.configured': 'created',
   'endpoint.updated': 'changed',
   'endpoint.credentials_replaced': 'credentials replaced',
@@ -67,6 +82,7 @@ export const EVENT_WORDS: Record<EventType, string> = {
 export const AUDIT_KINDS = {
   transfer: 'Transfer',
   batch: 'Batch',
+  flow: 'Flow',
   endpoint: 'Endpoint',
   key: 'API key',
   webhook: 'Webhook',
@@ -89,6 +105,11 @@ const STEPS = [
   'batch.listed',
   'batch.opened',
   'batch.completed',
+  'flow.files_skipped',
+  'flow.run_empty',
+  'flow.run_started',
+  'flow.run_listed',
+  'flow.run_completed',
 ] as const satisfies EventType[];
 export type AuditType = Exclude<EventType, (typeof STEPS)[number]>;
 
@@ -138,8 +159,9 @@ export function subjectOf({ type, data, stream }: StoredEvent): { kind: AuditKin
 
 /**
  * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
- * key, every recorded access, the creation and cancellation of a batch, and what people and keys
- * did to a transfer after its creation. Creations would be nearly all of the log.
+ * key, every recorded access, the creation and cancellation of a batch, the changes and failures of a
+ * flow, and what people and keys did to a transfer after its creation. Creations would be nearly all
+ * of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

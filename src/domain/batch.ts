@@ -38,7 +38,9 @@ export type BatchSource =
   | { type: 'items' }
   | ({ type: 'folder' } & BatchFolder)
   /** What failed in another batch. */
-  | { type: 'retry'; batch_id: string };
+  | { type: 'retry'; batch_id: string }
+  /** The files that a run of a flow takes. */
+  | { type: 'flow'; flow_id: string; run_id: string };
 
 export interface BatchCreated {
   batch_id: string;
@@ -63,12 +65,16 @@ export interface BatchItem {
   metadata?: Record<string, string>;
   /** The failed transfer that it repeats. */
   retry_of?: string;
+  /** Of a flow: the version of the file that it takes. */
+  version?: string;
 }
 
 /** An item that cannot become a transfer. */
 export interface RejectedItem {
   source_uri: string;
   error: { code: string; message: string };
+  /** As in `BatchItem`. */
+  version?: string;
 }
 
 /** The endpoints that matched when the page was listed. */

@@ -6,6 +6,8 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 export type IdPrefix =
   | 'txr'
   | 'bat'
+  | 'flo'
+  | 'run'
   | 'evt'
   | 'whk'
   | 'dlv'

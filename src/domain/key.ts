@@ -6,6 +6,8 @@ import type { Role } from './role.ts';
 export const SCOPES = [
   'transfers:read',
   'transfers:write',
+  'flows:read',
+  'flows:write',
   'webhooks:read',
   'webhooks:write',
   'audit:read',
@@ -20,6 +22,7 @@ export type Scope = (typeof SCOPES)[number];
 /** What a scope grants besides itself. `admin` grants every scope. */
 const INCLUDED: Partial<Record<Scope, Scope>> = {
   'transfers:write': 'transfers:read',
+  'flows:write': 'flows:read',
   'webhooks:write': 'webhooks:read',
   operate: 'observe',
   'audit:all': 'audit:read',

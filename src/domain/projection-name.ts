@@ -2,6 +2,7 @@
 export type ProjectionName =
   | 'transfers'
   | 'batches'
+  | 'flows'
   | 'catalog'
   | 'transfer_search'
   | 'audit'

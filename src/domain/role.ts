@@ -6,9 +6,9 @@ export const ROLES = ['viewer', 'operator', 'auditor', 'admin'] as const;
 export type Role = (typeof ROLES)[number];
 
 export const ROLE_SCOPES: Record<Role, readonly Scope[]> = {
-  viewer: ['transfers:read', 'webhooks:read', 'observe'],
-  operator: ['transfers:write', 'webhooks:write', 'operate'],
-  auditor: ['transfers:read', 'webhooks:read', 'observe', 'audit:all'],
+  viewer: ['transfers:read', 'flows:read', 'webhooks:read', 'observe'],
+  operator: ['transfers:write', 'flows:write', 'webhooks:write', 'operate'],
+  auditor: ['transfers:read', 'flows:read', 'webhooks:read', 'observe', 'audit:all'],
   admin: ['admin'],
 };
 

@@ -3,6 +3,7 @@ import type { StoredEvent } from './event.ts';
 const KINDS = [
   'transfer',
   'batch',
+  'flow',
   'endpoint',
   'endpoint_name',
   'key',
@@ -47,6 +48,7 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
 const ID_FIELDS: Record<StreamKind, string | null> = {
   transfer: 'transfer_id',
   batch: 'batch_id',
+  flow: 'flow_id',
   endpoint: 'endpoint_id',
   endpoint_name: 'name',
   key: 'key_id',

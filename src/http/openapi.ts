@@ -73,6 +73,10 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
           description: 'Copy many files with one request, and follow them as one.',
         },
         {
+          name: 'Flows',
+          description: 'Copy the files of a folder as they come, each version of a file once.',
+        },
+        {
           name: 'Webhooks',
           description: 'Receive events as signed POSTs to your URL, instead of polling.',
         },

@@ -71,6 +71,7 @@ function shown(sql: Sql, which: ReturnType<Sql>) {
              when 'endpoint' then (select name from read.endpoints where endpoint_id = subject_id)
              when 'key' then (select name from read.keys where key_id = subject_id)
              when 'batch' then null
+             when 'flow' then (select state ->> 'name' from read.flows where flow_id = subject_id)
              when 'webhook' then
                (select state ->> 'url' from read.webhooks where webhook_id = subject_id)
              else (select state #>> '{facts,file_name}' from read.transfers

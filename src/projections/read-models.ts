@@ -5,6 +5,7 @@ import { batchesProjection } from './batches.ts';
 import { catalogProjection } from './catalog.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
+import { flowsProjection } from './flows.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof.ts';
 import { transferSearchProjection } from './transfer-search.ts';
@@ -16,6 +17,7 @@ export const LIVE_SCHEMA = 'read';
 export const PROJECTIONS: Record<ProjectionName, Projection> = {
   transfers: transfersProjection,
   batches: batchesProjection,
+  flows: flowsProjection,
   catalog: catalogProjection,
   transfer_search: transferSearchProjection,
   audit: auditProjection,

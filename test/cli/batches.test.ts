@@ -19,7 +19,7 @@ import {
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
-describeWithPostgres('waybill batches', () => {
+describeWithPostgres('waybill batches and flows', () => {
   let database: TestDatabase;
   let folder: string;
   let server: DemoServer;
@@ -46,7 +46,7 @@ describeWithPostgres('waybill batches', () => {
     };
     const added = await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(endpoint));
     expect(added).toMatchObject({ code: 0 });
-    service = cli.start(['serve', '--roles', 'projector,mover']);
+    service = cli.start(['serve', '--roles', 'projector,mover,monitor']);
     await written(service.stdout as NodeJS.ReadableStream, /waybill runs/);
   }, CLI_TIMEOUT_MS);
   afterAll(async () => {
@@ -102,6 +102,35 @@ describeWithPostgres('waybill batches', () => {
       counts: { items: 1, completed: 1 },
     });
     expect(retried.code).toBe(0);
+  });
+
+  it('creates a flow, shows what a run would take, and runs it', async () => {
+    const created = await cli.run([
+      ...['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/flow/{flow}/', '--name', 'orders'],
+      ...['--pattern', '*.csv', '--unchanged-for', '0s', '--cron', '0 6 * * 1-5'],
+    ]);
+    expect(created).toMatchObject({ code: 0, stdout: expect.stringMatching(/^flo_\w{26}\n$/) });
+    const id = created.stdout.trim();
+    const dry = await cli.run(['flows', 'run', id, '--dry-run']);
+    expect(dry.stdout).toMatch(/^FILE +DECISION +WHY +DESTINATION\n/);
+    expect(dry.stdout).toMatch(/^a\.csv +take +New +sftp:\/\/shelf\/flow\/orders\/a\.csv$/m);
+    expect(await cli.run(['flows', 'run', id])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^run_/),
+    });
+    const shown = async () => (await cli.run(['flows', 'show', id])).stdout;
+    await expect.poll(shown, { timeout: CLI_TIMEOUT_MS }).toMatch(/^run_\w+ +completed /m);
+    const [taken] = (await cli.run(['flows', 'files', id, '--json'])).json();
+    expect(taken).toMatchObject({ data: Array(3).fill({ status: 'completed' }) });
+    expect(await cli.run(['flows', 'pause', id])).toMatchObject({ stdout: `${id} paused\n` });
+    expect((await cli.run(['flows', 'list'])).stdout).toMatch(/ orders +paused /);
+    expect(await cli.run(['flows', 'delete', id])).toMatchObject({ stdout: `${id} removed\n` });
+    expect(await cli.run(['flows', 'show', id])).toMatchObject({ code: 3 });
+    const wrong = ['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/in/{file}', '--name', 'x'];
+    expect(await cli.run(wrong)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('{file}'),
+    });
   });
 
   it('says what is wrong', async () => {

@@ -74,7 +74,7 @@ describeWithPostgres('waybill keys', () => {
     const created = await cli.run([...args, '--json']);
     expect(created.json()[0]).toMatchObject({
       role: 'viewer',
-      scopes: ['transfers:read', 'webhooks:read', 'observe'],
+      scopes: ['transfers:read', 'flows:read', 'webhooks:read', 'observe'],
     });
     const both = await cli.run([...args, '--scopes', 'admin']);
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('and not both') });

@@ -67,8 +67,18 @@ describe('claims', () => {
 describe('grants', () => {
   const grants = grantsOf({ g: ['1', '2', '3'] }, rules('g:1=viewer@a', 'g:2=operator@b'));
   it('have in each account the scopes that are listed for it', () => {
-    expect(scopesIn(grants, 'a')).toEqual(['transfers:read', 'webhooks:read', 'observe']);
-    expect(scopesIn(grants, 'b')).toEqual(['transfers:write', 'webhooks:write', 'operate']);
+    expect(scopesIn(grants, 'a')).toEqual([
+      'transfers:read',
+      'flows:read',
+      'webhooks:read',
+      'observe',
+    ]);
+    expect(scopesIn(grants, 'b')).toEqual([
+      'transfers:write',
+      'flows:write',
+      'webhooks:write',
+      'operate',
+    ]);
     expect(scopesIn(grants, 'c')).toEqual([]);
     expect(accountsOf(grants, ['a', 'c'])).toEqual(['a', 'b']);
   });

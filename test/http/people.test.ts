@@ -138,6 +138,8 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(body.scopes).toEqual([
       'transfers:read',
       'transfers:write',
+      'flows:read',
+      'flows:write',
       'webhooks:read',
       'webhooks:write',
       'observe',

@@ -7,6 +7,7 @@ import type { BatchEvent } from '../../src/domain/batch.ts';
 import type { CheckpointEvent } from '../../src/domain/checkpoint.ts';
 import type { EndpointEvent } from '../../src/domain/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
+import type { FlowEvent } from '../../src/domain/flow.ts';
 import type { KeyEvent } from '../../src/domain/key.ts';
 import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';
@@ -26,10 +27,15 @@ import {
   batchCreated,
   batchListed,
   endpointConfigured,
+  flowCreated,
   keyCreated,
+  LISTING_ERROR,
   REJECTED,
+  RUN_COMPLETED,
+  RUN_STARTED,
   started,
   T1,
+  T2,
   TRANSFER_EVENTS,
   transferCreated,
   webhookRegistered,
@@ -40,6 +46,7 @@ const FOLDER = join(import.meta.dirname, 'folds');
 type DomainEvent =
   | TransferEvent
   | BatchEvent
+  | FlowEvent
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
@@ -66,6 +73,19 @@ const TYPES = {
   'batch.opened': true,
   'batch.cancelled': true,
   'batch.completed': true,
+  'flow.created': true,
+  'flow.updated': true,
+  'flow.paused': true,
+  'flow.resumed': true,
+  'flow.removed': true,
+  'flow.files_skipped': true,
+  'flow.run_requested': true,
+  'flow.run_empty': true,
+  'flow.run_started': true,
+  'flow.run_listed': true,
+  'flow.run_completed': true,
+  'flow.run_failed': true,
+  'flow.recovered': true,
   'endpoint.configured': true,
   'endpoint.updated': true,
   'endpoint.credentials_replaced': true,
@@ -209,6 +229,8 @@ function history(): StoredEvent[] {
   append('batch-bat_2', { type: 'batch.created', data: batchCreated({ batch_id: 'bat_2' }) });
   append('batch-bat_2', { type: 'batch.cancelled', data: { cancelled_at: T1 } });
 
+  appendFlows(append);
+
   const endpoint = endpointConfigured();
   const { max_connections, accounts, overwrite, settings } = endpoint;
   const { endpoint_id, name } = endpoint;
@@ -316,4 +338,66 @@ function history(): StoredEvent[] {
     },
   });
   return log.events;
+}
+
+/** A flow with a run that takes two files, one of them twice, and what else can happen to a flow. */
+function appendFlows(append: (stream: string, ...events: DomainEvent[]) => void): void {
+  const { run_id, batch_id } = RUN_STARTED;
+  const empty = { run_id: 'run_2', error: null, ended_at: T2 };
+  const { flow_id, name } = RUN_COMPLETED;
+  append(
+    'flow-flo_1',
+    { type: 'flow.created', data: flowCreated({ start: 'new_only' }) },
+    {
+      type: 'flow.files_skipped',
+      data: {
+        files: [{ source_uri: 'sftp://from/out/old.csv', version: '1 T0' }],
+        through: 'old.csv',
+        last: true,
+        skipped_at: T1,
+      },
+    },
+    { type: 'flow.run_started', data: RUN_STARTED },
+  );
+  append(
+    'batch-bat_3',
+    {
+      type: 'batch.created',
+      data: batchCreated({ batch_id, source: { type: 'flow', flow_id, run_id } }),
+    },
+    {
+      type: 'batch.listed',
+      data: batchListed({
+        items: [
+          { ...BATCH_ITEM, version: '2 T1' },
+          { ...REJECTED, version: '3 T1' },
+          { ...BATCH_ITEM, version: '2 T1', retry_of: 'txr_0' },
+        ],
+      }),
+    },
+  );
+  append(
+    'flow-flo_1',
+    { type: 'flow.run_listed', data: { run_id, listed_at: T1 } },
+    {
+      type: 'flow.run_failed',
+      data: { flow_id, name, run_id, error: LISTING_ERROR, failed_at: T1 },
+    },
+    { type: 'flow.run_completed', data: RUN_COMPLETED },
+    { type: 'flow.recovered', data: { flow_id, name, failed_since: T1, recovered_at: T2 } },
+    { type: 'flow.run_requested', data: { run_id: 'run_2', requested_at: T1 } },
+    { type: 'flow.run_empty', data: empty },
+    { type: 'flow.paused', data: { paused_at: T1 } },
+    { type: 'flow.updated', data: { trigger: null, updated_at: T1 } },
+    { type: 'flow.resumed', data: { resumed_at: T2 } },
+  );
+  append(
+    'flow-flo_2',
+    { type: 'flow.created', data: flowCreated({ flow_id: 'flo_2', enabled: false }) },
+    {
+      type: 'flow.run_failed',
+      data: { flow_id: 'flo_2', name, run_id: 'run_3', error: LISTING_ERROR, failed_at: T1 },
+    },
+    { type: 'flow.removed', data: { removed_at: T2 } },
+  );
 }

@@ -6,6 +6,7 @@ import type {
   RejectedItem,
 } from '../../src/domain/batch.ts';
 import type { EndpointConfigured } from '../../src/domain/endpoint.ts';
+import type { FlowCreated, RunCompleted } from '../../src/domain/flow.ts';
 import type { KeyCreated } from '../../src/domain/key.ts';
 import type { SftpSettings } from '../../src/domain/protocols/sftp.ts';
 import type {
@@ -88,6 +89,49 @@ export function batchListed(changes: Partial<BatchListed> = {}): BatchListed {
     ...changes,
   };
 }
+
+export function flowCreated(changes: Partial<FlowCreated> = {}): FlowCreated {
+  return {
+    flow_id: 'flo_1',
+    account_id: 'acc_default',
+    name: 'orders',
+    source: { uri: 'sftp://from/out/', pattern: '*.csv', exclude: [], recursive: false },
+    ready: { unchanged_for: '30s' },
+    trigger: { every: '5m' },
+    destination_uri: 's3://to/in/',
+    priority: 'normal',
+    metadata: {},
+    enabled: true,
+    start: 'now',
+    created_at: T0,
+    ...changes,
+  };
+}
+
+export const RUN_STARTED = {
+  run_id: 'run_1',
+  batch_id: 'bat_3',
+  reason: 'schedule',
+  started_at: T1,
+} as const;
+
+export const LISTING_ERROR = {
+  code: 'permission_denied',
+  message: '/out: permission denied',
+  folder: '',
+} as const;
+
+export const RUN_COMPLETED: RunCompleted = {
+  flow_id: 'flo_1',
+  name: 'orders',
+  run_id: 'run_1',
+  batch_id: 'bat_3',
+  status: 'completed_with_failures',
+  counts: { files: 2, completed: 1, failed: 1, cancelled: 0 },
+  bytes: 1000,
+  started_at: T1,
+  ended_at: T2,
+};
 
 /** The end of a batch of two items, one of which was rejected. */
 export function batchCompleted(): Extract<BatchEvent, { type: 'batch.completed' }> {

@@ -155,6 +155,8 @@ export interface FileEntry {
   type: 'file' | 'directory' | 'other';
   size: number | null;
   modified_at: string | null;
+  /** Differs for each version of the file. Absent if the server tells none in a listing. */
+  etag?: string;
 }
 
 /** The server that answered at an endpoint's address. */

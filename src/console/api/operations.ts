@@ -3,6 +3,7 @@
 export interface Operations {
   'DELETE /v1/batches/{batch_id}': { path: { batch_id: string }; answer: CancelledBatch };
   'DELETE /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: null };
+  'DELETE /v1/flows/{flow_id}': { path: { flow_id: string }; answer: RemovedFlow };
   'DELETE /v1/session': { answer: null };
   'DELETE /v1/transfers/{transfer_id}': { path: { transfer_id: string }; answer: CancelledTransfer };
   'DELETE /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: null };
@@ -12,6 +13,7 @@ export interface Operations {
   'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
   'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
+  'GET /v1/checkpoints/sinks': { answer: LogCheckpointSinkList };
   'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
   'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
@@ -20,6 +22,10 @@ export interface Operations {
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
   'GET /v1/events': { query?: { from?: string; stream?: string }; answer: unknown };
+  'GET /v1/flows': { query?: { status?: "active" | "paused"; limit?: number; offset?: number }; answer: FlowList };
+  'GET /v1/flows/{flow_id}': { path: { flow_id: string }; answer: Flow };
+  'GET /v1/flows/{flow_id}/files': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowFileList };
+  'GET /v1/flows/{flow_id}/runs': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowRunList };
   'GET /v1/keys': { answer: KeyList };
   'GET /v1/log/keys': { answer: LogSigningKeyList };
   'GET /v1/movers': { answer: Movers };
@@ -40,6 +46,7 @@ export interface Operations {
   'GET /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; answer: Webhook };
   'GET /v1/webhooks/{webhook_id}/deliveries': { path: { webhook_id: string }; query?: { status?: DeliveryStatus; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}': { path: { webhook_id: string; delivery_id: string }; answer: DeliveryDetail };
+  'PATCH /v1/flows/{flow_id}': { path: { flow_id: string }; body: FlowChanges; answer: Flow };
   'PATCH /v1/transfers/{transfer_id}': { path: { transfer_id: string }; body: TransferChange; answer: TransferDetail };
   'PATCH /v1/webhooks/{webhook_id}': { path: { webhook_id: string }; body: WebhookChanges; answer: Webhook };
   'POST /v1/batches': { body: BatchRequest; answer: CreatedBatch };
@@ -53,6 +60,10 @@ export interface Operations {
   'POST /v1/endpoints/{endpoint_id}/pause': { path: { endpoint_id: string }; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/resume': { path: { endpoint_id: string }; answer: Endpoint };
   'POST /v1/endpoints/{endpoint_id}/test': { path: { endpoint_id: string }; body: EndpointUpdate; answer: unknown };
+  'POST /v1/flows': { body: FlowRequest; answer: Flow };
+  'POST /v1/flows/{flow_id}/pause': { path: { flow_id: string }; answer: Flow };
+  'POST /v1/flows/{flow_id}/resume': { path: { flow_id: string }; answer: Flow };
+  'POST /v1/flows/{flow_id}/runs': { path: { flow_id: string }; body: RunRequest; answer: DryRun };
   'POST /v1/keys': { body: KeyRequest; answer: CreatedKey };
   'POST /v1/keys/{key_id}/revoke': { path: { key_id: string }; answer: Key };
   'POST /v1/projections/{name}/rebuild': { path: { name: string }; answer: Projection };
@@ -116,7 +127,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "flow.created" | "flow.updated" | "flow.paused" | "flow.resumed" | "flow.removed" | "flow.run_requested" | "flow.run_failed" | "flow.recovered" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
@@ -134,7 +145,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "access" | "log";
+export type AuditKind = "transfer" | "batch" | "flow" | "endpoint" | "key" | "webhook" | "access" | "log";
 
 export type AuditList = {
   data: AuditItem[];
@@ -202,6 +213,7 @@ export type Batch = {
   status: BatchStatus;
   folder: BatchFolder | null;
   retry_of: string | null;
+  flow_id: string | null;
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
@@ -331,6 +343,7 @@ export type CreatedBatch = {
   status: BatchStatus;
   folder: BatchFolder | null;
   retry_of: string | null;
+  flow_id: string | null;
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
@@ -422,6 +435,28 @@ export type DeliveryStatus = "pending" | "delivered" | "failed";
 export type DescribedFile = {
   size_bytes: number;
   version: string | null;
+};
+
+export type DryRun = {
+  counts: DryRunCounts;
+  data: DryRunFile[];
+  error: ListingError | null;
+  truncated: boolean;
+};
+
+export type DryRunCounts = {
+  take: number;
+  wait: number;
+  taken: number;
+};
+
+export type DryRunFile = {
+  path: string;
+  size: number | null;
+  modified_at: string | null;
+  decision: "take" | "wait" | "taken";
+  reason: string;
+  destination_uri: string | null;
 };
 
 export type Endpoint = 
@@ -526,6 +561,189 @@ export type FileListItem = {
   type: "file" | "directory" | "other";
   size: number | null;
   modified_at: string | null;
+};
+
+export type Flow = {
+  id: string;
+  name: string;
+  status: "active" | "paused";
+  source: FlowFolder;
+  ready: FlowReady;
+  trigger: FlowTrigger | null;
+  destination_uri: string;
+  priority: Priority;
+  metadata: Record<string, string>;
+  start: "now" | "new_only";
+  created_at: string;
+  updated_at: string;
+  last_run_at: string | null;
+  last_success_at: string | null;
+  next_run_at: string | null;
+  delayed_by: string | null;
+  waiting_files: number;
+  failing: FlowFailure | null;
+  recent_runs: FlowRun[];
+};
+
+export type FlowChanges = {
+  name?: string;
+  source?: FlowSource;
+  ready?: FlowReadyRequest;
+  trigger?: FlowTriggerRequest | null;
+  destination_uri?: string;
+  priority?: Priority;
+  metadata?: Record<string, string>;
+};
+
+export type FlowFailure = {
+  since: string;
+  error: ListingError;
+};
+
+export type FlowFile = {
+  source_uri: string;
+  version: string;
+  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "rejected" | "skipped";
+  attempts: number;
+  run_id: string | null;
+  transfer_id: string | null;
+  error: FlowFileError | null;
+  taken_at: string;
+};
+
+export type FlowFileError = {
+  code: string;
+  message: string;
+};
+
+export type FlowFileList = {
+  data: FlowFile[];
+  pagination: Pagination;
+};
+
+export type FlowFolder = {
+  uri: string;
+  pattern: string;
+  exclude: string[];
+  recursive: boolean;
+};
+
+export type FlowList = {
+  data: Flow[];
+  pagination: Pagination;
+};
+
+export type FlowReady = {
+  unchanged_for: string | null;
+  marker: string | null;
+};
+
+export type FlowReadyRequest = {
+  unchanged_for?: string | null;
+  marker?: string | null;
+};
+
+export type FlowRecoveredData = {
+  flow_id: string;
+  name: string;
+  failed_since: string;
+  recovered_at: string;
+};
+
+export type FlowRecoveredPayload = {
+  id: string;
+  type: "flow.recovered";
+  created_at: string;
+  data: FlowRecoveredData;
+};
+
+export type FlowRequest = {
+  name: string;
+  source: FlowSource;
+  ready?: FlowReadyRequest;
+  trigger?: FlowTriggerRequest | null;
+  destination_uri: string;
+  priority?: Priority;
+  metadata?: Record<string, string> | null;
+  enabled?: boolean;
+  start?: "now" | "new_only";
+};
+
+export type FlowRun = {
+  id: string;
+  status: "requested" | "listing" | "open" | "completed" | "completed_with_failures" | "cancelled" | "empty" | "failed";
+  reason: "schedule" | "request";
+  batch_id: string | null;
+  error: ListingError | null;
+  counts: FlowRunCounts | null;
+  bytes: number | null;
+  started_at: string;
+  ended_at: string | null;
+};
+
+export type FlowRunCompletedData = {
+  flow_id: string;
+  name: string;
+  run_id: string;
+  batch_id: string;
+  status: "completed" | "completed_with_failures" | "cancelled";
+  counts: { files: number; completed: number; failed: number; cancelled: number };
+  bytes: number;
+  started_at: string;
+  ended_at: string;
+};
+
+export type FlowRunCompletedPayload = {
+  id: string;
+  type: "flow.run_completed";
+  created_at: string;
+  data: FlowRunCompletedData;
+};
+
+export type FlowRunCounts = {
+  files: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+};
+
+export type FlowRunFailedData = {
+  flow_id: string;
+  name: string;
+  run_id: string;
+  error: { code: string; message: string; folder: string };
+  failed_at: string;
+};
+
+export type FlowRunFailedPayload = {
+  id: string;
+  type: "flow.run_failed";
+  created_at: string;
+  data: FlowRunFailedData;
+};
+
+export type FlowRunList = {
+  data: FlowRun[];
+  pagination: Pagination;
+};
+
+export type FlowSource = {
+  uri: string;
+  pattern?: string;
+  exclude?: string[];
+  recursive?: boolean;
+};
+
+export type FlowTrigger = {
+  every: string | null;
+  cron: string | null;
+  time_zone: string | null;
+};
+
+export type FlowTriggerRequest = {
+  every?: string | null;
+  cron?: string | null;
+  time_zone?: string | null;
 };
 
 export type FtpsEndpoint = {
@@ -637,6 +855,12 @@ export type KeyRequest = {
   expires_in?: string;
 };
 
+export type ListingError = {
+  code: string;
+  message: string;
+  folder: string;
+};
+
 export type LiveTransfer = {
   id: string;
   file_name: string;
@@ -679,9 +903,37 @@ export type LogCheckpoint = {
   signed_at: string;
 };
 
+export type LogCheckpointData = {
+  size: number;
+  root_hash: string;
+  key_id: string;
+  note: string;
+  signed_at: string;
+};
+
 export type LogCheckpointList = {
   data: LogCheckpoint[];
   pagination: Pagination;
+};
+
+export type LogCheckpointPayload = {
+  id: string;
+  type: "log.checkpoint";
+  created_at: string;
+  data: LogCheckpointData;
+};
+
+export type LogCheckpointSink = {
+  url: string;
+  state: "unknown" | "keeps" | "retries" | "refuses";
+  size: number | null;
+  taken_at: string | null;
+  error: string | null;
+  next_try_at: string | null;
+};
+
+export type LogCheckpointSinkList = {
+  data: LogCheckpointSink[];
 };
 
 export type LogConsistency = {
@@ -850,8 +1102,19 @@ export type RejectionReason = {
   message: string;
 };
 
+export type RemovedFlow = {
+  id: string;
+  status: "removed";
+  removed_at: string;
+};
+
 export type ReplayRequest = {
   from: string;
+};
+
+export type RequestedRun = {
+  id: string;
+  status: "requested";
 };
 
 export type RetriedDeliveries = {
@@ -874,6 +1137,10 @@ export type RetryFailedRequest = {
 };
 
 export type Role = "viewer" | "operator" | "auditor" | "admin";
+
+export type RunRequest = {
+  dry_run?: boolean;
+};
 
 export type S3Endpoint = {
   name: string;
@@ -937,7 +1204,7 @@ export type S3EndpointUpdate = {
   sse_kms_key_id?: string | null;
 };
 
-export type Scope = "transfers:read" | "transfers:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "observe" | "operate" | "audit:all" | "admin";
+export type Scope = "transfers:read" | "transfers:write" | "flows:read" | "flows:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "observe" | "operate" | "audit:all" | "admin";
 
 export type SearchPagination = {
   total: number;
@@ -1326,7 +1593,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "transfer.marker_written" | "transfer.marker_failed" | "transfer.source_deleted" | "transfer.source_moved" | "transfer.source_kept" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "transfer.marker_written" | "transfer.marker_failed" | "transfer.source_deleted" | "transfer.source_moved" | "transfer.source_kept" | "batch.completed" | "flow.run_completed" | "flow.run_failed" | "flow.recovered" | "endpoint.connectivity_lost" | "key.expiring_soon" | "log.checkpoint";
 
 export type WebhookList = {
   data: Webhook[];

@@ -30,6 +30,7 @@ const PLACES: { heading: string; places: Place[] }[] = [
         scope: 'transfers:read',
       },
       { href: '/console/batches', label: 'Batches', icon: 'batches', scope: 'transfers:read' },
+      { href: '/console/flows', label: 'Flows', icon: 'flows', scope: 'flows:read' },
       { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks', scope: 'webhooks:read' },
       {
         href: '/console/webhooks/failed-deliveries',
@@ -39,6 +40,12 @@ const PLACES: { heading: string; places: Place[] }[] = [
       },
       { href: '/console/operations', label: 'Operations', icon: 'operations', scope: 'admin' },
       { href: '/console/audit', label: 'Audit log', icon: 'audit', scope: 'audit:all' },
+      {
+        href: '/console/checkpoints',
+        label: 'Checkpoints',
+        icon: 'checkpoints',
+        scope: 'audit:all',
+      },
     ],
   },
   {

@@ -4,7 +4,7 @@ import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
-import { batchId, transferId } from '../transfers/requests.ts';
+import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
 
 const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
@@ -50,6 +50,7 @@ export const batch = z
     ),
     folder,
     retry_of: batchId.nullable().describe('The batch whose failed items it repeats, or null.'),
+    flow_id: flowId.nullable().describe('The flow whose run it is, or null.'),
     priority: z.enum(PRIORITIES),
     notify_on_complete: z.boolean(),
     metadata: z.record(z.string(), z.string()),

@@ -24,6 +24,7 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
     status,
     folder: folderOf(source),
     retry_of: source.type === 'retry' ? source.batch_id : null,
+    flow_id: source.type === 'flow' ? source.flow_id : null,
     priority,
     notify_on_complete,
     metadata,

@@ -15,6 +15,7 @@ export const batchId = z.string().meta(BATCH_ID);
 /** The ids that a query compares with those in a table. */
 export const storableTransferId = text.meta(TRANSFER_ID);
 const storableBatchId = text.meta(BATCH_ID);
+export const flowId = z.string().meta({ examples: ['flo_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 export const transferStatus = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: transferId });

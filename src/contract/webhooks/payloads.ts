@@ -4,6 +4,7 @@ import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 import { timestamp } from '../instants.ts';
 import { keyId, keyName } from '../keys.ts';
+import { checkpoint } from '../proof.ts';
 import { afterReason } from '../transfers/after.ts';
 import { transferError } from '../transfers/errors.ts';
 import { webhookId } from './requests.ts';
@@ -44,6 +45,11 @@ const sourceTaken = {
       'False if an earlier try was interrupted, and the source was gone afterwards. Then something ' +
         'else may have removed it.',
     ),
+};
+
+const flow = {
+  flow_id: z.string().meta({ examples: ['flo_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+  name: z.string().meta({ examples: ['orders'] }),
 };
 
 /** `data` of a payload, by event type. A `ping` is sent on request and is in no history. */
@@ -114,6 +120,41 @@ export const PAYLOADS = {
     created_at: timestamp,
     ended_at: timestamp,
   }),
+  'flow.run_completed': z.strictObject({
+    ...flow,
+    run_id: z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    batch_id: z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    status: z.enum(['completed', 'completed_with_failures', 'cancelled']),
+    counts: z
+      .strictObject({
+        files: z.int(),
+        completed: z.int(),
+        failed: z.int().describe('With the files that could not become transfers.'),
+        cancelled: z.int(),
+      })
+      .describe('The files by their outcome.'),
+    bytes: z.int().describe('Bytes of the completed files.'),
+    started_at: timestamp,
+    ended_at: timestamp,
+  }),
+  'flow.run_failed': z.strictObject({
+    ...flow,
+    run_id: z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+    error: z.strictObject({
+      code: z.string().meta({ examples: ['permission_denied'] }),
+      message: z.string().meta({ examples: ['/out: permission denied'] }),
+      folder: z
+        .string()
+        .describe('Below the folder of the flow.')
+        .meta({ examples: ['2026/'] }),
+    }),
+    failed_at: timestamp,
+  }),
+  'flow.recovered': z.strictObject({
+    ...flow,
+    failed_since: timestamp,
+    recovered_at: timestamp,
+  }),
   'endpoint.connectivity_lost': z.strictObject({
     endpoint_id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     name: z.string().meta({ examples: ['archive'] }),
@@ -129,6 +170,7 @@ export const PAYLOADS = {
     expires_at: timestamp,
     days_remaining: z.int().describe('Whole days, rounded up.'),
   }),
+  'log.checkpoint': z.strictObject(checkpoint.shape),
   ping: z.strictObject({ webhook_id: webhookId }),
 } satisfies Record<WebhookEventType | 'ping', z.ZodType>;
 

@@ -372,7 +372,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const entries = await listFolder(vault, await find(request), path, signal);
         return {
           path,
-          data: entries.slice(0, LISTED_AT_MOST),
+          data: entries.slice(0, LISTED_AT_MOST).map(({ etag: _, ...entry }) => entry),
           truncated: entries.length > LISTED_AT_MOST,
         };
       },

@@ -14,8 +14,12 @@ const SUMMARIES: Record<PayloadType, string> = {
   'transfer.source_moved': 'The source of a completed transfer is moved',
   'transfer.source_kept': 'The source of a completed transfer is kept, for a reason',
   'batch.completed': 'The last transfer of a batch ends',
+  'flow.run_completed': 'The last file of a run of a flow ends',
+  'flow.run_failed': 'A folder of a flow cannot be listed, or for another reason than before',
+  'flow.recovered': 'The folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
+  'log.checkpoint': 'A checkpoint of the log is signed',
   ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',
 };
 

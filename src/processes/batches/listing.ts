@@ -2,16 +2,15 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { changeBatch, type KnownBatch } from '../../commands/batches.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from '../../commands/transfers.ts';
-import { type Batch, type BatchFolder, MOST_FILES } from '../../domain/batch.ts';
+import { routeOf } from '../../commands/transfers.ts';
+import { type Batch, type BatchFolder, type BatchListed, MOST_FILES } from '../../domain/batch.ts';
 import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.ts';
-import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
+import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { retriedAmong } from '../../projections/changeable-transfers.ts';
 import { eachTransfer } from '../../projections/transfer-queries.ts';
-import { openLister } from '../endpoints/access.ts';
-import { type Found, walk } from './walk.ts';
+import { findFiles } from './folder.ts';
+import type { Found } from './walk.ts';
 
 /**
  * Lists the files of a folder, or the failed transfers of another batch, into pages, after those
@@ -24,8 +23,27 @@ export async function listBatch(
   cause: Cause,
   stop: AbortSignal,
 ): Promise<void> {
-  const { batch_id, account_id, priority } = known.state;
   const endpoints = await deps.endpoints();
+  const { source } = known.state;
+  const files =
+    source.type === 'folder'
+      ? filesOf(deps, endpoints, known.state, source, stop)
+      : failedOf(sql, endpoints, known.state);
+  await recordPages(deps, known, files, cause, stop);
+}
+
+/**
+ * Records files in pages of a batch, after those that it has, and ends its list. Stops if the batch is
+ * cancelled, or if another process records its files. Returns the batch as it left it.
+ */
+export async function recordPages(
+  deps: CommandDeps,
+  known: KnownBatch,
+  files: AsyncIterable<Listed>,
+  cause: Cause,
+  stop: AbortSignal,
+): Promise<KnownBatch> {
+  const { batch_id, account_id, priority } = known.state;
   const { startsInMs } = await deps.queueEstimate(account_id, priority);
   const pager = createPager(known.state.items, () => {
     const now = Date.now();
@@ -38,29 +56,27 @@ export async function listBatch(
   let listed = before.state.items;
   const record = async (page: ReturnType<typeof pager.end>) => {
     before = await changeBatch(deps, batch_id, { type: 'list', page }, cause, { known: before });
-    return isListing(before.state, page.first + page.items.length);
+    return isListing(before.state, page);
   };
-  const { source } = known.state;
-  const files =
-    source.type === 'folder'
-      ? filesOf(deps, endpoints, known.state, source, stop)
-      : failedOf(sql, endpoints, known.state);
   for await (const { item, through } of files) {
     const most = listed === MOST_FILES;
     const page = pager.add(most ? tooMany(item) : item, through);
-    if (page && !(await record(page))) return;
+    if (page && !(await record(page))) return before;
     if (most || stop.aborted) break;
     listed++;
   }
   if (!stop.aborted) await record(pager.end());
+  return before;
 }
 
 /** Returns false if another process has appended to the batch. */
-function isListing({ status, listed, items }: Batch, expected: number): boolean {
-  return status === 'creating' && !listed && items === expected;
+function isListing({ status, listed, items, through }: Batch, page: BatchListed): boolean {
+  const expected = page.first + page.items.length;
+  return status === 'creating' && !listed && items === expected && through === page.through;
 }
 
-interface Listed {
+/** An item, and the path or id after which an interrupted listing continues. */
+export interface Listed {
   item: RoutedItem;
   through: string;
 }
@@ -72,8 +88,13 @@ async function* filesOf(
   folder: BatchFolder,
   stop: AbortSignal,
 ): AsyncGenerator<Listed, void, void> {
-  for await (const found of findFiles(deps, endpoints, batch, folder, stop))
-    yield { item: toItem(found, folder, endpoints, batch), through: found.path };
+  const { account_id, through } = batch;
+  const whole = { ...folder, uri: folder.source_uri };
+  for await (const found of findFiles(deps, endpoints, account_id, whole, through, stop))
+    yield {
+      item: toItem(found, folder.source_uri, endpoints, batch, (path) => urisOf(folder, path)),
+      through: found.path,
+    };
 }
 
 /** Yields the failed transfers of the batch that another one repeats, unless they were retried. */
@@ -105,45 +126,20 @@ async function* failedOf(
   }
 }
 
-async function* findFiles(
-  { vault }: CommandDeps,
-  endpoints: readonly Endpoint[],
-  { account_id, through }: Batch,
-  folder: BatchFolder,
-  stop: AbortSignal,
-): AsyncGenerator<Found, void, void> {
-  const uri = parseTransferUri(folder.source_uri, 'source_uri');
-  const source = matchEndpoint(uri, endpoints, account_id);
-  if (!source) {
-    yield { path: '', error: { code: 'endpoint_not_configured', message: NOT_ON_AN_ENDPOINT } };
-    return;
-  }
-  const { endpoint, path: root } = source;
-  const lister = await openLister(vault, endpoint);
-  const remote = (path: string) => {
-    const whole = (root + path).replace(/\/$/, '');
-    return whole === '' && hasFolders(endpoint.settings) ? '/' : whole;
-  };
-  try {
-    yield* walk((path) => lister.list(remote(path), stop), folder, through, stop);
-  } finally {
-    await lister.close();
-  }
-}
-
 /** Returns the item of a file. One that the destination cannot hold is rejected. */
-function toItem(
+export function toItem(
   { path, error }: Found,
-  folder: BatchFolder,
+  folderUri: string,
   endpoints: readonly Endpoint[],
-  { account_id, after }: Batch,
+  { account_id, after }: Pick<Batch, 'account_id' | 'after'>,
+  uriOf: (path: string) => ReturnType<typeof urisOf>,
 ): RoutedItem {
   let uris: ReturnType<typeof urisOf>;
   try {
-    uris = urisOf(folder, path);
+    uris = uriOf(path);
   } catch {
     // A name that is not valid Unicode has no URI.
-    return rejected(folder.source_uri, 'validation_failed', NOT_UNICODE);
+    return rejected(folderUri, 'validation_failed', NOT_UNICODE);
   }
   if (error) return { source_uri: uris.source_uri, error };
   return routedOr(uris.source_uri, () => ({

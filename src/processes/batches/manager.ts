@@ -127,7 +127,7 @@ type Step = (deps: BatchManagerDeps, batch: CountedBatch, stop: AbortSignal) => 
 
 function stepOf(batch: CountedBatch): Step | null {
   const { status, items, rejected, counts } = batch;
-  if (status === 'creating') return isOfRequest(batch) ? null : create;
+  if (status === 'creating') return isOfRequest(batch) || isOfFlow(batch) ? null : create;
   if (hasEnded(batch)) return complete;
   if (status !== 'cancelled') return null;
   if (shownTransfers(batch) < items - rejected) return create;
@@ -137,6 +137,11 @@ function stepOf(batch: CountedBatch): Step | null {
 /** Returns true if the request that created the batch may still create its transfers. */
 function isOfRequest({ source, created_at }: Batch): boolean {
   return source.type === 'items' && Date.parse(created_at) > Date.now() - REQUEST_MS;
+}
+
+/** Returns true if the process manager of flows still lists the batch. */
+function isOfFlow({ source, listed }: Batch): boolean {
+  return source.type === 'flow' && !listed;
 }
 
 function hasEnded({ items, rejected, counts: { transfers } }: CountedBatch): boolean {

@@ -12,8 +12,18 @@ const RETRY_DELAYS = [1_000, 5_000, 15_000];
 export interface Found {
   /** Relative to the folder of the batch, not encoded. */
   path: string;
+  /** Absent for a folder that cannot be listed. */
+  entry?: FileEntry;
+  /** The file beside it that says that it is ready, if the folder asks for one. */
+  marker?: FileEntry | undefined;
   /** Why it cannot become a transfer. */
   error?: RejectedItem['error'];
+}
+
+/** What the walk goes through. */
+export interface WalkedFolder extends Pick<BatchFolder, 'pattern' | 'recursive' | 'exclude'> {
+  /** The end of the names of marker files. They are found with their files, not by themselves. */
+  marker?: string | null;
 }
 
 /** `path` is relative to the folder of the batch; empty for itself. Throws FileError. */
@@ -26,20 +36,23 @@ export type List = (path: string) => Promise<FileEntry[]>;
  */
 export async function* walk(
   list: List,
-  folder: BatchFolder,
+  folder: WalkedFolder,
   through: string | null,
   signal: AbortSignal,
 ): AsyncGenerator<Found, void, void> {
   const takes = createFilter(folder);
+  const end = folder.marker ?? null;
   yield* below('');
 
   async function* below(parent: string): AsyncGenerator<Found, void, void> {
     const whole = parent === '' ? '' : `${parent}/`;
     let entries: FileEntry[];
+    const markers = new Map<string, FileEntry>();
     let taken: boolean[];
     try {
       const all = await listOften(list, parent, signal);
-      entries = all.filter(({ name }) => !isOfTransfer(name)).sort(inOrder);
+      for (const entry of all) if (isMarker(entry)) markers.set(entry.name, entry);
+      entries = all.filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry)).sort(inOrder);
       taken = takes(entries.map(({ name }) => whole + name));
     } catch (error) {
       if (signal.aborted) return;
@@ -48,15 +61,21 @@ export async function* walk(
       if (isNew(whole)) yield { path: whole, error: { code, message: error.message } };
       return;
     }
-    for (const [i, { name, type }] of entries.entries()) {
+    for (const [i, entry] of entries.entries()) {
+      const { name, type } = entry;
       if (signal.aborted) return;
       const path = whole + name;
       if (type === 'directory') {
         if (folder.recursive && isOpen(path)) yield* below(path);
       } else if (taken[i] && isNew(path)) {
-        yield type === 'file' ? { path } : { path, error: NOT_A_FILE };
+        const found = { path, entry, ...(end !== null && { marker: markers.get(name + end) }) };
+        yield type === 'file' ? found : { ...found, error: NOT_A_FILE };
       }
     }
+  }
+
+  function isMarker({ name, type }: FileEntry): boolean {
+    return end !== null && type === 'file' && name.endsWith(end) && name.length > end.length;
   }
 
   function isNew(path: string): boolean {

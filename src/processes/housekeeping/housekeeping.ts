@@ -8,6 +8,7 @@ import { EXPIRING_SOON_MS } from '../../domain/key.ts';
 import { recordsInUse } from '../../projections/catalog-queries.ts';
 import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { forgetRemovedFlows } from '../flows/table.ts';
 import { removeLostMovers } from '../mover/live-movers.ts';
 import { purgeDeliveries } from '../webhooks/table.ts';
 import { takeSample } from './samples.ts';
@@ -58,6 +59,7 @@ function stepsOf(deps: HousekeepingDeps): Record<string, (stop: AbortSignal) => 
   const purges: Purges = {
     ...deps.purges,
     movers: removeLostMovers,
+    flows: forgetRemovedFlows,
     deliveries: purgeDeliveries,
   };
   return {

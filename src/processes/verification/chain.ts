@@ -6,6 +6,7 @@ import { endpointDecider } from '../../domain/endpoint.ts';
 import { endpointNameDecider } from '../../domain/endpoint-name.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { eventHash } from '../../domain/event-hash.ts';
+import { flowDecider } from '../../domain/flow-decider.ts';
 import { keyDecider } from '../../domain/key.ts';
 import { signingKeyDecider } from '../../domain/signing-key.ts';
 import {
@@ -53,6 +54,7 @@ export interface ChainVerifier {
 const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
   transfer: transferDecider as Fold<{ status: string }>,
   batch: batchDecider as Fold<{ status: string }>,
+  flow: flowDecider as Fold<{ status: string }>,
   endpoint: endpointDecider as Fold<{ status: string }>,
   endpoint_name: endpointNameDecider as Fold<{ status: string }>,
   key: keyDecider as Fold<{ status: string }>,

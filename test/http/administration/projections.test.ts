@@ -51,6 +51,7 @@ describeWithPostgres('/v1/projections', () => {
       'audit',
       'batches',
       'catalog',
+      'flows',
       'proof',
       'transfer_search',
       'transfers',

@@ -89,12 +89,13 @@ async function listFolder(
       entries.push({ name, type: 'directory', size: null, modified_at: null });
     // Some tools store a folder as an empty blob whose name ends in a slash.
     else if (name !== '') {
-      const { contentLength = null, lastModified } = item.properties;
+      const { contentLength = null, lastModified, etag } = item.properties;
       entries.push({
         name,
         type: 'file',
         size: contentLength,
         modified_at: lastModified.toISOString(),
+        etag,
       });
     }
   }

@@ -91,7 +91,7 @@ async function listFolder(
         modified_at: null,
       });
     }
-    for (const { Key = '', Size = null, LastModified } of Contents) {
+    for (const { Key = '', Size = null, LastModified, ETag } of Contents) {
       // Some tools store a folder as an empty object whose key ends in a slash.
       if (Key === prefix) continue;
       entries.push({
@@ -99,6 +99,7 @@ async function listFolder(
         type: 'file',
         size: Size,
         modified_at: LastModified?.toISOString() ?? null,
+        ...(ETag !== undefined && { etag: ETag }),
       });
     }
   }

@@ -61,6 +61,7 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',
+    flow: `/console/flows/${id}`,
     // The log itself has no page.
     log: null,
   };

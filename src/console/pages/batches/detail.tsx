@@ -93,7 +93,7 @@ function FilesByState({ batch: { id, counts } }: { batch: Batch }) {
 }
 
 function Details({ batch }: { batch: Batch }) {
-  const { folder, retry_of, priority, metadata, created_at, ended_at } = batch;
+  const { folder, retry_of, flow_id, priority, metadata, created_at, ended_at } = batch;
   return (
     <section class="card">
       <h2>Details</h2>
@@ -107,6 +107,11 @@ function Details({ batch }: { batch: Batch }) {
           'Retry of': retry_of ? (
             <a class="mono" href={`/console/batches/${retry_of}`}>
               {retry_of}
+            </a>
+          ) : undefined,
+          Flow: flow_id ? (
+            <a class="mono" href={`/console/flows/${flow_id}`}>
+              {flow_id}
             </a>
           ) : undefined,
           Priority: priority,

@@ -15,9 +15,10 @@ export function BatchState({ status }: Pick<Batch, 'status'>) {
 }
 
 /** Returns what names a batch for people: its folder, or where its items come from. */
-export function nameOf({ folder, retry_of, counts }: Batch): string {
+export function nameOf({ folder, retry_of, flow_id, counts }: Batch): string {
   if (folder) return folder.source_uri;
   const items = `${counts.items.toLocaleString()} ${counts.items === 1 ? 'file' : 'files'}`;
+  if (flow_id !== null) return `Run of a flow, ${items}`;
   return retry_of === null ? items : `Retry of ${items}`;
 }
 

@@ -20,6 +20,8 @@ const ROLES: Record<Role, string> = {
 const SCOPES: Record<Scope, string> = {
   'transfers:read': 'Read transfers and their history',
   'transfers:write': 'Also create and cancel transfers',
+  'flows:read': 'Read flows and their runs',
+  'flows:write': 'Also create, change and run flows',
   'webhooks:read': 'Read webhooks and their deliveries',
   'webhooks:write': 'Also register and change webhooks',
   'audit:read': 'Export the audit log',

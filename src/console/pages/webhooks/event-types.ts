@@ -15,6 +15,10 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'transfer.source_moved': 'Source moved',
   'transfer.source_kept': 'Source kept, for a reason',
   'batch.completed': 'Batch ended',
+  'flow.run_completed': 'Run of a flow ended',
+  'flow.run_failed': 'Folder of a flow cannot be listed',
+  'flow.recovered': 'Folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
   'key.expiring_soon': 'API key expires within 7 days',
+  'log.checkpoint': 'Checkpoint of the log signed (scope audit:read)',
 };

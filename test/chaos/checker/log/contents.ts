@@ -10,6 +10,7 @@ import {
   NAMES,
   streamOf,
 } from './event.ts';
+import { checkFlows, noteTaken } from './flows.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
@@ -46,6 +47,7 @@ export interface EventNote {
 export interface LogContents {
   transfers: Map<string, TransferStory>;
   batches: Map<string, Folded<CatalogState>>;
+  flows: Map<string, Folded<CatalogState>>;
   /** The transfers that the items of each batch must become. */
   batchItems: Map<string, Set<string>>;
   endpoints: Map<string, Folded<CatalogState>>;
@@ -87,6 +89,7 @@ export async function readContents(
   const tree = createTreeCheck(report);
   const catalog = {
     batch: new Map(),
+    flow: new Map(),
     endpoint: new Map(),
     key: new Map(),
     webhook: new Map(),
@@ -94,6 +97,7 @@ export async function readContents(
   const contents: LogContents = {
     transfers: new Map(),
     batches: catalog.batch,
+    flows: catalog.flow,
     batchItems: new Map(),
     endpoints: catalog.endpoint,
     keys: catalog.key,
@@ -106,6 +110,7 @@ export async function readContents(
     end: 0n,
   };
 
+  const takenByFlows = new Set<string>();
   const earlier: { event: LoggedEvent; states: Parameters<typeof subscribes>[2] }[] = [];
 
   for await (const event of events) {
@@ -146,13 +151,17 @@ export async function readContents(
     } else {
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
       if (stream.kind === 'webhook') noteEarlier(stream.id);
-      if (event.type === 'batch.listed') noteItems(contents.batchItems, stream.id, event.data);
+      if (event.type === 'batch.listed') {
+        noteItems(contents.batchItems, stream.id, event.data);
+        noteTaken(takenByFlows, catalog.batch.get(stream.id)?.state, event.data, report);
+      }
       note(event, hash, null, null);
     }
   }
   reportUnended(contents.transfers, report);
   reportSharedNames(contents.endpoints, report);
   checkBatches(contents, report);
+  checkFlows(contents, report);
   return contents;
 
   /** Checks a new transfer that repeats another one against that one. */

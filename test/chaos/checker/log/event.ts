@@ -23,7 +23,16 @@ export function hashOf({ id, type, schema_version, data, metadata }: LoggedEvent
 }
 
 /** Kinds of stream. A stream's name starts with its kind. */
-export const KINDS = ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'access', 'log'] as const;
+export const KINDS = [
+  'transfer',
+  'batch',
+  'flow',
+  'endpoint',
+  'key',
+  'webhook',
+  'access',
+  'log',
+] as const;
 export type Kind = (typeof KINDS)[number];
 /** Kinds whose streams fold to a state of the catalog. */
 export type CatalogKind = Exclude<Kind, 'transfer' | 'access' | 'log'>;

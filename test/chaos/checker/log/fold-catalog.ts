@@ -1,4 +1,5 @@
 import type { CatalogKind, Fields, LoggedEvent } from './event.ts';
+import { FLOW_CHANGES } from './flows.ts';
 
 /** Has the form of `state` in the catalog's tables. */
 export interface CatalogState extends Fields {
@@ -52,6 +53,23 @@ const RULES: Record<CatalogKind, Rules> = {
         ended_at,
       }),
     },
+  },
+  flow: {
+    first: 'flow.created',
+    begin: ({ enabled, ...data }) => ({
+      ...data,
+      status: enabled ? 'active' : 'paused',
+      revision: 0,
+      updated_at: data.created_at,
+      scheduled_from: data.created_at,
+      skipping: data.start === 'new_only' ? { through: null } : null,
+      requested: null,
+      open_runs: [],
+      failing: null,
+    }),
+    // A removed flow ends its runs.
+    last: 'none',
+    changes: FLOW_CHANGES,
   },
   endpoint: {
     first: 'endpoint.configured',

@@ -9,6 +9,15 @@ const OF_TRANSFERS = ['transfer.cancelled', 'transfer.failed', 'transfer.priorit
 /** The only events of batches that people and keys cause. */
 const OF_BATCHES = ['batch.created', 'batch.cancelled'];
 
+/** What happens in flows by itself, besides the failure and recovery of a folder. */
+const OF_FLOWS_ALONE = [
+  'flow.files_skipped',
+  'flow.run_empty',
+  'flow.run_started',
+  'flow.run_listed',
+  'flow.run_completed',
+];
+
 /** Returns the row of the audit log for an event. Null for an event that has none. */
 export function auditRow(event: LoggedEvent): Fields | null {
   const stream = streamOf(event.stream);
@@ -19,6 +28,7 @@ export function auditRow(event: LoggedEvent): Fields | null {
   const isAct = isRetry || (OF_TRANSFERS.includes(event.type) && !byItself);
   if (stream.kind === 'transfer' && !isAct) return null;
   if (stream.kind === 'batch' && !OF_BATCHES.includes(event.type)) return null;
+  if (OF_FLOWS_ALONE.includes(event.type)) return null;
   const { sha256: _, ...data } = event.data;
   return {
     event_id: event.id,

@@ -179,7 +179,7 @@ async function checkCounts({ sql, log, report }: Context): Promise<void> {
 
 /** The columns of each table besides key, revision, position and state. */
 const COLUMNS: Record<
-  'batches' | 'endpoints' | 'keys' | 'webhooks',
+  'batches' | 'flows' | 'endpoints' | 'keys' | 'webhooks',
   (state: CatalogState) => Fields
 > = {
   batches: ({ account_id, status, created_at, ended_at }) => ({
@@ -187,6 +187,12 @@ const COLUMNS: Record<
     status,
     created_at,
     ended: ended_at !== null,
+  }),
+  flows: ({ account_id, status, created_at, open_runs }) => ({
+    account_id,
+    status,
+    created_at,
+    busy: status === 'active' || (open_runs as unknown[]).length > 0,
   }),
   endpoints(state) {
     const there = state.status === 'configured';
@@ -223,7 +229,10 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
   const batches = await sql<Fields[]>`
     select batch_id as id, account_id, status, created_at, ended, revision, position::text, state
       from read.batches`;
-  for (const [name, rows] of Object.entries({ batches, endpoints, keys, webhooks }) as [
+  const flows = await sql<Fields[]>`
+    select flow_id as id, account_id, status, created_at, busy, revision, position::text, state
+      from read.flows`;
+  for (const [name, rows] of Object.entries({ batches, flows, endpoints, keys, webhooks }) as [
     keyof typeof COLUMNS,
     Fields[],
   ][]) {
@@ -266,13 +275,14 @@ async function checkCatalog({ sql, log, report }: Context): Promise<void> {
 const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   batches: ['batch'],
+  flows: ['flow', 'batch'],
   transfer_search: ['transfer'],
   // Without accesses: each check causes some, and nothing waits until the tables have them.
-  audit: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
-  proof: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
+  audit: ['transfer', 'batch', 'flow', 'endpoint', 'key', 'webhook', 'log'],
+  proof: ['transfer', 'batch', 'flow', 'endpoint', 'key', 'webhook', 'log'],
   catalog: ['endpoint', 'key', 'webhook'],
   dispatch: ['transfer'],
-  outbox: ['transfer', 'batch', 'endpoint', 'key', 'webhook'],
+  outbox: ['transfer', 'batch', 'flow', 'endpoint', 'key', 'webhook'],
 };
 
 async function checkCheckpoints({ sql, log, report }: Context): Promise<void> {

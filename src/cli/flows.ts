@@ -1,0 +1,281 @@
+import { type Command, Option } from 'commander';
+import { createFlow, loadFlow, requestRun, reserveFlow, switchFlow } from '../commands/flows.ts';
+import type { FlowAnswer } from '../contract/flows/answers.ts';
+import { flowPageQuery, flowQuery, flowRequest, flowStatus } from '../contract/flows/requests.ts';
+import { toFile } from '../contract/flows/views.ts';
+import { toPagination } from '../contract/pages.ts';
+import { newId } from '../domain/ids.ts';
+import { PRIORITIES } from '../domain/transfer.ts';
+import type { Installation } from '../installation.ts';
+import { dryRun } from '../processes/flows/dry-run.ts';
+import { showFlow, showFlows } from '../processes/flows/outlook.ts';
+import { listFiles, listFlows } from '../projections/flow-queries.ts';
+import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
+import { commaSeparated, keyValue, parseRequest } from './parse.ts';
+import { operator, stopSignal, withInstallation } from './session.ts';
+import { ACCOUNT_OPTION, type Common } from './transfer-options.ts';
+
+interface CreateOptions extends Common {
+  name: string;
+  pattern?: string;
+  recursive?: boolean;
+  exclude?: string[];
+  every?: string;
+  cron?: string;
+  timeZone?: string;
+  unchangedFor?: string;
+  marker?: string;
+  newOnly?: boolean;
+  paused?: boolean;
+  priority: string;
+  metadata: Record<string, string>;
+}
+
+interface PageOptions extends Common {
+  limit: string;
+  offset: string;
+}
+
+export function addFlowCommands(program: Command): void {
+  const flows = program
+    .command('flows')
+    .description('create and follow flows; each copies the files of a folder as they come');
+  const pages = (command: Command) =>
+    command
+      .option('--limit <number>', 'up to 100', '25')
+      .option('--offset <number>', 'how many to skip', '0');
+  const common = (command: Command) =>
+    command.option(...ACCOUNT_OPTION).option('--json', 'one JSON document, as the API answers');
+
+  common(
+    flows
+      .command('create')
+      .description('copy the files of a folder as they come')
+      .argument('<source>', 'a folder, such as sftp://hospital/out/')
+      .argument('<destination>', 'a template, such as s3://archive/{date:yyyy-MM-dd}/')
+      .requiredOption('--name <name>', 'for people, and for {flow} in the destination')
+      .option('--pattern <glob>', 'only files that match, such as *.csv')
+      .option('--recursive', 'files of subfolders too')
+      .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
+      .option('--every <duration>', 'look at the folder at this distance, such as 5m')
+      .option('--cron <expression>', "look at the folder at these times, such as '0 6 * * 1-5'")
+      .option('--time-zone <name>', 'of --cron, such as Europe/Berlin')
+      .option('--unchanged-for <duration>', 'a file is ready when it rested so long; 30s')
+      .option('--marker <end>', 'a file is ready when NAME and this end is beside it: .done')
+      .option('--new-only', 'skip the files that are there already')
+      .option('--paused', 'create it paused')
+      .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
+      .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {}),
+  ).action((source: string, destination: string, options: CreateOptions) =>
+    withInstallation((installation) => create(installation, source, destination, options)),
+  );
+
+  common(
+    pages(
+      flows
+        .command('list')
+        .description('list flows, newest first')
+        .addOption(new Option('--status <status>').choices(flowStatus.options)),
+    ),
+  ).action((options: PageOptions) =>
+    withInstallation((installation) => list(installation, options)),
+  );
+
+  common(
+    flows
+      .command('show')
+      .description('show a flow, its outlook and its last runs')
+      .argument('<flow-id>'),
+  ).action((id: string, { account, json }: Common) =>
+    withInstallation(async ({ sql, commands }) => {
+      const { state } = await loadFlow(commands, account, id);
+      const flow = await showFlow(sql, state);
+      await (json ? printJson(flow) : printFlow(flow));
+    }),
+  );
+
+  common(
+    pages(
+      flows
+        .command('files')
+        .description('list the versions of files that a flow took or skipped, newest first')
+        .argument('<flow-id>'),
+    ),
+  ).action((id: string, options: PageOptions) =>
+    withInstallation((installation) => files(installation, id, options)),
+  );
+
+  common(
+    flows
+      .command('run')
+      .description('run a flow now; with --dry-run, only show what a run would take')
+      .argument('<flow-id>')
+      .option('--dry-run', 'take nothing'),
+  ).action((id: string, options: Common & { dryRun?: boolean }) =>
+    withInstallation((installation) =>
+      options.dryRun ? rehearse(installation, id, options) : run(installation, id, options),
+    ),
+  );
+
+  for (const [name, type, description] of [
+    ['pause', 'pause', 'start no run of a flow by itself'],
+    ['resume', 'resume', 'start the runs of a flow again'],
+    ['delete', 'remove', 'delete a flow; a run that is open goes on'],
+  ] as const)
+    common(flows.command(name).description(description).argument('<flow-id>')).action(
+      (id: string, { account, json }: Common) =>
+        withInstallation(async ({ commands }) => {
+          const { state, position } = await switchFlow(commands, account, id, type, operator());
+          await commands.waitFor('flows', position);
+          await (json ? printJson({ id, status: state.status }) : print(`${id} ${state.status}`));
+        }),
+    );
+}
+
+async function create(
+  { sql, commands }: Installation,
+  uri: string,
+  destination_uri: string,
+  { account, json, ...options }: CreateOptions,
+): Promise<void> {
+  const { name, pattern, recursive, exclude, every, cron, timeZone, marker } = options;
+  const { unchangedFor: unchanged_for, priority, metadata } = options;
+  const timed = every !== undefined || cron !== undefined || timeZone !== undefined;
+  const body = {
+    name,
+    source: { uri, pattern, recursive, exclude },
+    destination_uri,
+    ...((unchanged_for ?? marker) !== undefined && { ready: { unchanged_for, marker } }),
+    ...(timed && { trigger: { every, cron, time_zone: timeZone } }),
+    priority,
+    metadata,
+    start: options.newOnly ? 'new_only' : 'now',
+    enabled: !options.paused,
+  };
+  const request = parseRequest(flowRequest, body, 'The flow');
+  const { state, position } = await createFlow(
+    commands,
+    account,
+    request,
+    operator(),
+    reserveFlow(),
+  );
+  await commands.waitFor('flows', position);
+  if (json) return printJson(await showFlow(sql, state));
+  await print(state.flow_id);
+  note(`See what it would take with \`waybill flows run ${state.flow_id} --dry-run\``);
+}
+
+async function list(
+  { sql }: Installation,
+  { account, json, ...options }: PageOptions,
+): Promise<void> {
+  const { status, ...page } = parseRequest(flowQuery, options, 'The filter');
+  const { flows, total } = await listFlows(sql, account, status, page);
+  const data = await showFlows(sql, flows);
+  if (json) return printJson({ data, pagination: toPagination(page, data.length, total) });
+  await printTable(
+    ['ID', 'NAME', 'STATUS', 'LAST RUN', 'NEXT RUN', 'WAITING', 'SOURCE'],
+    data.map((flow) => [
+      flow.id,
+      flow.name,
+      flow.failing ? `failing: ${flow.failing.error.code}` : flow.status,
+      flow.last_run_at,
+      flow.next_run_at,
+      flow.waiting_files,
+      flow.source.uri,
+    ]),
+    'No flows match',
+  );
+}
+
+async function printFlow(flow: FlowAnswer): Promise<void> {
+  const { source, ready, trigger } = flow;
+  const zone = trigger?.time_zone ? ` (${trigger.time_zone})` : '';
+  await printFacts({
+    id: flow.id,
+    name: flow.name,
+    status: flow.status,
+    source: source.uri,
+    pattern: `${source.pattern}${source.recursive ? ', with subfolders' : ''}`,
+    destination: flow.destination_uri,
+    ready: ready.marker === null ? `unchanged for ${ready.unchanged_for}` : `with ${ready.marker}`,
+    runs: trigger ? `${trigger.every ? `every ${trigger.every}` : trigger.cron}${zone}` : null,
+    'last run': flow.last_run_at,
+    'last success': flow.last_success_at,
+    'next run': flow.next_run_at,
+    ...(flow.delayed_by && { 'delayed by': flow.delayed_by }),
+    'waiting files': flow.waiting_files,
+    ...(flow.failing && { failing: flow.failing.error.message }),
+  });
+  await print('');
+  await printTable(
+    ['RUN', 'STATUS', 'STARTED', 'FILES', 'COMPLETED', 'FAILED', 'SIZE'],
+    flow.recent_runs.map(({ id, status, started_at, counts, bytes: size }) => [
+      id,
+      status,
+      started_at,
+      counts?.files ?? null,
+      counts?.completed ?? null,
+      counts?.failed ?? null,
+      size === null ? null : bytes(size),
+    ]),
+    'It has taken nothing yet',
+  );
+}
+
+async function files(
+  { sql, commands }: Installation,
+  id: string,
+  { account, json, ...options }: PageOptions,
+): Promise<void> {
+  const page = parseRequest(flowPageQuery, options, 'The page');
+  await loadFlow(commands, account, id);
+  const found = await listFiles(sql, id, page);
+  const data = found.files.map(toFile);
+  if (json) return printJson({ data, pagination: toPagination(page, data.length, found.total) });
+  await printTable(
+    ['FILE', 'VERSION', 'STATUS', 'TAKEN', 'TRANSFER'],
+    data.map(({ source_uri, version, status, taken_at, transfer_id }) => [
+      source_uri,
+      version,
+      status,
+      taken_at,
+      transfer_id,
+    ]),
+    'It has taken nothing yet',
+  );
+}
+
+async function run(
+  { commands }: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const { runId } = await requestRun(commands, account, id, newId('run'), operator());
+  if (json) return printJson({ id: runId, status: 'requested' });
+  await print(runId);
+  note(`Follow it with \`waybill flows show ${id}\``);
+}
+
+async function rehearse(
+  { sql, commands }: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const { state } = await loadFlow(commands, account, id);
+  const answer = await dryRun({ sql, commands }, state, stopSignal());
+  if (json) return printJson(answer);
+  await printTable(
+    ['FILE', 'DECISION', 'WHY', 'DESTINATION'],
+    answer.data.map(({ path, decision, reason, destination_uri }) => [
+      path,
+      decision,
+      reason,
+      destination_uri,
+    ]),
+    'The folder has no file that matches',
+  );
+  if (answer.error) note(`${answer.error.folder || 'The folder'}: ${answer.error.message}`);
+  if (answer.truncated) note('There are more files');
+}

@@ -1,0 +1,209 @@
+import type { FlowChanges, FlowRequest } from '../contract/flows/requests.ts';
+import { type BatchCommand, type BatchCompleted, batchDecider } from '../domain/batch.ts';
+import { DomainError, fieldError } from '../domain/errors.ts';
+import {
+  batchOfRun,
+  type Flow,
+  type FlowCommand,
+  type FlowSettings,
+  type FlowState,
+  flowNotFound,
+  type OpenRun,
+  type RunOutcome,
+} from '../domain/flow.ts';
+import { flowDecider } from '../domain/flow-decider.ts';
+import { destinationOf } from '../domain/flow-template.ts';
+import { isId, newId } from '../domain/ids.ts';
+import { streamName } from '../domain/streams.ts';
+import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import { changeBatch, type KnownBatch } from './batches.ts';
+import type { CommandDeps } from './deps.ts';
+import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
+import { NOT_ON_AN_ENDPOINT } from './transfers.ts';
+
+const MAX_FLOWS = 100;
+
+/** Ids and time that a creation fixes before it appends. */
+export interface ReservedFlow {
+  flowId: string;
+  eventId: string;
+  now: string;
+}
+
+export function reserveFlow(): ReservedFlow {
+  const now = Date.now();
+  return {
+    flowId: newId('flo', now),
+    eventId: newId('evt', now),
+    now: new Date(now).toISOString(),
+  };
+}
+
+export type KnownFlow = NonNullable<HandleOptions<FlowState>['known']> & { state: Flow };
+
+/**
+ * Creates a flow. Throws `endpoint_not_configured` if its source or destination is on no endpoint,
+ * and `limit_reached`.
+ */
+export async function createFlow(
+  deps: CommandDeps,
+  accountId: string,
+  request: FlowRequest,
+  cause: Cause,
+  reserved: ReservedFlow,
+): Promise<Handled<Flow>> {
+  const { enabled, start, ...settings } = request;
+  await refuseUnroutable(deps, accountId, settings);
+  if ((await deps.countFlows(accountId)) >= MAX_FLOWS)
+    throw new DomainError(
+      'limit_reached',
+      `The account has ${MAX_FLOWS} flows: delete one that it no longer needs`,
+    );
+  const { flowId, now } = reserved;
+  const data = {
+    flow_id: flowId,
+    account_id: accountId,
+    ...settings,
+    enabled,
+    start,
+    created_at: now,
+  };
+  return changeFlow(deps, flowId, { type: 'create', data }, cause, { reserved });
+}
+
+/** Changes the settings of a flow. Throws `not_found` and what `createFlow` throws. */
+export async function updateFlow(
+  deps: CommandDeps,
+  accountId: string,
+  flowId: string,
+  changes: FlowChanges,
+  cause: Cause,
+): Promise<Handled<Flow>> {
+  const known = await loadFlow(deps, accountId, flowId);
+  await refuseUnroutable(deps, accountId, { ...known.state, ...changes });
+  const now = new Date().toISOString();
+  const command = { type: 'update', changes: changes as Partial<FlowSettings>, now } as const;
+  return changeFlow(deps, flowId, command, cause, { known });
+}
+
+/** Pauses, resumes or removes a flow. A run that is open goes on. Throws `not_found`. */
+export async function switchFlow(
+  deps: CommandDeps,
+  accountId: string,
+  flowId: string,
+  type: 'pause' | 'resume' | 'remove',
+  cause: Cause,
+): Promise<Handled<Flow>> {
+  const known = await loadFlow(deps, accountId, flowId);
+  return changeFlow(deps, flowId, { type, now: new Date().toISOString() }, cause, { known });
+}
+
+/**
+ * Asks for a run. Returns the run that was asked for: an earlier one if that has not begun yet.
+ * Throws `not_found`.
+ */
+export async function requestRun(
+  deps: CommandDeps,
+  accountId: string,
+  flowId: string,
+  runId: string,
+  cause: Cause,
+): Promise<Handled<Flow> & { runId: string }> {
+  const known = await loadFlow(deps, accountId, flowId);
+  const command = { type: 'request_run', run_id: runId, now: new Date().toISOString() } as const;
+  const handled = await changeFlow(deps, flowId, command, cause, { known });
+  return { ...handled, runId: handled.state.requested?.run_id ?? runId };
+}
+
+/** Throws `endpoint_not_configured` for a source or destination on no endpoint of the account. */
+async function refuseUnroutable(
+  deps: CommandDeps,
+  accountId: string,
+  { source, destination_uri, name }: Pick<FlowSettings, 'source' | 'destination_uri' | 'name'>,
+): Promise<void> {
+  const endpoints = await deps.endpoints();
+  const sample = { flow: name, path: 'name', at: new Date(), time_zone: 'UTC' };
+  const uris = {
+    'source.uri': source.uri,
+    destination_uri: destinationOf(destination_uri, sample),
+  };
+  for (const [field, uri] of Object.entries(uris))
+    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
+      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+}
+
+/** Loads a flow of an account. Throws `not_found`, also for a removed one. */
+export async function loadFlow(
+  deps: Pick<CommandDeps, 'store' | 'shownFlow'>,
+  accountId: string,
+  flowId: string,
+): Promise<KnownFlow> {
+  if (!isId('flo', flowId)) throw flowNotFound();
+  const shown = await deps.shownFlow(flowId);
+  // The stream of a flow that runs often is long, so it is read only if it is not shown yet.
+  const { state, ...known } = shown
+    ? await withLast(deps, shown)
+    : await load(deps.store, flowDecider, streamName('flow', flowId));
+  if (state.status === 'none' || state.status === 'removed' || state.account_id !== accountId)
+    throw flowNotFound();
+  return { state, ...known };
+}
+
+/** Adds the last event, which an append needs, to a flow as its read model shows it. */
+export async function withLast(
+  { store }: Pick<CommandDeps, 'store'>,
+  { state, revision, position }: { state: Flow; revision: number; position: bigint },
+): Promise<KnownFlow> {
+  const stream = streamName('flow', state.flow_id);
+  const [last = null] = await store.read(stream, revision, 1);
+  return { state, revision, position, last };
+}
+
+/**
+ * Creates the batch of a run, unless it exists. Its ids derive from the run, so a process that
+ * continues the run finds it. `isNew` means that no other process can have created it.
+ */
+export async function createBatchOfRun(
+  deps: Pick<CommandDeps, 'store'>,
+  { flow_id, account_id, priority, metadata }: Flow,
+  { run_id, batch_id, started_at }: Pick<OpenRun, 'run_id' | 'batch_id' | 'started_at'>,
+  cause: Cause,
+  isNew: boolean,
+): Promise<KnownBatch> {
+  const data = {
+    batch_id,
+    account_id,
+    source: { type: 'flow', flow_id, run_id },
+    priority,
+    metadata,
+    notify_on_complete: false,
+    created_at: started_at,
+  } as const;
+  const command: BatchCommand = { type: 'create', data, pages: [] };
+  const options = isNew ? { known: untouched(batchDecider.initialState) } : {};
+  return changeBatch(deps, batch_id, command, cause, options);
+}
+
+/** Returns how a run ended, from the end of its batch. */
+export function outcomeOf({ status, counts, bytes, ended_at }: BatchCompleted): RunOutcome {
+  const { items: files, completed, failed, cancelled } = counts;
+  return { status, counts: { files, completed, failed, cancelled }, bytes, ended_at };
+}
+
+/** Returns the names of a new run and its batch. */
+export function newRun(runId: string = newId('run')): Pick<OpenRun, 'run_id' | 'batch_id'> {
+  return { run_id: runId, batch_id: batchOfRun(runId) };
+}
+
+export async function changeFlow(
+  { store }: Pick<CommandDeps, 'store'>,
+  flowId: string,
+  command: FlowCommand,
+  cause: Cause,
+  options: HandleOptions<FlowState> = {},
+): Promise<Handled<Flow>> {
+  const stream = streamName('flow', flowId);
+  const { state, ...handled } = await handle(store, flowDecider, stream, command, cause, options);
+  if (state.status === 'none') throw flowNotFound();
+  return { state, ...handled };
+}

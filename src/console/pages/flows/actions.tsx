@@ -1,0 +1,48 @@
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Flow } from '../../api/operations.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { ConfirmButton } from '../../components/confirm.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { May } from '../../session.tsx';
+
+interface ActionsProps {
+  flow: Flow;
+  onChange: () => void;
+  onDryRun: () => Promise<void>;
+}
+
+/** The buttons of a flow. */
+export function FlowActions({ flow: { id, status }, onChange, onDryRun }: ActionsProps) {
+  const { route } = useLocation();
+  const notify = useToast();
+  const path = { flow_id: id };
+  async function run(): Promise<void> {
+    await call('POST /v1/flows/{flow_id}/runs', { path, body: { dry_run: false } });
+    notify('Run requested');
+    onChange();
+  }
+  async function turn(): Promise<void> {
+    await (status === 'paused'
+      ? call('POST /v1/flows/{flow_id}/resume', { path })
+      : call('POST /v1/flows/{flow_id}/pause', { path }));
+    onChange();
+  }
+  async function remove(): Promise<void> {
+    await call('DELETE /v1/flows/{flow_id}', { path });
+    notify('Flow deleted');
+    route('/console/flows');
+  }
+  return (
+    <May scope="flows:write">
+      <ActionButton kind="primary" onAction={run}>
+        Run now
+      </ActionButton>
+      <ActionButton onAction={onDryRun}>Dry run</ActionButton>
+      <ActionButton onAction={turn}>{status === 'paused' ? 'Resume' : 'Pause'}</ActionButton>
+      <ConfirmButton label="Delete" title="Delete this flow?" onConfirm={remove}>
+        <p>It takes no more files. A run that is open goes on.</p>
+      </ConfirmButton>
+    </May>
+  );
+}

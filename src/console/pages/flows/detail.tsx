@@ -1,0 +1,157 @@
+import { useState } from 'preact/hooks';
+import { useRoute } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { DryRun, Flow, FlowRun } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { CopyButton } from '../../components/copy-button.tsx';
+import { Facts } from '../../components/facts.tsx';
+import { Page } from '../../components/page.tsx';
+import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { bytes } from '../../components/units.ts';
+import { FlowActions } from './actions.tsx';
+import { DryRunResult } from './dry-run.tsx';
+import { Files } from './files.tsx';
+import { FlowState, RunState, readyOf, triggerOf } from './states.tsx';
+
+const LOAD_MS = 2_000;
+
+/** One flow: what ails it, its outlook, its runs and its files. */
+export function FlowPage() {
+  const id = useRoute().params.id ?? '';
+  const [dry, setDry] = useState<DryRun | null>(null);
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/flows/{flow_id}', { path: { flow_id: id }, signal }),
+    [id],
+    LOAD_MS,
+  );
+  if (!data) {
+    const list = { href: '/console/flows', label: 'Show flows' };
+    return <UnloadedPage title="Flow" error={error} retry={reload} list={list} />;
+  }
+  const rehearse = () =>
+    call('POST /v1/flows/{flow_id}/runs', {
+      path: { flow_id: id },
+      body: { dry_run: true },
+    }).then(setDry);
+  return (
+    <Page
+      title={data.name}
+      subtitle={
+        <>
+          <FlowState flow={data} />
+          <span class="mono">{id}</span>
+          <CopyButton text={id} what="flow id" />
+        </>
+      }
+      actions={<FlowActions key={id} flow={data} onChange={reload} onDryRun={rehearse} />}
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data.failing && (
+        <section class="card" role="alert">
+          <h2>Its folder cannot be listed</h2>
+          <p>
+            {data.failing.error.folder && <code>{data.failing.error.folder}</code>}{' '}
+            {data.failing.error.message} (<code>{data.failing.error.code}</code>), since{' '}
+            <Time at={data.failing.since} />
+          </p>
+        </section>
+      )}
+      {dry && <DryRunResult of={dry} />}
+      <Outlook flow={data} />
+      <Runs runs={data.recent_runs} />
+      <Files flowId={id} stamp={data.recent_runs[0]?.id ?? ''} />
+      <Settings flow={data} />
+    </Page>
+  );
+}
+
+function Outlook({ flow }: { flow: Flow }) {
+  return (
+    <section class="card">
+      <h2>Outlook</h2>
+      <Facts
+        of={{
+          'Next run': <Time at={flow.next_run_at} />,
+          'Waits for': flow.delayed_by ? (
+            <>
+              <span class="mono">{flow.delayed_by}</span>, which is still open
+            </>
+          ) : undefined,
+          'Last run': <Time at={flow.last_run_at} />,
+          'Last success': <Time at={flow.last_success_at} />,
+          'Waiting files': flow.waiting_files.toLocaleString(),
+        }}
+      />
+    </section>
+  );
+}
+
+const RUN_COLUMNS: Column<FlowRun>[] = [
+  {
+    heading: 'Started',
+    kind: 'row',
+    cell: ({ started_at, batch_id }) =>
+      batch_id === null ? (
+        <Time at={started_at} />
+      ) : (
+        <a href={`/console/batches/${batch_id}`}>
+          <Time at={started_at} />
+        </a>
+      ),
+  },
+  { heading: 'State', cell: ({ status }) => <RunState status={status} /> },
+  { heading: 'Why', cell: ({ reason }) => (reason === 'schedule' ? 'Schedule' : 'Request') },
+  { heading: 'Files', kind: 'number', cell: ({ counts }) => numberOf(counts?.files) },
+  { heading: 'Failed', kind: 'number', cell: ({ counts }) => numberOf(counts?.failed) },
+  {
+    heading: 'Size',
+    kind: 'number',
+    cell: ({ bytes: size }) => (size === null ? '–' : bytes(size)),
+  },
+];
+
+const numberOf = (count: number | undefined) => count?.toLocaleString() ?? '–';
+
+function Runs({ runs }: { runs: FlowRun[] }) {
+  return (
+    <section class="card">
+      <h2>Runs</h2>
+      {runs.length === 0 ? (
+        <p class="muted">It has taken nothing yet.</p>
+      ) : (
+        <Table caption="Recent runs" columns={RUN_COLUMNS} rows={runs} id={({ id }) => id} />
+      )}
+    </section>
+  );
+}
+
+function Settings({ flow }: { flow: Flow }) {
+  const { source, destination_uri, priority, start, created_at, metadata } = flow;
+  return (
+    <section class="card">
+      <h2>Settings</h2>
+      <Facts
+        of={{
+          Source: <code>{source.uri}</code>,
+          Pattern: <code>{source.pattern}</code>,
+          Subfolders: source.recursive ? 'yes' : 'no',
+          'Left out': source.exclude.length ? <code>{source.exclude.join(' ')}</code> : undefined,
+          Destination: <code>{destination_uri}</code>,
+          Runs: triggerOf(flow),
+          'A file is ready': readyOf(flow),
+          'Earlier files': start === 'now' ? 'Taken' : 'Skipped',
+          Priority: priority,
+          Created: <Time at={created_at} />,
+        }}
+      />
+      {Object.keys(metadata).length > 0 && (
+        <>
+          <h3>Metadata</h3>
+          <Facts of={metadata} />
+        </>
+      )}
+    </section>
+  );
+}

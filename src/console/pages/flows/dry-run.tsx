@@ -1,0 +1,58 @@
+import type { DryRun } from '../../api/operations.ts';
+import { Status, type Tone } from '../../components/status.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+
+type File = DryRun['data'][number];
+
+const DECISIONS: Record<File['decision'], { label: string; tone: Tone }> = {
+  take: { label: 'Take', tone: 'good' },
+  wait: { label: 'Wait', tone: 'warning' },
+  taken: { label: 'Leave', tone: 'neutral' },
+};
+
+const COLUMNS: Column<File>[] = [
+  {
+    heading: 'File',
+    kind: 'row',
+    cell: ({ path, destination_uri }) => (
+      <>
+        {path}
+        {destination_uri && <span class="route">to {destination_uri}</span>}
+      </>
+    ),
+  },
+  {
+    heading: 'Decision',
+    cell: ({ decision }) => (
+      <Status tone={DECISIONS[decision].tone}>{DECISIONS[decision].label}</Status>
+    ),
+  },
+  { heading: 'Why', cell: ({ reason }) => <span class="wait">{reason}</span> },
+];
+
+/** What a run would do with each file of the folder. */
+export function DryRunResult({ of: { counts, data, error, truncated } }: { of: DryRun }) {
+  return (
+    <section class="card" aria-live="polite">
+      <h2>Dry run</h2>
+      <p>
+        A run would take {counts.take.toLocaleString()}, wait for {counts.wait.toLocaleString()} and
+        leave {counts.taken.toLocaleString()}. Nothing was taken.
+      </p>
+      {error && (
+        <p class="error">
+          {error.folder} {error.message}
+        </p>
+      )}
+      {data.length > 0 && (
+        <Table
+          caption="Files of the dry run"
+          columns={COLUMNS}
+          rows={data}
+          id={({ path }) => path}
+        />
+      )}
+      {truncated && <p class="muted">There are more files.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,91 @@
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { Flow } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { DialogButton } from '../../components/dialog-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Icon } from '../../components/icon.tsx';
+import { Page } from '../../components/page.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { May } from '../../session.tsx';
+import { NewFlow } from './new.tsx';
+import { FlowState, RunStrip, triggerOf } from './states.tsx';
+
+const PAGE = 25;
+const LOAD_MS = 5_000;
+
+const COLUMNS: Column<Flow>[] = [
+  {
+    heading: 'Flow',
+    kind: 'row',
+    cell: ({ id, name, source }) => (
+      <>
+        <a class="file" href={`/console/flows/${id}`}>
+          {name}
+        </a>
+        <span class="route">{source.uri}</span>
+      </>
+    ),
+  },
+  { heading: 'State', cell: (flow) => <FlowState flow={flow} /> },
+  { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
+  { heading: 'Runs', cell: triggerOf },
+  { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },
+  { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString() },
+];
+
+/** The flows of the account, newest first. */
+export function FlowListPage() {
+  const { query, route } = useLocation();
+  const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/flows', { query: { limit: PAGE, offset }, signal }),
+    [offset],
+    LOAD_MS,
+  );
+  return (
+    <Page
+      title="Flows"
+      subtitle="The files of a folder as they come, each version once"
+      actions={
+        <May scope="flows:write">
+          <DialogButton
+            kind="primary"
+            label={
+              <>
+                <Icon name="plus" /> New flow
+              </>
+            }
+            title="New flow"
+          >
+            {() => <NewFlow onCreated={(id) => route(`/console/flows/${id}`)} />}
+          </DialogButton>
+        </May>
+      }
+    >
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data?.pagination.total === 0 && (
+        <Empty title="No flows yet">
+          <p>
+            A flow looks at a folder again and again, and copies what is new there. It takes each
+            version of a file once.
+          </p>
+        </Empty>
+      )}
+      {data && data.pagination.total > 0 && (
+        <>
+          <Table
+            caption="Flows, newest first"
+            columns={COLUMNS}
+            rows={data.data}
+            id={({ id }) => id}
+          />
+          <Pager pagination={data.pagination} shown={data.data.length} />
+        </>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,65 @@
+import type { Flow, FlowRun } from '../../api/operations.ts';
+import { MARKS, Status, type Tone } from '../../components/status.tsx';
+import { distance } from '../../components/time.tsx';
+
+const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
+  requested: { label: 'Requested', tone: 'neutral' },
+  listing: { label: 'Listing', tone: 'active' },
+  open: { label: 'Open', tone: 'active' },
+  completed: { label: 'Completed', tone: 'good' },
+  completed_with_failures: { label: 'Completed with failures', tone: 'bad' },
+  cancelled: { label: 'Cancelled', tone: 'warning' },
+  empty: { label: 'Found nothing', tone: 'neutral' },
+  failed: { label: 'Failed', tone: 'bad' },
+};
+
+/** Runs in the strip of a flow. */
+const IN_STRIP = 12;
+
+export function RunState({ status }: Pick<FlowRun, 'status'>) {
+  const { label, tone } = RUNS[status];
+  return <Status tone={tone}>{label}</Status>;
+}
+
+export function FlowState({ flow: { status, failing } }: { flow: Flow }) {
+  if (failing) return <Status tone="bad">Failing</Status>;
+  return status === 'paused' ? (
+    <Status tone="warning">Paused</Status>
+  ) : (
+    <Status tone="good">Active</Status>
+  );
+}
+
+/** The last runs that took files or failed, oldest first: one mark for each. */
+export function RunStrip({ runs }: { runs: FlowRun[] }) {
+  if (runs.length === 0) return <>–</>;
+  return (
+    <ol class="run-strip" aria-label="Recent runs, oldest first">
+      {runs
+        .slice(0, IN_STRIP)
+        .reverse()
+        .map(({ id, status, started_at, counts }) => {
+          const { label, tone } = RUNS[status];
+          const files = counts ? `, ${counts.files.toLocaleString()} files` : '';
+          const text = `${label}${files}, ${distance(started_at)}`;
+          return (
+            <li key={id} class={`status ${tone}`} title={text}>
+              <span aria-hidden="true">{MARKS[tone]}</span>
+              <span class="visually-hidden">{text}</span>
+            </li>
+          );
+        })}
+    </ol>
+  );
+}
+
+/** Returns when a flow runs, in words. */
+export function triggerOf({ trigger }: Flow): string {
+  if (trigger === null) return 'On request';
+  return trigger.every ? `Every ${trigger.every}` : `${trigger.cron} (${trigger.time_zone})`;
+}
+
+/** Returns when a file of a flow is ready, in words. */
+export function readyOf({ ready: { unchanged_for, marker } }: Flow): string {
+  return marker === null ? `Unchanged for ${unchanged_for}` : `With its ${marker} file`;
+}

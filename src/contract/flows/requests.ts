@@ -1,0 +1,231 @@
+import { z } from 'zod';
+import { parseDuration } from '../../domain/durations.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flow.ts';
+import { objectionToTemplate } from '../../domain/flow-template.ts';
+import {
+  EVERY_MS,
+  type FlowTrigger,
+  isTimeZone,
+  objectionToCron,
+} from '../../domain/flow-trigger.ts';
+import { plain, text } from '../../domain/text.ts';
+import { PRIORITIES } from '../../domain/transfer.ts';
+import { parseTransferUri } from '../../domain/uri.ts';
+import { pageQuery } from '../pages.ts';
+import { flowId, metadata } from '../transfers/requests.ts';
+
+const PATTERNS = 20;
+const READY_AT_MOST_MS = 24 * 3_600_000;
+const UNCHANGED_FOR = { unchanged_for: '30s' };
+
+export const flowParams = z.object({ flow_id: flowId });
+export const flowStatus = z.enum(FLOW_STATUSES).exclude(['removed']);
+
+const duration = (least: number, most: number, range: string) =>
+  text
+    .max(12)
+    .refine((value) => {
+      try {
+        const ms = parseDuration(value);
+        return ms >= least && ms <= most;
+      } catch (error) {
+        if (error instanceof DomainError) return false;
+        throw error;
+      }
+    }, `must be a duration ${range}, such as 30s, 5m or 1h`)
+    .transform((value) => value.trim());
+
+const pattern = text.min(1).max(256);
+
+const folderUri = text
+  .superRefine((value, context) => {
+    try {
+      parseTransferUri(value, 'source.uri');
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
+    }
+  })
+  .transform((value) => (value.endsWith('/') ? value : `${value}/`));
+
+const source = z
+  .strictObject({
+    uri: folderUri
+      .describe('A folder on a configured endpoint.')
+      .meta({ examples: ['sftp://partner/out/'] }),
+    pattern: pattern
+      .default('*')
+      .describe(
+        'Only files that match this glob. A glob with a slash is compared with the path below the ' +
+          'folder, any other with the name of the file.',
+      )
+      .meta({ examples: ['*.csv'] }),
+    exclude: z
+      .array(pattern.meta({ examples: ['*.tmp'] }))
+      .max(PATTERNS)
+      .default([])
+      .describe('Globs of files to leave out, compared like `pattern`.'),
+    recursive: z.boolean().default(false).describe('Files of its subfolders too.'),
+  })
+  .meta({ id: 'FlowSource' });
+
+const marker = plain
+  .min(1)
+  .max(32)
+  .refine((value) => !value.includes('/'), 'must not contain a slash');
+
+const ready = z
+  .strictObject({
+    unchanged_for: duration(0, READY_AT_MOST_MS, 'from 0s to 1d')
+      .nullish()
+      .describe('A file is ready when its size and time did not change for so long.')
+      .meta({ examples: ['30s'] }),
+    marker: marker
+      .nullish()
+      .describe(
+        'A file is ready when a file with its name and this end is beside it, and is not older. ' +
+          'Files whose names end so are never taken.',
+      )
+      .meta({ examples: ['.done'] }),
+  })
+  .transform(({ unchanged_for, marker: end }, context): FlowReady => {
+    if (unchanged_for != null && end == null) return { unchanged_for };
+    if (end != null && unchanged_for == null) return { marker: end };
+    context.addIssue({
+      code: 'custom',
+      message: 'must have unchanged_for or marker, and not both',
+    });
+    return z.NEVER;
+  })
+  .meta({ id: 'FlowReadyRequest', examples: [{ unchanged_for: '30s' }] });
+
+const timeZone = text
+  .max(64)
+  .refine(isTimeZone, 'must be the name of a time zone, such as Europe/Berlin or UTC');
+
+const trigger = z
+  .strictObject({
+    every: duration(EVERY_MS.least, EVERY_MS.most, 'from 5s to 31d')
+      .nullish()
+      .describe('The time from the start of a run to the start of the next.')
+      .meta({ examples: ['5m'] }),
+    cron: text
+      .max(128)
+      .superRefine((value, context) => {
+        const message = objectionToCron(value);
+        if (message !== null) context.addIssue({ code: 'custom', message });
+      })
+      .nullish()
+      .describe('Minute, hour, day of the month, month and day of the week.')
+      .meta({ examples: ['0 6 * * 1-5'] }),
+    time_zone: timeZone
+      .nullish()
+      .describe('Of `cron`, UTC by default.')
+      .meta({ examples: ['Europe/Berlin'] }),
+  })
+  .transform(({ every, cron, time_zone }, context): FlowTrigger => {
+    if (every != null && cron == null && time_zone == null) return { every };
+    if (cron != null && every == null) return { cron, time_zone: time_zone ?? 'UTC' };
+    const message = 'must have every, or cron and perhaps time_zone';
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  })
+  .meta({ id: 'FlowTriggerRequest', examples: [{ every: '5m' }] })
+  .nullable()
+  .describe('When the flow runs. Null for a flow that runs only when a request asks for it.');
+
+const template = text.max(2_048).superRefine((value, context) => {
+  const objection = objectionToTemplate(value);
+  if (objection)
+    context.addIssue({
+      code: 'custom',
+      message: objection.message,
+      params: { code: objection.code },
+    });
+});
+
+const fields = {
+  name: plain
+    .min(1)
+    .max(64)
+    .meta({ examples: ['orders'] }),
+  source,
+  ready,
+  trigger,
+  destination_uri: template
+    .describe(
+      'Where each file is written. `{path}` is its path below the folder, `{name}` its name, ' +
+        '`{flow}` the name of the flow and `{date:yyyy-MM-dd}` the time of the run, in the time zone ' +
+        'of the trigger. The path is appended if it ends in a slash.',
+    )
+    .meta({ examples: ['s3://archive/{date:yyyy-MM-dd}/'] }),
+  priority: z.enum(PRIORITIES).describe('Of each transfer.'),
+  metadata: metadata.nullish().transform((value) => value ?? {}),
+};
+
+/** Body of POST /v1/flows. */
+export const flowRequest = z
+  .strictObject({
+    ...fields,
+    ready: ready
+      .default(UNCHANGED_FOR)
+      .describe('When a file may be taken. By default when it is unchanged for 30 s.'),
+    trigger: trigger.default(null),
+    priority: fields.priority.default('normal'),
+    metadata: fields.metadata.describe('Of each transfer.'),
+    enabled: z.boolean().default(true).describe('False to create the flow as paused.'),
+    start: z
+      .enum(FLOW_STARTS)
+      .default('now')
+      .describe('`new_only` skips the files that are in the folder when the flow is created.'),
+  })
+  .meta({
+    id: 'FlowRequest',
+    examples: [
+      {
+        name: 'orders',
+        source: { uri: 'sftp://partner/out/', pattern: '*.csv' },
+        ready: { unchanged_for: '30s' },
+        trigger: { every: '5m' },
+        destination_uri: 's3://archive/{date:yyyy-MM-dd}/',
+      },
+    ],
+  });
+export type FlowRequest = z.output<typeof flowRequest>;
+
+/** Body of PATCH /v1/flows/{id}. */
+export const flowChanges = z
+  .strictObject({
+    name: fields.name.optional(),
+    source: source.optional(),
+    ready: ready.optional(),
+    trigger: trigger.optional(),
+    destination_uri: fields.destination_uri.optional(),
+    priority: fields.priority.optional(),
+    metadata: metadata.optional().describe('Of each transfer.'),
+  })
+  .refine((changes) => Object.keys(changes).length > 0, 'must change something')
+  .meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });
+export type FlowChanges = z.output<typeof flowChanges>;
+
+/** Body of POST /v1/flows/{id}/runs. */
+export const runRequest = z
+  .strictObject({
+    dry_run: z
+      .boolean()
+      .default(false)
+      .describe('True to see what a run would take, and why not the rest. Nothing is taken.'),
+  })
+  .nullish()
+  .transform((value) => value ?? { dry_run: false })
+  .meta({ id: 'RunRequest', examples: [{ dry_run: true }] });
+
+/** Query of GET /v1/flows. */
+export const flowQuery = z.strictObject({
+  status: flowStatus.optional().describe('Only this status.'),
+  ...pageQuery,
+});
+
+/** Query of the lists of runs and files. */
+export const flowPageQuery = z.strictObject(pageQuery);

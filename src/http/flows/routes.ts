@@ -1,0 +1,321 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import {
+  createFlow,
+  loadFlow,
+  requestRun,
+  reserveFlow,
+  switchFlow,
+  updateFlow,
+} from '../../commands/flows.ts';
+import * as answers from '../../contract/flows/answers.ts';
+import * as requests from '../../contract/flows/requests.ts';
+import { toFile, toRun } from '../../contract/flows/views.ts';
+import { toPagination } from '../../contract/pages.ts';
+import type { Flow } from '../../domain/flow.ts';
+import { newId } from '../../domain/ids.ts';
+import { dryRun } from '../../processes/flows/dry-run.ts';
+import { showFlow, showFlows } from '../../processes/flows/outlook.ts';
+import { listFiles, listFlows, listRuns } from '../../projections/flow-queries.ts';
+import { causeOf, clientOf } from '../auth.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
+import { idempotent } from '../idempotency.ts';
+import type { TransferRoutesDeps } from '../transfers/routes.ts';
+
+const DRY_RUN_WITHIN_MS = 30_000;
+const TAGS = ['Flows'];
+
+const INVALID = [...WITH_BODY, 'credentials_in_uri' as const, 'endpoint_not_configured' as const];
+
+export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+  const { sql, commands } = deps;
+
+  const show = (flow: Flow) => showFlow(sql, flow);
+
+  return async (app) => {
+    app.route({
+      method: 'POST',
+      url: '/flows',
+      config: { scope: 'flows:write' },
+      schema: {
+        operationId: 'createFlow',
+        summary: 'Create a flow',
+        description:
+          'A flow copies the files of a folder as they come: each version of a file once. Its runs ' +
+          'are batches.',
+        tags: TAGS,
+        headers: idempotencyHeaders,
+        querystring: noQuery,
+        body: requests.flowRequest,
+        response: responses({ 201: ['The flow is created', answers.flow] }, [
+          ...INVALID,
+          ...WITH_IDEMPOTENCY_KEY,
+          'limit_reached',
+        ]),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        return idempotent(deps, request, reply, {
+          reserve: reserveFlow,
+          async run(reserved, _repeated, through) {
+            const { state, position } = await createFlow(
+              through,
+              accountId,
+              request.body,
+              causeOf(request),
+              reserved,
+            );
+            await through.waitFor('flows', position);
+            const body = await show(state);
+            return { status: 201, body, location: `/v1/flows/${body.id}` };
+          },
+        });
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'listFlows',
+        summary: 'List flows',
+        tags: TAGS,
+        querystring: requests.flowQuery,
+        response: responses({ 200: ['A page of flows', answers.flowList] }, [
+          'invalid_parameter',
+          'unknown_field',
+        ]),
+      },
+      async handler(request): Promise<answers.FlowList> {
+        const { status, ...page } = request.query;
+        const { flows, total } = await listFlows(sql, clientOf(request).accountId, status, page);
+        return {
+          data: await showFlows(sql, flows),
+          pagination: toPagination(page, flows.length, total),
+        };
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows/:flow_id',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'getFlow',
+        summary: 'Get a flow',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The flow', answers.flow] }, ['unknown_field', 'not_found']),
+      },
+      async handler(request): Promise<answers.FlowAnswer> {
+        const { accountId } = clientOf(request);
+        return show((await loadFlow(commands, accountId, request.params.flow_id)).state);
+      },
+    });
+
+    app.route({
+      method: 'PATCH',
+      url: '/flows/:flow_id',
+      config: { scope: 'flows:write' },
+      schema: {
+        operationId: 'updateFlow',
+        summary: 'Change a flow',
+        description: 'A run that is open goes on as it began.',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: noQuery,
+        body: requests.flowChanges,
+        response: responses({ 200: ['The changed flow', answers.flow] }, [...INVALID, 'not_found']),
+      },
+      async handler(request): Promise<answers.FlowAnswer> {
+        const { state, position } = await updateFlow(
+          commands,
+          clientOf(request).accountId,
+          request.params.flow_id,
+          request.body,
+          causeOf(request),
+        );
+        await commands.waitFor('flows', position);
+        return show(state);
+      },
+    });
+
+    for (const [action, summary, description, done] of [
+      [
+        'pause',
+        'Pause a flow',
+        'It starts no run by itself. A run that is open goes on.',
+        'paused',
+      ],
+      [
+        'resume',
+        'Resume a flow',
+        'With `every`, it runs at once. Times of `cron` that it missed are not made up.',
+        'resumed',
+      ],
+    ] as const)
+      app.route({
+        method: 'POST',
+        url: `/flows/:flow_id/${action}`,
+        config: { scope: 'flows:write' },
+        schema: {
+          operationId: `${action}Flow`,
+          summary,
+          description,
+          tags: TAGS,
+          params: requests.flowParams,
+          querystring: noQuery,
+          response: responses({ 200: [`The ${done} flow`, answers.flow] }, [
+            'unknown_field',
+            'not_found',
+          ]),
+        },
+        async handler(request): Promise<answers.FlowAnswer> {
+          const { state, position } = await switchFlow(
+            commands,
+            clientOf(request).accountId,
+            request.params.flow_id,
+            action,
+            causeOf(request),
+          );
+          await commands.waitFor('flows', position);
+          return show(state);
+        },
+      });
+
+    app.route({
+      method: 'DELETE',
+      url: '/flows/:flow_id',
+      config: { scope: 'flows:write' },
+      schema: {
+        operationId: 'deleteFlow',
+        summary: 'Delete a flow',
+        description: 'A run that is open goes on. To stop it, cancel its batch.',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: noQuery,
+        response: responses({ 200: ['The flow is deleted', answers.removedFlow] }, [
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<answers.RemovedFlow> {
+        const { state, position } = await switchFlow(
+          commands,
+          clientOf(request).accountId,
+          request.params.flow_id,
+          'remove',
+          causeOf(request),
+        );
+        await commands.waitFor('flows', position);
+        return { id: state.flow_id, status: 'removed', removed_at: state.updated_at };
+      },
+    });
+
+    app.route({
+      method: 'POST',
+      url: '/flows/:flow_id/runs',
+      config: { scope: 'flows:write' },
+      schema: {
+        operationId: 'runFlow',
+        summary: 'Run a flow now',
+        description:
+          'The run begins a moment later, also if the flow is paused. With `dry_run`, the answer ' +
+          'says what a run would take now, what not, and why. Nothing is taken.',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: noQuery,
+        body: requests.runRequest,
+        response: responses(
+          {
+            200: ['What a run would do (`dry_run`)', answers.dryRun],
+            202: ['The run is requested', answers.requestedRun],
+          },
+          [...WITH_BODY, 'not_found'],
+        ),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        const { flow_id } = request.params;
+        if (request.body.dry_run) {
+          const { state } = await loadFlow(commands, accountId, flow_id);
+          const left = new AbortController();
+          reply.raw.once('close', () => left.abort());
+          const within = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
+          return dryRun({ sql, commands }, state, AbortSignal.any([left.signal, within]));
+        }
+        const { runId, position } = await requestRun(
+          commands,
+          accountId,
+          flow_id,
+          newId('run'),
+          causeOf(request),
+        );
+        await commands.waitFor('flows', position);
+        const body: answers.RequestedRun = { id: runId, status: 'requested' };
+        return reply.code(202).send(body);
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows/:flow_id/runs',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'listFlowRuns',
+        summary: 'List the runs of a flow',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: requests.flowPageQuery,
+        response: responses({ 200: ['A page of runs', answers.flowRunList] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<answers.FlowRunList> {
+        const { flow_id } = request.params;
+        await loadFlow(commands, clientOf(request).accountId, flow_id);
+        const { runs, total } = await listRuns(sql, flow_id, request.query);
+        return {
+          data: runs.map(toRun),
+          pagination: toPagination(request.query, runs.length, total),
+        };
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows/:flow_id/files',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'listFlowFiles',
+        summary: 'List the files of a flow',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: requests.flowPageQuery,
+        response: responses({ 200: ['A page of files', answers.flowFileList] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<answers.FlowFileList> {
+        const { flow_id } = request.params;
+        await loadFlow(commands, clientOf(request).accountId, flow_id);
+        const { files, total } = await listFiles(sql, flow_id, request.query);
+        return {
+          data: files.map(toFile),
+          pagination: toPagination(request.query, files.length, total),
+        };
+      },
+    });
+  };
+}

@@ -1,0 +1,184 @@
+import type { FileEntry } from '../../adapters/files/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import { NOT_ON_AN_ENDPOINT } from '../../commands/transfers.ts';
+import type { RoutedItem } from '../../domain/batch-items.ts';
+import { parseDuration } from '../../domain/durations.ts';
+import { type Flow, fileKey, type ListingError } from '../../domain/flow.ts';
+import { destinationOf } from '../../domain/flow-template.ts';
+import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
+import { type KnownFile, knownFiles } from '../../projections/flow-queries.ts';
+import { findFiles } from '../batches/folder.ts';
+import { toItem } from '../batches/listing.ts';
+import type { Found } from '../batches/walk.ts';
+import { sightFiles } from './table.ts';
+
+/** Files that are compared with the read model at a time. */
+const AT_ONCE = 500;
+/** How long after its failure a file is taken again, in milliseconds, by the number of attempts. */
+const RETRY_AFTER_MS = [60_000, 600_000, 3_600_000];
+
+export interface ExamineDeps {
+  sql: Sql;
+  commands: CommandDeps;
+}
+
+/** What a run does with a file of the folder. */
+export type Decision =
+  /** `reason` says why for people. */
+  | { decision: 'take'; reason: string; item: RoutedItem }
+  /** `readyAt` is when it should be ready, in epoch ms. Null if nothing says when. */
+  | { decision: 'wait'; reason: string; readyAt: number | null }
+  | { decision: 'taken'; reason: string };
+
+export type Examined =
+  | ({ path: string; entry: FileEntry | null } & Decision)
+  | { path: string; failure: ListingError };
+
+export interface Examination {
+  /** Where an interrupted listing continues. */
+  through: string | null;
+  /** The time of the run, for the names of destinations. */
+  at: Date;
+  /** False for a dry run: files that it sees do not count as seen. */
+  remember: boolean;
+}
+
+/**
+ * Yields the files of a flow's folder with what a run does with each, in the order of their paths. The
+ * read model of flows must show what runs have taken so far.
+ */
+export async function* examine(
+  deps: ExamineDeps,
+  flow: Flow,
+  { through, at, remember }: Examination,
+  stop: AbortSignal,
+): AsyncGenerator<Examined, void, void> {
+  const { commands } = deps;
+  const { account_id, source, ready } = flow;
+  const endpoints = await commands.endpoints();
+  const time_zone =
+    flow.trigger !== null && 'cron' in flow.trigger ? flow.trigger.time_zone : 'UTC';
+  const urisOf = (path: string) => ({
+    source_uri: sourceUriOf(flow, path),
+    destination_uri: destinationOf(flow.destination_uri, { flow: flow.name, path, at, time_zone }),
+  });
+  const sample = parseTransferUri(urisOf('name').destination_uri, 'destination_uri');
+  if (!matchEndpoint(sample, endpoints, account_id)) {
+    const message = `The destination ${NOT_ON_AN_ENDPOINT}`;
+    yield { path: '', failure: { code: 'endpoint_not_configured', message, folder: '' } };
+    return;
+  }
+  const folder = { ...source, marker: 'marker' in ready ? ready.marker : null };
+  const files = findFiles(commands, endpoints, account_id, folder, through, stop);
+  for await (const found of inChunks(files)) yield* await decideOn(found);
+
+  async function decideOn(found: Found[]): Promise<Examined[]> {
+    const versions = found.map((one) => versionIn(flow, one));
+    const known = await knownFiles(
+      deps.sql,
+      flow.flow_id,
+      versions.map(({ key }) => key),
+    );
+    const unknown = versions.map(({ key }) => key).filter((key) => !known.has(key));
+    const ages =
+      'unchanged_for' in ready && parseDuration(ready.unchanged_for) > 0
+        ? await sightFiles(deps.sql, flow.flow_id, unknown, remember)
+        : null;
+    return found.map((one, i): Examined => {
+      const { path, entry = null, error } = one;
+      const { key, version } = versions[i] as (typeof versions)[number];
+      if (entry === null && error) return { path, failure: { ...error, folder: path } };
+      const before = known.get(key);
+      const decision = before
+        ? ofKnown(before, Date.now())
+        : ofNew(one, flow, ages && (ages.get(key) ?? 0));
+      if (decision.decision !== 'take') return { path, entry, ...decision };
+      const item = {
+        ...toItem(one, source.uri, endpoints, { account_id }, urisOf),
+        version,
+        ...(before?.transfer_id && { retry_of: before.transfer_id }),
+      };
+      return { path, entry, ...decision, item };
+    });
+  }
+}
+
+/** What is taken has an item. The caller adds it. */
+type Undecided = Exclude<Decision, { decision: 'take' }> | { decision: 'take'; reason: string };
+
+function ofKnown(file: KnownFile, now: number): Undecided {
+  const { run_id, transfer_id, status, failed_at, attempts, retried } = file;
+  if (run_id === null)
+    return { decision: 'taken', reason: 'Skipped: it was there when the flow was created' };
+  if (transfer_id === null)
+    return { decision: 'taken', reason: `Rejected by ${run_id}: it cannot become a transfer` };
+  if (status !== 'failed') return { decision: 'taken', reason: `Taken by ${run_id}` };
+  const delay = RETRY_AFTER_MS[attempts - 1];
+  if (retried) return { decision: 'taken', reason: `Taken by ${run_id}, failed, and retried` };
+  if (delay === undefined)
+    return { decision: 'taken', reason: `Failed ${attempts} times: retry ${transfer_id}` };
+  const again = Date.parse(failed_at ?? '') + delay;
+  return now >= again
+    ? { decision: 'take', reason: `Failed in ${run_id}` }
+    : {
+        decision: 'taken',
+        reason: `Failed in ${run_id}, and is taken again after ${new Date(again).toISOString()}`,
+      };
+}
+
+/** `age` tells for how long the version has been seen, in milliseconds. Null if that is no matter. */
+function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | null): Undecided {
+  if (error) return { decision: 'take', reason: error.message };
+  if ('marker' in ready) {
+    if (marker === undefined)
+      return { decision: 'wait', reason: `Waits for its ${ready.marker} file`, readyAt: null };
+    if (isOlder(marker, entry))
+      return { decision: 'wait', reason: `Is newer than its ${ready.marker} file`, readyAt: null };
+    return { decision: 'take', reason: 'New' };
+  }
+  const left = age === null ? 0 : parseDuration(ready.unchanged_for) - age;
+  return left <= 0
+    ? { decision: 'take', reason: 'New' }
+    : {
+        decision: 'wait',
+        reason: `Is not unchanged for ${ready.unchanged_for} yet`,
+        readyAt: Date.now() + left,
+      };
+}
+
+function isOlder(marker: FileEntry, file: FileEntry | undefined): boolean {
+  const [its, that] = [marker.modified_at, file?.modified_at ?? null];
+  return its !== null && that !== null && Date.parse(its) < Date.parse(that);
+}
+
+/** Returns the URI of a file. Throws for a name that is not valid Unicode: it has none. */
+function sourceUriOf({ source }: Flow, path: string): string {
+  return source.uri + path.split('/').map(encodeURIComponent).join('/');
+}
+
+/** Returns the version of a file, and its name in the read model. */
+export function versionIn(
+  flow: Flow,
+  { path, entry }: Found,
+): { source_uri: string; version: string; key: string } {
+  const size = entry?.size ?? '-';
+  const version = `${size} ${entry?.etag ?? entry?.modified_at ?? '-'}`;
+  let source_uri: string;
+  try {
+    source_uri = sourceUriOf(flow, path);
+  } catch {
+    source_uri = flow.source.uri;
+  }
+  return { source_uri, version, key: fileKey(source_uri, version) };
+}
+
+async function* inChunks(found: AsyncIterable<Found>): AsyncGenerator<Found[], void, void> {
+  let chunk: Found[] = [];
+  for await (const one of found)
+    if (chunk.push(one) === AT_ONCE) {
+      yield chunk;
+      chunk = [];
+    }
+  if (chunk.length > 0) yield chunk;
+}

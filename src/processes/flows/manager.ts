@@ -1,0 +1,150 @@
+/*
+ * The process manager of flows. Its to-do list is the read model of flows: those that are active, were
+ * asked for a run, or have an open run. One process of the installation works on them at a time.
+ *
+ * - A flow whose time has come (schedule.ts) is listed (run.ts). If there is a file to take, the run
+ *   starts: `flow.run_started` names a batch, and the files become its items, page by page. Then the
+ *   process manager of batches creates the transfers. A listing that takes nothing has no event.
+ * - When the batch of a run has ended, it appends `flow.run_completed`.
+ *
+ * Why no version of a file is taken twice:
+ * - A run compares the files of the folder with the read model at a revision of the flow, and starts
+ *   at that revision. If another process has started a run since, its append is rejected. The read
+ *   model shows all files of earlier runs at that revision, because `flow.run_listed` follows the
+ *   pages of a run, and no run starts before that of the last one.
+ * - The pages of a batch are appended at a revision too. A process that continues a run waits until
+ *   the read model shows them, and goes on after the last path.
+ *
+ * What can go wrong:
+ * - The process ends, or loses the lock, at any point. The open run is in the log: the next process
+ *   continues it.
+ * - A folder cannot be listed. `flow.run_failed` says so once; the files of other folders are taken.
+ * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others go on.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { listen } from '../../adapters/postgres/listen.ts';
+import type { Locks } from '../../adapters/postgres/locks.ts';
+import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
+import type { BatchCompleted } from '../../domain/batch.ts';
+import type { Flow, OpenRun } from '../../domain/flow.ts';
+import { streamName } from '../../domain/streams.ts';
+import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import {
+  flowsAtWork,
+  progressOfRuns,
+  type RunProgress,
+  type ShownFlow,
+} from '../../projections/flow-queries.ts';
+import { causeOf, type RunDeps, runFlow } from './run.ts';
+import { delaying, dueAt } from './schedule.ts';
+import { type Look, lastLooks } from './table.ts';
+
+const LOOK_MS = 500;
+const SET_ASIDE_MS = 5_000;
+/** Flows whose folders are listed at a time. */
+const LISTED_AT_ONCE = 8;
+
+export interface FlowManagerDeps extends RunDeps {
+  locks: Locks;
+}
+
+/** Works on flows until the signal aborts, if no other process does. */
+export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Promise<void> {
+  const wakeUp = createWakeUp();
+  const unlisten = listen(deps.sql, CHECKPOINT_CHANNEL, (payload) => {
+    if (payload.startsWith('flows:')) wakeUp.wake();
+  });
+  signal.addEventListener('abort', wakeUp.wake);
+  while (!signal.aborted) {
+    const held = await deps.locks.acquire('flows', signal).catch(() => null);
+    if (!held) break;
+    const round = new AbortController();
+    const stop = AbortSignal.any([signal, held.signal, round.signal]);
+    const running = new Map<string, Promise<void>>();
+    try {
+      while (!stop.aborted) {
+        await takeUp(deps, running, stop);
+        await wakeUp.wait(LOOK_MS);
+      }
+    } catch (error) {
+      deps.logger.error({ err: error }, 'the work on flows failed; it tries again');
+      await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
+    } finally {
+      round.abort();
+      await Promise.all(running.values());
+      await held.release();
+    }
+  }
+  unlisten();
+}
+
+/** Starts what each flow needs now, unless it is under way. */
+async function takeUp(
+  deps: FlowManagerDeps,
+  running: Map<string, Promise<void>>,
+  stop: AbortSignal,
+): Promise<void> {
+  const flows = await flowsAtWork(deps.sql);
+  const ids = flows.map(({ state }) => state.flow_id);
+  const batches = flows.flatMap(({ state }) => state.open_runs.map(({ batch_id }) => batch_id));
+  const [looks, progress] = await Promise.all([
+    lastLooks(deps.sql, ids),
+    progressOfRuns(deps.sql, batches),
+  ]);
+  const byBatch = new Map(progress.map((one) => [one.batch_id, one]));
+  for (const flow of flows) {
+    const { flow_id } = flow.state;
+    if (running.has(flow_id) || running.size >= LISTED_AT_ONCE) continue;
+    const step = stepOf(flow, looks.get(flow_id) ?? null, byBatch);
+    if (step === null) continue;
+    const work = step(deps, flow, stop)
+      .catch(async (error: unknown) => {
+        if (stop.aborted) return;
+        deps.logger.error({ err: error, flow_id }, 'the work on a flow failed; it tries again');
+        await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
+      })
+      .finally(() => running.delete(flow_id));
+    running.set(flow_id, work);
+  }
+}
+
+type Step = (deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal) => Promise<void>;
+
+function stepOf(
+  { state }: ShownFlow,
+  look: Look | null,
+  progress: Map<string, RunProgress>,
+): Step | null {
+  const ended = state.open_runs.flatMap((run) => {
+    const revision = progress.get(run.batch_id)?.completed_at_revision ?? null;
+    return run.listed && revision !== null ? { run, revision } : [];
+  });
+  if (ended.length > 0) return (deps, flow) => complete(deps, flow, ended);
+  const due = dueAt(state, look);
+  if (due === null || due > Date.now() || isDelayed(state, progress)) return null;
+  return async (deps, flow, stop) => runFlow(deps, await withLast(deps.commands, flow), stop);
+}
+
+/** A run that is still listed is continued, so nothing delays it. */
+function isDelayed(state: Flow, progress: Map<string, RunProgress>): boolean {
+  return state.open_runs.every(({ listed }) => listed) && delaying(state, progress) !== null;
+}
+
+async function complete(
+  { commands }: FlowManagerDeps,
+  flow: ShownFlow,
+  ended: { run: OpenRun; revision: number }[],
+): Promise<void> {
+  let known = await withLast(commands, flow);
+  for (const { run, revision } of ended) {
+    const stream = streamName('batch', run.batch_id);
+    const [event] = await commands.store.read(stream, revision, 1);
+    if (event?.type !== 'batch.completed') continue;
+    const outcome = outcomeOf(event.data as BatchCompleted);
+    const command = { type: 'complete_run', run_id: run.run_id, outcome } as const;
+    const cause = { ...causeOf(flow.state, run.run_id), causationId: event.id };
+    known = await changeFlow(commands, flow.state.flow_id, command, cause, { known });
+  }
+  await commands.waitFor('flows', known.position);
+}

@@ -1,0 +1,226 @@
+import type { Logger } from 'pino';
+import type { KnownBatch } from '../../commands/batches.ts';
+import { changeFlow, createBatchOfRun, type KnownFlow, newRun } from '../../commands/flows.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { MOST_FILES } from '../../domain/batch.ts';
+import type { FilesSkipped, Flow, ListingError, OpenRun, RunReason } from '../../domain/flow.ts';
+import { type Listed, recordPages } from '../batches/listing.ts';
+import { type ExamineDeps, examine, versionIn } from './examine.ts';
+import { forgetUnseen, saveLook } from './table.ts';
+
+/** Largest page of skipped files. Their URIs have at most 4 KiB. */
+const SKIPPED_IN_PAGE = 32 * 1024;
+const ACTOR = 'system:flows';
+
+export interface RunDeps extends ExamineDeps {
+  logger: Logger;
+}
+
+/**
+ * Lists the folder of a flow and takes what is ready and new. First finishes what another process
+ * began: the files that a `new_only` flow skips, or an open run. Returns early if the signal aborts,
+ * or if another process changes the flow: the next round then decides again.
+ */
+export async function runFlow(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
+  const { state } = flow;
+  if (state.skipping !== null) return skipFiles(deps, flow, stop);
+  const listing = createListing(deps, state);
+  const open = state.open_runs.find(({ listed }) => !listed);
+  const after = open
+    ? await continueRun(deps, flow, open, listing, stop)
+    : await takeFiles(deps, flow, listing, stop);
+  if (after === null || stop.aborted) return;
+  const runId = open?.run_id ?? listing.run.run_id;
+  const { position } = await noteListing(deps, after, runId, listing.error());
+  await listing.save(open === undefined);
+  await deps.commands.waitFor('flows', position);
+}
+
+/** Records how a listing ended, if that is news. */
+function noteListing(
+  { commands }: RunDeps,
+  known: KnownFlow,
+  run_id: string,
+  error: ListingError | null,
+): Promise<KnownFlow> {
+  const command = { type: 'note_listing', error, run_id, now: new Date().toISOString() } as const;
+  const { state } = known;
+  return changeFlow(commands, state.flow_id, command, causeOf(state, run_id), { known });
+}
+
+type Listing = ReturnType<typeof createListing>;
+
+/** What a listing has found so far. */
+function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow) {
+  const began = new Date();
+  let waiting = 0;
+  let readyAt = Number.POSITIVE_INFINITY;
+  let error: ListingError | null = null;
+  let isFull = false;
+  return {
+    began,
+    run: newRun(requested?.run_id),
+    reason: (requested ? 'request' : 'schedule') as RunReason,
+    error: () => error,
+
+    /** Yields the files that the run takes, after `items` that it has. A batch has a limit. */
+    async *items(
+      flow: Flow,
+      { at, through, items }: { at: Date; through: string | null; items: number },
+      stop: AbortSignal,
+    ): AsyncGenerator<Listed, void, void> {
+      let taken = items;
+      const wanted = { at, through, remember: true };
+      for await (const one of examine({ sql, commands }, flow, wanted, stop)) {
+        if ('failure' in one) error ??= one.failure;
+        else if (one.decision === 'wait') {
+          waiting++;
+          readyAt = Math.min(readyAt, one.readyAt ?? Number.POSITIVE_INFINITY);
+        } else if (one.decision === 'take') {
+          isFull = taken++ === MOST_FILES;
+          if (isFull) return;
+          yield { item: one.item, through: one.path };
+        }
+      }
+    },
+
+    /** Records the look. `whole` means that it saw all files of the folder. */
+    async save(whole: boolean): Promise<void> {
+      // What is beyond the limit of a batch is taken at once by the next run.
+      const again = isFull ? Date.now() : readyAt;
+      await saveLook(sql, flow_id, {
+        began_at: began.toISOString(),
+        succeeded_at: error === null ? new Date().toISOString() : null,
+        waiting,
+        look_again_at: Number.isFinite(again) ? new Date(again).toISOString() : null,
+      });
+      if (whole && !isFull && error === null)
+        await forgetUnseen(sql, flow_id, Date.now() - began.getTime());
+    },
+  };
+}
+
+/**
+ * Starts a run if there is a file to take, and lists all of them. The append that starts it names the
+ * revision on which the files were compared with those of earlier runs: if another process has
+ * started a run meanwhile, it is rejected. Returns null if nothing more is to be said.
+ */
+async function takeFiles(
+  { commands, logger }: RunDeps,
+  flow: KnownFlow,
+  listing: Listing,
+  stop: AbortSignal,
+): Promise<KnownFlow | null> {
+  const { state } = flow;
+  const begin = { at: listing.began, through: null, items: 0 };
+  const items = listing.items(state, begin, stop);
+  try {
+    const first = await items.next();
+    if (stop.aborted) return null;
+    if (first.done) return flow;
+    const data = {
+      ...listing.run,
+      reason: listing.reason,
+      started_at: listing.began.toISOString(),
+    };
+    const command = { type: 'start_run', seen: flow.revision, data } as const;
+    const cause = causeOf(state, data.run_id);
+    const started = await changeFlow(commands, state.flow_id, command, cause, { known: flow });
+    if (started.events.length === 0) return null;
+    logger.info({ flow_id: state.flow_id, run_id: data.run_id }, 'a run of a flow takes files');
+    const batch = await createBatchOfRun(commands, started.state, data, cause, true);
+    return await list(commands, started, batch, data, withFirst(first.value, items), stop);
+  } finally {
+    await items.return();
+  }
+}
+
+/** Continues the listing of an open run, after the files that its batch has. */
+async function continueRun(
+  { commands }: RunDeps,
+  flow: KnownFlow,
+  run: OpenRun,
+  listing: Listing,
+  stop: AbortSignal,
+): Promise<KnownFlow | null> {
+  const { state } = flow;
+  const cause = causeOf(state, run.run_id);
+  const batch = await createBatchOfRun(commands, state, run, cause, false);
+  // The files of its pages must count as taken.
+  if (!(await commands.waitFor('flows', batch.position))) return null;
+  const { through, items } = batch.state;
+  const rest = listing.items(state, { at: new Date(run.started_at), through, items }, stop);
+  return list(commands, flow, batch, run, rest, stop);
+}
+
+/** Records the files in the batch of a run. Returns null if the list has no end yet. */
+async function list(
+  commands: RunDeps['commands'],
+  flow: KnownFlow,
+  batch: KnownBatch,
+  { run_id }: Pick<OpenRun, 'run_id'>,
+  files: AsyncIterable<Listed>,
+  stop: AbortSignal,
+): Promise<KnownFlow | null> {
+  const cause = causeOf(flow.state, run_id);
+  const isWanted = batch.state.status === 'creating' && !batch.state.listed;
+  const { state } = isWanted ? await recordPages(commands, batch, files, cause, stop) : batch;
+  // A batch that was cancelled takes no more files.
+  if (stop.aborted || (state.status === 'creating' && !state.listed)) return null;
+  const command = { type: 'end_listing', run_id, now: new Date().toISOString() } as const;
+  return changeFlow(commands, flow.state.flow_id, command, cause, { known: flow });
+}
+
+async function* withFirst(
+  first: Listed,
+  rest: AsyncGenerator<Listed, void, void>,
+): AsyncGenerator<Listed, void, void> {
+  yield first;
+  yield* rest;
+}
+
+/** Records the versions that are in the folder of a `new_only` flow. They are never taken. */
+async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
+  const { commands } = deps;
+  const { flow_id, skipping } = flow.state;
+  let before = flow;
+  let files: FilesSkipped['files'] = [];
+  let through = skipping?.through ?? null;
+  let bytes = 0;
+  const began = new Date();
+  const record = async (last: boolean) => {
+    const now = new Date().toISOString();
+    const page = { files, through, last, skipped_at: now };
+    const command = { type: 'skip_files', seen: before.revision, page } as const;
+    const after = await changeFlow(commands, flow_id, command, causeOf(before.state), {
+      known: before,
+    });
+    before = after;
+    files = [];
+    bytes = 0;
+    return after.events.length > 0;
+  };
+  const look = { through, at: began, remember: false };
+  for await (const one of examine(deps, flow.state, look, stop)) {
+    if ('failure' in one) {
+      await noteListing(deps, before, newRun().run_id, one.failure);
+      throw new Error(`The folder ${one.path} cannot be listed: ${one.failure.message}`);
+    }
+    const { path, entry } = one;
+    const { source_uri, version } = versionIn(
+      flow.state,
+      entry === null ? { path } : { path, entry },
+    );
+    files.push({ source_uri, version });
+    through = path;
+    bytes += source_uri.length + version.length;
+    if (bytes > SKIPPED_IN_PAGE && !(await record(false))) return;
+  }
+  if (stop.aborted || !(await record(true))) return;
+  const { position } = await noteListing(deps, before, newRun().run_id, null);
+  await commands.waitFor('flows', position);
+}
+
+export function causeOf({ flow_id }: Flow, runId: string | null = null): Cause {
+  return { actor: ACTOR, correlationId: runId ?? flow_id, causationId: null };
+}

@@ -1,0 +1,108 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, test, vi } from 'vitest';
+import {
+  type DemoServer,
+  fingerprintOf,
+  newHostKey,
+  startDemoServer,
+} from '../../src/dev/sftp-server.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  expectNoSidewaysScroll,
+} from '../support/console.ts';
+import { configureEndpoint } from '../support/installation.ts';
+import { useConsole } from '../support/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+await describeConsole('flows in the console', () => {
+  const console = useConsole();
+  let root: string;
+  let server: DemoServer;
+
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), 'waybill-flows-'));
+    mkdirSync(join(root, 'out'));
+    for (const name of ['a.csv', 'b.csv', 'b.csv.done'])
+      writeFileSync(join(root, 'out', name), name);
+    const hostKey = newHostKey();
+    const account = { username: 'demo', password: 'secret' };
+    server = await startDemoServer({ root, port: 0, hostKey, ...account });
+    await configureEndpoint(console.installation, {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      host_key_sha256: fingerprintOf(hostKey),
+      ...account,
+    });
+  });
+  afterAll(async () => {
+    await server?.close();
+    await rm(root, { recursive: true });
+  });
+
+  test('a flow is created, rehearsed, run, paused and deleted', async () => {
+    const page = await console.visitSignedIn('/console/flows');
+    await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'New flow' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name', { exact: true }).fill('orders');
+    await dialog.getByLabel('Source folder').fill('sftp://shelf/out');
+    await dialog.getByLabel('Destination').fill('sftp://shelf/in/{file}');
+    await dialog.getByLabel('Runs').selectOption('On request only');
+    await dialog.getByLabel('A file is ready').selectOption('when a marker file is beside it');
+    await dialog.getByRole('button', { name: 'Create flow' }).click();
+    await dialog.getByText('unknown placeholder {file}').waitFor();
+    console.pardon(400);
+    await expectAccessible(page);
+    await dialog.getByLabel('Destination').fill('sftp://shelf/in/{flow}/');
+    await dialog.getByRole('button', { name: 'Create flow' }).click();
+
+    await page.getByRole('heading', { level: 1, name: 'orders' }).waitFor();
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    const dry = page.getByRole('table', { name: 'Files of the dry run' });
+    await dry.getByRole('row', { name: /^a\.csv .*Wait .*Waits for its \.done file/ }).waitFor();
+    await dry.getByRole('row', { name: /^b\.csv to sftp:\/\/shelf\/in\/orders\/b\.csv/ }).waitFor();
+    await expectAccessible(page);
+
+    await page.getByRole('button', { name: 'Run now' }).click();
+    const runs = page.getByRole('table', { name: 'Recent runs' });
+    await runs.getByText('Completed').waitFor();
+    const files = page.getByRole('table', { name: 'Files, newest first' });
+    await files.getByRole('link', { name: 'sftp://shelf/out/b.csv' }).waitFor();
+    await expectAccessible(page);
+    const address = page.url();
+    await runs.getByRole('link').click();
+    await page.getByText('1 of 1 files').waitFor();
+    await page.goto(address);
+
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.locator('.subtitle').getByText('Paused').waitFor();
+    await page.goto('/console/flows');
+    const row = page.getByRole('table', { name: 'Flows, newest first' }).getByRole('row').nth(1);
+    await row.getByText('Paused').waitFor();
+    await row.getByText(/^Completed, 1 files/).waitFor({ state: 'attached' });
+    await expectAccessible(page);
+
+    await page.setViewportSize({ width: 320, height: 700 });
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await expectNoSidewaysScroll(page);
+    await page.goto(address);
+    await page.getByRole('table', { name: 'Recent runs' }).waitFor();
+    await expectNoSidewaysScroll(page);
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
+    await eventually(() => page.url().endsWith('/console/flows')).toBe(true);
+    console.pardonPolls(404);
+  });
+});

@@ -1,0 +1,3 @@
+import { describeCronYears } from './cron-years.ts';
+
+describeCronYears(true);

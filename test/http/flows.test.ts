@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('flows', () => {
+  let api: TestApi;
+  let key: string;
+
+  beforeAll(async () => {
+    api = await startApi();
+    ({ key } = await api.createKey(['flows:write']));
+  });
+  afterAll(() => api.close());
+
+  const REQUEST = {
+    name: 'orders',
+    source: { uri: 's3://archive/out', pattern: '*.csv' },
+    trigger: { cron: '0 6 * * 1-5', time_zone: 'Europe/Berlin' },
+    destination_uri: 's3://archive/in/{date:yyyy-MM-dd}/',
+  };
+  const ask = (method: string, path: string, json?: object) =>
+    api.ask(method, `/v1/flows${path}`, { key, ...(json && { json }) });
+  async function create(more: object = {}): Promise<string> {
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...more });
+    expect(status).toBe(201);
+    return body.id;
+  }
+
+  it('are created with what is left out, and shown', async () => {
+    const { status, body, headers } = await ask('POST', '', REQUEST);
+    expect(status).toBe(201);
+    expect(headers.get('location')).toBe(`/v1/flows/${body.id}`);
+    expect(body).toMatchObject({
+      id: expect.stringMatching(/^flo_/),
+      status: 'active',
+      source: { uri: 's3://archive/out/', pattern: '*.csv', exclude: [], recursive: false },
+      ready: { unchanged_for: '30s', marker: null },
+      trigger: { every: null, cron: '0 6 * * 1-5', time_zone: 'Europe/Berlin' },
+      start: 'now',
+      last_run_at: null,
+      delayed_by: null,
+      waiting_files: 0,
+      failing: null,
+      recent_runs: [],
+    });
+    expect(new Date(body.next_run_at).getTime()).toBeGreaterThan(Date.now());
+    const shown = await ask('GET', `/${body.id}`);
+    expect(shown.body).toEqual(body);
+    const listed = await ask('GET', '?status=active');
+    expect(listed.body.data[0]).toEqual(body);
+    expect((await ask('GET', '?status=paused')).body.data).toEqual([]);
+  });
+
+  it.each([
+    [{ trigger: { every: '1s' } }, 'trigger.every'],
+    [{ trigger: { every: '5m', cron: '* * * * *' } }, 'trigger'],
+    [{ trigger: { cron: '* * * *' } }, 'trigger.cron'],
+    [{ trigger: { cron: '* * * * *', time_zone: 'Mars/Base' } }, 'trigger.time_zone'],
+    [{ ready: {} }, 'ready'],
+    [{ ready: { unchanged_for: '5s', marker: '.done' } }, 'ready'],
+    [{ ready: { marker: '/done' } }, 'ready.marker'],
+    [{ destination_uri: 's3://archive/{file}' }, 'destination_uri'],
+    [{ destination_uri: 's3://elsewhere/' }, 'destination_uri'],
+    [{ source: { uri: 'sftp://elsewhere/' } }, 'source.uri'],
+    [{ name: '' }, 'name'],
+    [{ after: 'delete' }, 'after'],
+  ])('are rejected with %j', async (changes, field) => {
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...changes });
+    expect(status).toBe(400);
+    expect(body.errors[0].field).toBe(field);
+  });
+
+  it('are changed, paused, resumed and removed', async () => {
+    const id = await create();
+    const changed = await ask('PATCH', `/${id}`, { trigger: { every: '5m' }, name: 'other' });
+    expect(changed.body).toMatchObject({ name: 'other', trigger: { every: '5m', cron: null } });
+    // A client may send back what it was shown.
+    const { ready, trigger } = changed.body;
+    const again = await ask('PATCH', `/${id}`, { ready, trigger });
+    expect(again.body.updated_at).toBe(changed.body.updated_at);
+    expect((await ask('PATCH', `/${id}`, {})).status).toBe(400);
+    const paused = await ask('POST', `/${id}/pause`);
+    expect(paused.body).toMatchObject({ status: 'paused', next_run_at: null });
+    expect((await ask('POST', `/${id}/resume`)).body.status).toBe('active');
+    expect((await ask('DELETE', `/${id}`)).body).toMatchObject({ id, status: 'removed' });
+    for (const [method, path] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '/pause'],
+      ['POST', '/runs'],
+      ['GET', '/runs'],
+      ['GET', '/files'],
+    ] as const)
+      expect((await ask(method, `/${id}${path}`)).body.code).toBe('not_found');
+  });
+
+  it('are asked for a run, which is one until it begins', async () => {
+    const id = await create({ enabled: false });
+    const { status, body } = await ask('POST', `/${id}/runs`);
+    expect(status).toBe(202);
+    expect((await ask('POST', `/${id}/runs`, {})).body).toEqual(body);
+    const runs = await ask('GET', `/${id}/runs`);
+    expect(runs.body).toMatchObject({
+      data: [{ id: body.id, status: 'requested', reason: 'request', batch_id: null }],
+      pagination: { total: 1 },
+    });
+    expect((await ask('GET', `/${id}/files`)).body).toMatchObject({ data: [] });
+  });
+
+  it('are created once for an Idempotency-Key', async () => {
+    const headers = { 'Idempotency-Key': 'flow-1' };
+    const [first, second] = [
+      await api.ask('POST', '/v1/flows', { key, json: REQUEST, headers }),
+      await api.ask('POST', '/v1/flows', { key, json: REQUEST, headers }),
+    ];
+    expect(second.body).toEqual(first.body);
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+  });
+
+  it('are shown to keys of the account with a scope for them', async () => {
+    const id = await create();
+    const transfers = await api.createKey(['transfers:write']);
+    expect((await api.ask('GET', '/v1/flows', transfers)).body).toMatchObject({
+      code: 'insufficient_scope',
+      required_scope: 'flows:read',
+    });
+    const reader = await api.createKey(['flows:read']);
+    expect((await api.ask('GET', `/v1/flows/${id}`, reader)).status).toBe(200);
+    expect((await api.ask('DELETE', `/v1/flows/${id}`, reader)).status).toBe(403);
+    const other = await api.createKey(['flows:write'], { account: 'acc_other' });
+    expect((await api.ask('GET', `/v1/flows/${id}`, other)).body.code).toBe('not_found');
+    expect((await api.ask('GET', '/v1/flows', other)).body.data).toEqual([]);
+  });
+});

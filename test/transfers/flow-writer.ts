@@ -1,0 +1,89 @@
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { appendFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test, vi } from 'vitest';
+import { flowsOf } from '../support/flows.ts';
+import type { TestInstallation } from '../support/installation.ts';
+import { startRoles } from '../support/roles.ts';
+import { useSftpPair } from '../support/sftp-pair.ts';
+import { describeTransfers, until } from '../support/transfers.ts';
+
+const FOLDER = 'slow';
+
+/**
+ * Tests a flow on a folder that a writer fills meanwhile: file by file and piece by piece. It renames
+ * some into place, and rewrites some that were taken or are being taken. In the end the destination
+ * equals the source, and each file was taken as often as it had a version that rested.
+ */
+export async function describeFlowWriter(files: number, seconds: number): Promise<void> {
+  vi.setConfig({ testTimeout: (seconds + 30) * 1_000 });
+  await describeTransfers(`a flow while a writer puts ${files} files`, () => {
+    const pair = useSftpPair({}, (installation: TestInstallation) =>
+      startRoles(installation, ['projector', 'mover', 'monitor']),
+    );
+    const flows = flowsOf(pair);
+
+    async function put(i: number): Promise<void> {
+      const path = join(pair.alpha.root, FOLDER, `${i}.csv`);
+      const piece = `file ${i}\n`.repeat(50);
+      if (i % 3 === 0) {
+        const hidden = join(pair.alpha.root, FOLDER, `.${i}.tmp`);
+        await writeFile(hidden, piece + piece);
+        renameSync(hidden, path);
+        return;
+      }
+      await writeFile(path, piece);
+      await sleep(20);
+      await appendFile(path, piece);
+      if (i % 3 === 1) return;
+      // Rewritten with another size, so that a server with times in seconds shows it.
+      await sleep(100 + (i % 40) * 50);
+      await writeFile(path, `${piece}${piece}rewritten\n`);
+    }
+
+    test('takes whole files alone, and the last version of each', async () => {
+      for (const { root } of [pair.alpha, pair.beta]) mkdirSync(join(root, FOLDER));
+      writeFileSync(join(pair.alpha.root, FOLDER, 'first.csv'), 'first');
+      const id = await flows.create(FOLDER, {
+        source: { uri: `sftp://alpha/${FOLDER}/`, pattern: '*.csv' },
+        ready: { unchanged_for: '1s' },
+        trigger: { every: '5s' },
+      });
+      for (let i = 0; i < files; i += 20) {
+        const some = Array.from({ length: Math.min(20, files - i) }, (_, k) => put(i + k));
+        await Promise.all(some);
+      }
+      const contentsOf = (root: string) =>
+        Object.fromEntries(
+          readdirSync(join(root, FOLDER))
+            .filter((name) => name.endsWith('.csv'))
+            .sort()
+            .map((name) => [name, readFileSync(join(root, FOLDER, name), 'utf8')]),
+        );
+      const source = contentsOf(pair.alpha.root);
+      expect(Object.keys(source)).toHaveLength(files + 1);
+      const rest = async () => {
+        const [row] = await pair.installation.sql<{ done: boolean }[]>`
+          select waiting = 0 and began_at > now() - interval '1 minute' as done
+            from work.flow_looks where flow_id = ${id}`;
+        return row?.done;
+      };
+      await until(
+        'the destination equals the source',
+        async () =>
+          (await rest()) &&
+          JSON.stringify(contentsOf(pair.beta.root)) === JSON.stringify(source) &&
+          (await flows.runs(id)).every(({ ended_at }) => ended_at !== null),
+        seconds,
+      );
+      // By the log: no version was taken twice.
+      const rows = await pair.installation.sql<{ attempts: number; versions: number }[]>`
+        select max(attempts)::integer as attempts, count(*)::integer as versions
+          from read.flow_files where flow_id = ${id}`;
+      const taken = await flows.taken(id);
+      expect(rows).toEqual([{ attempts: 1, versions: taken.length }]);
+      expect(new Set(taken).size).toBe(files + 1);
+    });
+  });
+}

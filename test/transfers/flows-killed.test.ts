@@ -1,0 +1,105 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import type { BatchListed } from '../../src/domain/batch.ts';
+import { streamName } from '../../src/domain/streams.ts';
+import { flowsOf } from '../support/flows.ts';
+import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import { useSftpPair } from '../support/sftp-pair.ts';
+import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
+
+// These tests move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 120_000 });
+
+const FOLDERS = 6;
+const FILES_EACH = 30;
+
+await describeTransfers('a run of a flow whose processes are killed', () => {
+  const pair = useSftpPair({}, startDispatch);
+  const flows = flowsOf(pair);
+  let services: SpawnedService[] = [];
+
+  afterEach(async () => {
+    await Promise.all(services.map((service) => service.kill()));
+    services = [];
+  });
+
+  /** Starts a process that works on flows and moves files, or several that compete. */
+  async function start(processes = 1): Promise<void> {
+    const environment = { ...pair.installation.environment, WAYBILL_LOG_LEVEL: 'info' };
+    services = await Promise.all(
+      Array.from({ length: processes }, () => spawnService(environment, ['mover', 'monitor'])),
+    );
+  }
+  async function killAll(): Promise<void> {
+    await Promise.all(services.map((service) => service.kill()));
+    services = [];
+    await expireLeases(pair.installation);
+  }
+  const hasEvent = async (stream: string, type: string) =>
+    (await pair.installation.store.read(stream)).some((event) => event.type === type);
+
+  test('while it is listed, created and moved takes each file once', async () => {
+    for (let folder = 0; folder < FOLDERS; folder++) {
+      mkdirSync(join(pair.alpha.root, 'killed', `folder ${folder}`), { recursive: true });
+      for (let i = 0; i < FILES_EACH; i++) {
+        // Long names fill pages.
+        const path = `folder ${folder}/${i} ${'ä#%'.repeat(20)}.csv`;
+        writeFileSync(join(pair.alpha.root, 'killed', path), path);
+      }
+    }
+    const id = await flows.create('killed', { enabled: false });
+    const stream = streamName('flow', id);
+    const runId = await flows.request(id);
+    const batch = streamName('batch', runId.replace('run_', 'bat_'));
+
+    // A listing takes seconds.
+    pair.source.delay(150);
+    await start();
+    await until('a page is recorded', () => hasEvent(batch, 'batch.listed'));
+    await killAll();
+    expect(await hasEvent(stream, 'flow.run_listed')).toBe(false);
+
+    pair.source.delay(0);
+    await start();
+    await until('the run is listed', () => hasEvent(stream, 'flow.run_listed'));
+    await killAll();
+
+    await start();
+    const arrivedBelow = () =>
+      readdirSync(join(pair.beta.root), { recursive: true, withFileTypes: true }).filter(
+        (entry) => entry.isFile() && entry.name.endsWith('.csv'),
+      );
+    await until('a file arrives', () => arrivedBelow().length > 0);
+    await killAll();
+
+    await start(2);
+    const count = FOLDERS * FILES_EACH;
+    expect(await flows.ended(id, runId)).toMatchObject({
+      status: 'completed',
+      counts: { files: count, completed: count },
+    });
+    const events = await flows.events(id);
+    expect(events.map(({ type }) => type)).toEqual([
+      'flow.created',
+      'flow.run_requested',
+      'flow.run_started',
+      'flow.run_listed',
+      'flow.run_completed',
+    ]);
+    const sources = (await pair.installation.store.read(batch))
+      .filter(({ type }) => type === 'batch.listed')
+      .flatMap(({ data }) => (data as BatchListed).items.map(({ source_uri }) => source_uri));
+    expect(sources).toHaveLength(count);
+    expect(new Set(sources).size).toBe(count);
+    const arrived = arrivedBelow();
+    expect(arrived).toHaveLength(count);
+    for (const { parentPath, name } of arrived) {
+      const path = join(parentPath, name);
+      const origin = path.replace(pair.beta.root, pair.alpha.root);
+      expect(readFileSync(path, 'utf8')).toBe(readFileSync(origin, 'utf8'));
+    }
+    // A further run finds that all is taken.
+    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+  });
+});

@@ -1,0 +1,194 @@
+import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
+import { dryRun } from '../../src/processes/flows/dry-run.ts';
+import { runFlow } from '../../src/processes/flows/run.ts';
+import { flowsOf } from '../support/flows.ts';
+import { CAUSE, type TestInstallation } from '../support/installation.ts';
+import { startRoles } from '../support/roles.ts';
+import { useSftpPair } from '../support/sftp-pair.ts';
+import { describeTransfers, until } from '../support/transfers.ts';
+
+// These tests move real bytes, on machines that may be busy.
+vi.setConfig({ testTimeout: 90_000 });
+
+const ROLES = ['projector', 'mover', 'monitor'] as const;
+
+await describeTransfers('a flow', () => {
+  const pair = useSftpPair({}, (installation: TestInstallation) => startRoles(installation, ROLES));
+  const flows = flowsOf(pair);
+
+  /** Writes a file at the source. Each write has a later time than the one before. */
+  let clock = Date.now() - 86_400_000;
+  function write(path: string, content: string): void {
+    const file = join(pair.alpha.root, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, content);
+    clock += 2_000;
+    utimesSync(file, new Date(clock), new Date(clock));
+  }
+  const arrived = (path: string) => readFileSync(join(pair.beta.root, path), 'utf8');
+  const typesOf = async (id: string) => (await flows.events(id)).map(({ type }) => type);
+
+  test('takes each version of a file once', async () => {
+    write('orders/a.csv', 'first');
+    write('orders/sub/b.csv', 'b');
+    write('orders/c.tmp', 'left out');
+    const id = await flows.create('orders', {
+      source: { uri: 'sftp://alpha/orders', pattern: '*.csv', recursive: true },
+      destination_uri: 'sftp://beta/in/{flow}/{path}',
+    });
+    expect(await flows.run(id)).toMatchObject({
+      status: 'completed',
+      reason: 'request',
+      counts: { files: 2, completed: 2, failed: 0, cancelled: 0 },
+      bytes: 6,
+    });
+    expect(arrived('in/orders/a.csv')).toBe('first');
+    expect(arrived('in/orders/sub/b.csv')).toBe('b');
+    expect(await flows.run(id)).toMatchObject({ status: 'empty', batch_id: null });
+
+    write('orders/a.csv', 'second');
+    expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
+    expect(arrived('in/orders/a.csv')).toBe('second');
+    expect(await flows.taken(id)).toEqual(['a.csv', 'a.csv', 'b.csv']);
+  });
+
+  test('waits for files that are not ready, and says so', async () => {
+    write('ready/marked.csv', 'marked');
+    write('ready/marked.csv.done', '');
+    write('ready/unmarked.csv', 'unmarked');
+    write('ready/newer.csv.done', '');
+    write('ready/newer.csv', 'newer than its marker');
+    const id = await flows.create('ready', { ready: { marker: '.done' } });
+    const { state } = await loadFlow(pair.installation.commands, 'acc_default', id);
+    const seen = await dryRun(pair.installation, state, new AbortController().signal);
+    expect(seen).toMatchObject({
+      counts: { take: 1, wait: 2, taken: 0 },
+      data: [
+        {
+          path: 'marked.csv',
+          decision: 'take',
+          reason: 'New',
+          destination_uri: 'sftp://beta/ready/marked.csv',
+        },
+        { path: 'newer.csv', decision: 'wait', reason: 'Is newer than its .done file' },
+        { path: 'unmarked.csv', decision: 'wait', reason: 'Waits for its .done file' },
+      ],
+      error: null,
+      truncated: false,
+    });
+    expect(await flows.run(id)).toMatchObject({ counts: { files: 1, completed: 1 } });
+    write('ready/unmarked.csv.done', '');
+    expect(await flows.run(id)).toMatchObject({ counts: { files: 1, completed: 1 } });
+    expect(await flows.taken(id)).toEqual(['marked.csv', 'unmarked.csv']);
+  });
+
+  test('takes a file when it was unchanged for long enough, without waiting for its trigger', async () => {
+    write('rest/a.csv', 'half');
+    const id = await flows.create('rest', {
+      ready: { unchanged_for: '2s' },
+      trigger: { every: '1d' },
+    });
+    const waits = async () => {
+      const [row] = await pair.installation.sql<{ waiting: number }[]>`
+        select waiting from work.flow_looks where flow_id = ${id}`;
+      return row?.waiting;
+    };
+    await until('the file waits', async () => (await waits()) === 1);
+    write('rest/a.csv', 'half and half');
+    await until('it is taken', async () => (await flows.runs(id))[0]?.status === 'completed');
+    expect(arrived('rest/a.csv')).toBe('half and half');
+    expect(await flows.taken(id)).toEqual(['a.csv']);
+    expect(await waits()).toBe(0);
+  });
+
+  test('skips what is there when it is created, if it is asked to', async () => {
+    write('new/old.csv', 'old');
+    const id = await flows.create('new', { start: 'new_only' });
+    await until('the files are skipped', async () =>
+      (await typesOf(id)).includes('flow.files_skipped'),
+    );
+    write('new/fresh.csv', 'fresh');
+    expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
+    write('new/old.csv', 'changed');
+    await flows.run(id);
+    expect(await flows.taken(id)).toEqual(['fresh.csv', 'old.csv']);
+  });
+
+  test('says once that its folder cannot be listed, and that it can again', async () => {
+    const id = await flows.create('missing');
+    expect(await flows.run(id)).toMatchObject({
+      status: 'failed',
+      error: { code: 'source_not_found', folder: '' },
+    });
+    expect(await flows.run(id)).toMatchObject({ status: 'failed' });
+    write('missing/a.csv', 'there');
+    expect(await flows.run(id)).toMatchObject({ status: 'completed' });
+    const once = (await typesOf(id)).filter((type) =>
+      ['flow.run_failed', 'flow.recovered'].includes(type),
+    );
+    expect(once).toEqual(['flow.run_failed', 'flow.recovered']);
+  });
+
+  test('reports a failed file, takes the others, and takes it again later', async () => {
+    write('failed/a.csv', 'a');
+    write('failed/b\nc.csv', 'no URI can have this name');
+    write('failed/taken.csv', 'a folder has this name');
+    mkdirSync(join(pair.beta.root, 'failed', 'taken.csv'), { recursive: true });
+    const id = await flows.create('failed');
+    const counts = { files: 3, completed: 1, failed: 2, cancelled: 0 };
+    expect(await flows.run(id)).toMatchObject({ status: 'completed_with_failures', counts });
+    expect(arrived('failed/a.csv')).toBe('a');
+    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+
+    rmSync(join(pair.beta.root, 'failed', 'taken.csv'), { recursive: true });
+    // As if the failure were an hour old.
+    await pair.installation.sql`
+      update read.transfers
+         set state = jsonb_set(state::jsonb, '{failed_at}', '"2026-01-01T00:00:00.000Z"')::json
+       where status = 'failed' and state -> 'facts' ->> 'file_name' = 'taken.csv'`;
+    expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
+    expect(arrived('failed/taken.csv')).toBe('a folder has this name');
+    expect(await flows.taken(id)).toEqual(['a.csv', 'taken.csv', 'taken.csv']);
+  });
+
+  test('runs once if two processes list it at the same time', async () => {
+    for (let i = 0; i < 20; i++) write(`race/${i}.csv`, String(i));
+    const id = await flows.create('race', { enabled: false });
+    const { installation } = pair;
+    const known = await loadFlow(installation.commands, 'acc_default', id);
+    const { signal } = new AbortController();
+    await Promise.all([runFlow(installation, known, signal), runFlow(installation, known, signal)]);
+    const [run] = await flows.runs(id);
+    await flows.ended(id, run?.run_id as string);
+    expect(await flows.runs(id)).toHaveLength(1);
+    const names = await flows.taken(id);
+    expect(names).toHaveLength(20);
+    expect(new Set(names).size).toBe(20);
+  });
+
+  test('runs by its trigger, not while it is paused, and finishes its runs after its removal', async () => {
+    write('every/a.csv', 'a');
+    const id = await flows.create('every', { trigger: { every: '5s' } });
+    const isTaken = (count: number) =>
+      until(`${count} files are taken`, async () => (await flows.taken(id)).length === count);
+    await isTaken(1);
+    write('every/b.csv', 'b');
+    await isTaken(2);
+    const { commands } = pair.installation;
+    const { position } = await switchFlow(commands, 'acc_default', id, 'pause', CAUSE);
+    await commands.waitFor('flows', position);
+    write('every/c.csv', 'c');
+    // A paused flow still does what somebody asks for.
+    expect(await flows.run(id)).toMatchObject({ reason: 'request', counts: { files: 1 } });
+    await updateFlow(commands, 'acc_default', id, { name: 'other' }, CAUSE);
+    const removed = await switchFlow(commands, 'acc_default', id, 'remove', CAUSE);
+    await commands.waitFor('flows', removed.position);
+    await expect(loadFlow(commands, 'acc_default', id)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    expect(await flows.taken(id)).toEqual(['a.csv', 'b.csv', 'c.csv']);
+  });
+});
