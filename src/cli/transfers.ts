@@ -29,6 +29,7 @@ interface CreateOptions extends Common {
   metadata: Record<string, string>;
   notifyOnComplete?: boolean;
   watch?: boolean;
+  expectedSha256?: string;
 }
 
 interface ListOptions extends Common, FilterOptions {
@@ -54,6 +55,7 @@ export function addTransferCommands(program: Command): void {
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
     .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
     .option('--notify-on-complete', 'notify all webhooks of the account of its end')
+    .option('--expected-sha256 <hex>', 'fail unless the file has this SHA-256')
     .option('--watch', 'follow it to its end, as `transfers watch` does')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
@@ -143,6 +145,7 @@ async function create(
     priority,
     metadata,
     notify_on_complete: options.notifyOnComplete ?? false,
+    expected_sha256: options.expectedSha256,
   };
   const request = parseRequest(transferRequest, body, 'The transfer');
   const created = await createTransfer(installation.commands, account, request, operator());
@@ -209,6 +212,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     moved: `${bytes(detail.transferred_bytes)} (${detail.progress_pct} %)`,
     speed: detail.speed_bps === null ? null : `${bytes(Math.round(detail.speed_bps / 8))}/s`,
     sha256: detail.checksum_sha256,
+    ...(detail.expected_sha256 && { 'expected sha256': detail.expected_sha256 }),
     ...(detail.retry_of && { 'retry of': detail.retry_of }),
     ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,

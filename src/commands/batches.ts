@@ -16,6 +16,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -180,12 +181,14 @@ async function pagesOf(
   const pages: BatchListed[] = [];
   for (const [i, item] of items.entries()) {
     const routed = routedOr(errors, i, () => {
-      const { priority: own, metadata, ...uris } = item;
+      const { priority: own, metadata, source_uri, destination_uri } = item;
+      const uris = { source_uri, destination_uri };
       return {
         ...uris,
         route: routeOf(uris, estimate.endpoints, accountId),
         ...(own !== undefined && { priority: own }),
         ...(metadata !== undefined && { metadata }),
+        ...optionsOf(item),
       };
     });
     const page = routed && pager.add(routed, null);

@@ -15,6 +15,7 @@ import type {
 import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
 import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -74,6 +75,7 @@ export async function createTransfer(
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
+    ...optionsOf(request),
     retry_of: retryOf,
     created_at: reserved.now,
     estimated_start: estimatedStart,

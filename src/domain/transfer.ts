@@ -1,6 +1,7 @@
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { TransferError } from './transfer-errors.ts';
+import type { TransferOptions } from './transfer-options.ts';
 
 export const TRANSFER_STATUSES = [
   'pending',
@@ -48,7 +49,7 @@ export interface Verification {
   atomic_replace: boolean;
 }
 
-export interface TransferCreated {
+export interface TransferCreated extends TransferOptions {
   transfer_id: string;
   account_id: string;
   /** Last path segment of the source, percent-decoded. */

@@ -79,6 +79,8 @@ describeWithPostgres('waybill transfers', () => {
       'case=4711',
       '--metadata',
       'ward=a=b',
+      '--expected-sha256',
+      'AB'.repeat(32),
     );
     expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
       {
@@ -86,6 +88,7 @@ describeWithPostgres('waybill transfers', () => {
         status: 'pending',
         priority: 'high',
         metadata: { case: '4711', ward: 'a=b' },
+        expected_sha256: 'ab'.repeat(32),
         progress_pct: 0,
       },
     ]);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -274,7 +274,13 @@ await describeConsole('the Admin Console', () => {
         await page.getByRole('button', { name: 'Add metadata' }).click();
         await page.getByLabel('Name 1').fill('order');
         await page.getByLabel('Value 1').fill('4711');
+        const expected = page.getByLabel('Expected SHA-256');
+        await expected.fill('4711');
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await eventually(() => expected.getAttribute('aria-invalid')).toBe('true');
+        pardon(400);
         await expectAccessible(page);
+        await expected.fill(createHash('sha256').update(content).digest('hex'));
         await page.getByRole('button', { name: 'Create transfer' }).click();
 
         await eventually(() => heading(page)).toBe('report 100 %.csv');

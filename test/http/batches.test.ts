@@ -8,6 +8,8 @@ import { describeWithPostgres } from '../support/postgres.ts';
 
 const STARTED = { claimId: 'clm_1', source: null, destination: null };
 
+const OPTIONS = { expected_sha256: 'ab'.repeat(32) };
+
 describeWithPostgres('batches', () => {
   let api: TestApi;
 
@@ -30,7 +32,10 @@ describeWithPostgres('batches', () => {
   it('creates all transfers of the items, in order', async () => {
     const { status, body, headers } = await api.ask('POST', '/v1/batches', {
       json: {
-        items: [item('a.csv'), item('b.csv', { priority: 'high', metadata: { own: '1' } })],
+        items: [
+          item('a.csv'),
+          item('b.csv', { priority: 'high', metadata: { own: '1' }, ...OPTIONS }),
+        ],
         metadata: { common: '1' },
         notify_on_complete: true,
       },
@@ -58,7 +63,9 @@ describeWithPostgres('batches', () => {
       destination: 's3://archive/in/b.csv',
       priority: 'high',
       metadata: { own: '1' },
+      ...OPTIONS,
     });
+    expect(first.body).not.toHaveProperty('expected_sha256');
     const { transfer_ids, ...batch } = body;
     expect((await api.ask('GET', `/v1/batches/${body.id}`)).body).toEqual(batch);
     const listed = await api.ask('GET', `/v1/transfers?batch_id=${body.id}&sort=created_at`);

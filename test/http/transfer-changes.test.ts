@@ -15,6 +15,7 @@ const BODY = {
   priority: 'low',
   metadata: { order: '4711' },
   notify_on_complete: true,
+  expected_sha256: 'ab'.repeat(32),
 };
 const UNKNOWN = 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
 const FAILURE = { code: 'auth_failed', message: 'no', phase: 'source_sign_in' } as const;
@@ -127,7 +128,7 @@ function changes(start: () => Promise<TestApi>): void {
       expect(answer.status).toBe(201);
       expect(schemas.retriedTransfer.parse(answer.body)).toEqual(answer.body);
       const { id } = answer.body;
-      const { source_uri, destination_uri, priority, metadata } = BODY;
+      const { source_uri, destination_uri, priority, metadata, expected_sha256 } = BODY;
       expect(answer.body).toMatchObject({ source_uri, destination_uri, priority, retry_of: old });
       expect(answer.headers.get('location')).toBe(`/v1/transfers/${id}`);
       expect(await detail(id)).toMatchObject({
@@ -137,6 +138,7 @@ function changes(start: () => Promise<TestApi>): void {
         destination: 's3://archive/in/report.csv',
         priority,
         metadata,
+        expected_sha256,
         retry_of: old,
         retry_count: 0,
         error: null,

@@ -230,6 +230,7 @@ export type BatchItem = {
   destination_uri: string;
   priority?: Priority;
   metadata?: Record<string, string>;
+  expected_sha256?: string;
 };
 
 export type BatchList = {
@@ -620,6 +621,7 @@ export type LiveTransfer = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -1065,6 +1067,7 @@ export type TransferDetail = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
   waiting_for: WaitingFor | null;
 };
 
@@ -1155,6 +1158,7 @@ export type TransferRequest = {
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  expected_sha256?: string;
 };
 
 export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";

@@ -6,6 +6,7 @@ import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
+import { transferOptions } from './options.ts';
 
 export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 export const batchId = z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
@@ -85,6 +86,7 @@ export const transferRequest = z
         'Your own key-value pairs: at most 10 keys, each value at most 256 characters. Null means ' +
           'none.',
       ),
+    ...transferOptions,
   })
   .meta({
     id: 'TransferRequest',

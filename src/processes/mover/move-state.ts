@@ -1,5 +1,6 @@
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
 import type { Verification } from '../../domain/transfer.ts';
+import type { TransferOptions } from '../../domain/transfer-options.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import type { Hasher } from './hasher.ts';
 import type { Meter } from './meter.ts';
@@ -15,6 +16,7 @@ export interface Move {
   source: Place;
   destination: Place;
   overwrite: boolean;
+  options: TransferOptions;
   /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
   meter: Meter;

@@ -6,7 +6,7 @@
  * 1. Look for a finished commit, if the resume record says that a predecessor began one.
  * 2. Open the source and the destination. Start over if they do not match the record (resume.ts).
  * 3. Pump the remaining chunks (pump.ts), and save the record every two seconds.
- * 4. Check that the source is unchanged. Save size and SHA-256 as `committing`, which also renews
+ * 4. Check that the source is unchanged, and its expected SHA-256 if there is one. Save size and SHA-256 as `committing`, which also renews
  *    the lease.
  * 5. Commit: the file appears under its name.
  *
@@ -142,12 +142,19 @@ async function moveOpened(
   });
   await checkUnchanged(source, state);
   move.signal.throwIfAborted();
-  progress.committing ??= { size, sha256: await state.hasher.digest() };
+  progress.committing ??= { size, sha256: expected(move, await state.hasher.digest()) };
   // The save renews the lease: no other mover can have taken over when the commit begins.
   if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
   const moved = await commit(destination, progress.committing);
   move.meter.complete();
   return moved;
+}
+
+/** Returns the SHA-256 of the source. Throws if the client expects another one. */
+function expected({ options: { expected_sha256 } }: Move, sha256: string): string {
+  if (expected_sha256 === undefined || expected_sha256 === sha256) return sha256;
+  const message = `The source has the SHA-256 ${sha256}, expected is ${expected_sha256}`;
+  throw new AttemptError({ code: 'checksum_mismatch', message, phase: 'verify' });
 }
 
 async function commit(

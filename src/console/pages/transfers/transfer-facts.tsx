@@ -19,6 +19,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
     progress_pct,
     speed_bps,
     checksum_sha256,
+    expected_sha256,
     metadata,
     error,
   } = transfer;
@@ -53,6 +54,10 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
               <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="SHA-256" />
             </>
           ) : null,
+          'Expected SHA-256':
+            expected_sha256 !== undefined && expected_sha256 !== checksum_sha256 ? (
+              <code>{expected_sha256}</code>
+            ) : undefined,
         }}
       />
       {Object.keys(metadata).length > 0 && (
