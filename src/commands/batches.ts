@@ -106,13 +106,11 @@ export async function cancelBatch(
   return changeBatch(deps, batchId, command, cause, { known });
 }
 
+type CommonField = 'priority' | 'metadata' | 'notify_on_complete' | 'verify' | 'preserve_mtime';
+
 function createdOf(
   accountId: string,
-  {
-    priority,
-    metadata,
-    notify_on_complete,
-  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete'>,
+  common: Pick<BatchRequest, CommonField>,
   { batchId, now }: ReservedBatch,
   source: BatchSource,
 ): BatchCreated {
@@ -120,9 +118,10 @@ function createdOf(
     batch_id: batchId,
     account_id: accountId,
     source,
-    priority,
-    metadata,
-    notify_on_complete,
+    priority: common.priority,
+    metadata: common.metadata,
+    notify_on_complete: common.notify_on_complete,
+    ...optionsOf(common),
     created_at: now,
   };
 }

@@ -6,6 +6,7 @@ import { streamName } from '../domain/streams.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
+  MtimeOutcome,
   Priority,
   Transfer,
   TransferCreated,
@@ -234,6 +235,7 @@ export type Outcome =
       speedBps: number | null;
       checksumSha256: string;
       verification: Verification;
+      mtime?: MtimeOutcome;
     }
   | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
   /** The mover shuts down in order and releases the claim. */
@@ -265,13 +267,14 @@ export function endAttempt(
 function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
-      const { sizeBytes, speedBps, checksumSha256, verification } = outcome;
+      const { sizeBytes, speedBps, checksumSha256, verification, mtime } = outcome;
       const data = {
         completed_at: now(),
         size_bytes: sizeBytes,
         speed_bps: speedBps,
         checksum_sha256: checksumSha256,
         verification,
+        ...(mtime && { mtime }),
       };
       return { type: 'complete', claim_id, data };
     }

@@ -69,7 +69,7 @@ function transferOf(
     priority: item.priority ?? batch.priority,
     notify_on_complete,
     metadata: item.metadata ?? batch.metadata,
-    ...optionsOf(item),
+    ...optionsOf({ ...batch, ...item }),
     retry_of: item.retry_of ?? null,
     batch_id,
     created_at: page.listed_at,

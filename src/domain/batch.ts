@@ -2,7 +2,7 @@ import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { Priority } from './transfer.ts';
-import type { TransferOptions } from './transfer-options.ts';
+import type { CommonOptions, TransferOptions } from './transfer-options.ts';
 
 /*
  * A batch is many transfers that were asked for at once: a list of items, the files of a folder, or
@@ -40,7 +40,7 @@ export type BatchSource =
   /** What failed in another batch. */
   | { type: 'retry'; batch_id: string };
 
-export interface BatchCreated {
+export interface BatchCreated extends CommonOptions {
   batch_id: string;
   account_id: string;
   source: BatchSource;

@@ -49,6 +49,11 @@ export interface Verification {
   atomic_replace: boolean;
 }
 
+/** Whether the destination has the modification time of the source. `at` is null if that has none. */
+export type MtimeOutcome =
+  | { preserved: true; at: string }
+  | { preserved: false; at: string | null; reason: string };
+
 export interface TransferCreated extends TransferOptions {
   transfer_id: string;
   account_id: string;
@@ -99,6 +104,8 @@ export interface TransferCompleted {
   duration_ms: number;
   checksum_sha256: string;
   verification: Verification;
+  /** Only with `preserve_mtime`. */
+  mtime?: MtimeOutcome;
 }
 
 export type TransferFailed = { error: TransferError; failed_at: string } & AttemptFigures;
@@ -132,6 +139,7 @@ export type Transfer = { facts: TransferFacts } & (
       duration_ms: number;
       checksum_sha256: string;
       verification: Verification;
+      mtime?: MtimeOutcome;
     }
   | { status: 'failed'; failed_at: string }
   | { status: 'cancelled'; cancelled_at: string }

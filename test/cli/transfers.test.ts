@@ -81,6 +81,9 @@ describeWithPostgres('waybill transfers', () => {
       'ward=a=b',
       '--expected-sha256',
       'AB'.repeat(32),
+      '--verify',
+      'read_back',
+      '--preserve-mtime',
     );
     expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
       {
@@ -89,6 +92,8 @@ describeWithPostgres('waybill transfers', () => {
         priority: 'high',
         metadata: { case: '4711', ward: 'a=b' },
         expected_sha256: 'ab'.repeat(32),
+        verify: 'read_back',
+        preserve_mtime: true,
         progress_pct: 0,
       },
     ]);

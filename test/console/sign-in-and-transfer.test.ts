@@ -281,6 +281,8 @@ await describeConsole('the Admin Console', () => {
         pardon(400);
         await expectAccessible(page);
         await expected.fill(createHash('sha256').update(content).digest('hex'));
+        await page.getByLabel('Read back and compare').check();
+        await page.getByLabel('Keep the modification time').check();
         await page.getByRole('button', { name: 'Create transfer' }).click();
 
         await eventually(() => heading(page)).toBe('report 100 %.csv');
@@ -298,6 +300,9 @@ await describeConsole('the Admin Console', () => {
           'Test administrator (console)',
         );
         expect(await page.getByText('4711').count()).toBe(1);
+        await page.getByText('Read back and compare, Keep the modification time').waitFor();
+        await page.getByText('read back and hashed').waitFor();
+        await page.getByText(/Modification time kept: \d/).waitFor();
 
         await page.getByRole('link', { name: 'Show state after revision 1' }).click();
         const then = page.locator('#past-state');

@@ -8,7 +8,7 @@ import { describeWithPostgres } from '../support/postgres.ts';
 
 const STARTED = { claimId: 'clm_1', source: null, destination: null };
 
-const OPTIONS = { expected_sha256: 'ab'.repeat(32) };
+const OPTIONS = { expected_sha256: 'ab'.repeat(32), verify: 'read_back' };
 
 describeWithPostgres('batches', () => {
   let api: TestApi;
@@ -37,6 +37,7 @@ describeWithPostgres('batches', () => {
           item('b.csv', { priority: 'high', metadata: { own: '1' }, ...OPTIONS }),
         ],
         metadata: { common: '1' },
+        preserve_mtime: true,
         notify_on_complete: true,
       },
     });
@@ -46,6 +47,7 @@ describeWithPostgres('batches', () => {
       status: 'open',
       folder: null,
       retry_of: null,
+      preserve_mtime: true,
       counts: { items: 2, pending: 2, completed: 0, failed: 0, rejected: 0 },
       ended_at: null,
     });
@@ -56,6 +58,7 @@ describeWithPostgres('batches', () => {
       destination: 's3://archive/in/a.csv',
       priority: 'normal',
       metadata: { common: '1' },
+      preserve_mtime: true,
       batch_id: body.id,
       status: 'pending',
     });
@@ -64,6 +67,7 @@ describeWithPostgres('batches', () => {
       priority: 'high',
       metadata: { own: '1' },
       ...OPTIONS,
+      preserve_mtime: true,
     });
     expect(first.body).not.toHaveProperty('expected_sha256');
     const { transfer_ids, ...batch } = body;

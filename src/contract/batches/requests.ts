@@ -5,7 +5,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
-import { transferOptions } from '../transfers/options.ts';
+import { commonOptions, transferOptions } from '../transfers/options.ts';
 import { batchId, metadata, transferUri } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
@@ -87,6 +87,7 @@ export const batchRequest = z
       .nullish()
       .transform((value) => value ?? {})
       .describe('Of each transfer without `metadata` of its own.'),
+    ...commonOptions,
   })
   .superRefine((request, context) => {
     const issue = (path: string, message: string) =>

@@ -239,7 +239,7 @@ async function moveBetween(
   try {
     const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
-      const { bytes, sha256, verification } = await moveFile({
+      const { bytes, sha256, ...evidence } = await moveFile({
         transferId: claim.transferId,
         claimId: claim.claimId,
         source: { endpoint: from.endpoint, path: source.path },
@@ -265,7 +265,7 @@ async function moveBetween(
         sizeBytes: bytes,
         speedBps: meter.read().speed_bps,
         checksumSha256: sha256,
-        verification,
+        ...evidence,
       };
     } finally {
       to.release();

@@ -123,7 +123,7 @@ function TransferForm({
                 Notify all webhooks when it ends
               </label>
             </div>
-            <OptionFields options={options} onChange={setOptions} errors={errors} />
+            <OptionFields options={options} onChange={setOptions} error={errors.expected_sha256} />
             <MetadataFields entries={metadata} onChange={setMetadata} />
           </>
         )}

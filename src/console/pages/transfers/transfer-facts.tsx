@@ -3,6 +3,7 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, speed } from '../../components/units.ts';
+import { optionsInWords } from './option-fields.tsx';
 import { TransferState } from './states.tsx';
 
 interface TransferFactsProps {
@@ -58,6 +59,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
             expected_sha256 !== undefined && expected_sha256 !== checksum_sha256 ? (
               <code>{expected_sha256}</code>
             ) : undefined,
+          Options: optionsInWords(transfer),
         }}
       />
       {Object.keys(metadata).length > 0 && (

@@ -154,7 +154,7 @@ function detail(state: TransferState): Fields {
 
 /** Returns the options that the transfer was created with. */
 function optionsOf(facts: Fields): Fields {
-  const names = ['expected_sha256'];
+  const names = ['expected_sha256', 'verify', 'preserve_mtime'];
   return Object.fromEntries(
     names.filter((name) => name in facts).map((name) => [name, facts[name]]),
   );
