@@ -24,6 +24,9 @@ export default defineConfig(({ mode }) => ({
     isolate: false,
     sequence: { sequencer: SlowestFirst },
     maxWorkers: 2 * availableParallelism(),
+    // Tests move files through buffers outside of the heap. By default, every 64 MiB of them is the
+    // reason to look through the whole heap, which took a fifth of the CPU time.
+    execArgv: ['--external-memory-accounted-in-global-limit', '--initial-old-space-size=512'],
     testTimeout: mode === 'long' ? 30 * 60_000 : 90_000,
     hookTimeout: 120_000,
     teardownTimeout: 60_000,

@@ -4,6 +4,7 @@ import { INDEXED } from '../src/installation.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
 import type { TransferFilter } from '../src/projections/transfer-filter.ts';
 import { listTransfers, type Page } from '../src/projections/transfer-queries.ts';
+import { summarizeTransfers } from '../src/projections/transfer-summary.ts';
 import type { Bench } from './support/bench.ts';
 import { startPostgres } from './support/postgres.ts';
 import { ACCOUNT, fillReadModels } from './support/searchable.ts';
@@ -14,8 +15,10 @@ const TRANSFERS = 10_000_000;
 const FIRST: Page = { limit: 25, offset: 0 };
 /** Each statement runs more often than Postgres takes to consider a generic plan. */
 const LEAST_RUNS = 6;
+/** Of how many failed transfers the home page counts the reasons. */
+const FAILURES = 1_000;
 
-/** Measures searches of every frequency in 10,000,000 transfers, beside the plain list. */
+/** Measures lists, searches of every frequency and counts in 10,000,000 transfers. */
 export async function run(bench: Bench): Promise<void> {
   const { options, defer } = bench;
   const postgres = await startPostgres(bench);
@@ -38,8 +41,8 @@ export async function run(bench: Bench): Promise<void> {
 
   const sql = connect(url, { settings: INDEXED });
   defer(() => sql.end({ timeout: 1 }));
-  const [oldest] = await sql<{ transfer_id: string }[]>`
-    select transfer_id from read.transfers where account_id = ${ACCOUNT}
+  const [oldest] = await sql<{ transfer_id: string; destination: string }[]>`
+    select transfer_id, destination from read.transfers where account_id = ${ACCOUNT}
      order by created_at limit 1`;
   const [other] = await sql<{ account_id: string }[]>`
     select account_id from read.transfers where account_id <> ${ACCOUNT} limit 1`;
@@ -47,6 +50,12 @@ export async function run(bench: Bench): Promise<void> {
   const id = oldest.transfer_id;
   const searches: [string, TransferFilter, Page?, string?][] = [
     ['the list without words', {}],
+    ['a late page', {}, { limit: 25, offset: Math.round(transfers / 3) }],
+    ['a destination of all', { destination: 's3://' }],
+    ['a destination of 14 %', { destination: 's3://archive-3/' }],
+    ['a destination of 4 %', { destination: 's3://archive-3/incoming/north/' }],
+    ['a destination of few', { destination: oldest.destination }],
+    ['a destination of none', { destination: 's3://none/' }],
     ['half of all', { q: 'report' }],
     ['all', { q: 'example.com' }],
     ['20 %', { q: 'invoice' }],
@@ -73,20 +82,39 @@ export async function run(bench: Bench): Promise<void> {
   ];
   const rows: (string | number)[][] = [];
   for (const [what, filter, page = FIRST, account = ACCOUNT] of searches) {
-    const times: number[] = [];
     let total = '';
-    for (let i = 0; i <= Math.max(LEAST_RUNS, options.runs); i++) {
-      const from = performance.now();
+    const times = await timesOf(options.runs, async () => {
       const found = await listTransfers(sql, account, filter, page);
-      // The first warms up.
-      if (i > 0) times.push(performance.now() - from);
       total = `${found.total}${found.totalIsExact === false ? ' or more' : ''}`;
-    }
+    });
     rows.push([what, filter.q ?? '', total, median(times), Math.max(...times)]);
+  }
+  const day = searches.flatMap(([, { from, to }]) => (from === undefined ? [] : [{ from, to }]))[0];
+  for (const [what, span] of [
+    ['counts of all', {}],
+    ['counts of one day', day],
+  ] as const) {
+    let total = '';
+    const times = await timesOf(options.runs, async () => {
+      const { byStatus } = await summarizeTransfers(sql, ACCOUNT, span ?? {}, FAILURES);
+      total = String(Object.values(byStatus).reduce((sum, count) => sum + count, 0));
+    });
+    rows.push([what, '', total, median(times), Math.max(...times)]);
   }
   printTable(
     `A page of ${transfers} transfers, half of them one account's`,
     ['search', 'q', 'total', 'median ms', 'worst ms'],
     rows,
   );
+}
+
+/** Returns the milliseconds of each run. The first warms up and does not count. */
+async function timesOf(runs: number, run: () => Promise<void>): Promise<number[]> {
+  const times: number[] = [];
+  for (let i = 0; i <= Math.max(LEAST_RUNS, runs); i++) {
+    const from = performance.now();
+    await run();
+    if (i > 0) times.push(performance.now() - from);
+  }
+  return times;
 }

@@ -78,7 +78,11 @@ function signed(size: number | null): string {
 /** A sink never turns readiness red: no request needs it. The log of the service says what fails. */
 function kept({ size, failing }: SinkStatus): string {
   const has = size === null ? 'no checkpoint kept yet' : `keeps the checkpoint over ${size} events`;
-  if (failing === 'refuses') return `${has}; it has one that contradicts the last one`;
+  if (failing === 'refuses')
+    return (
+      `${has}; it has one that this log does not have: an older copy of the log was restored, or ` +
+      'the log was changed. See "A restored older log" in docs/operators.md'
+    );
   return failing === 'no' ? has : `${has}; it does not take the last one, and is asked again`;
 }
 

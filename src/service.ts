@@ -20,7 +20,12 @@ import { runSinks } from './processes/proof/sinks.ts';
 import { runDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
-import { CheckpointMoved, loadCheckpoint, resumePosition } from './projections/checkpoint.ts';
+import {
+  CheckpointMoved,
+  loadCheckpoint,
+  resumePosition,
+  WrongLog,
+} from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild-outdated.ts';
@@ -95,9 +100,10 @@ export async function startService(
     run(runProjectionTasks(rebuilding, signal));
     run(runSigner(installation, signal, health.report('signer')));
     const { vault, commands } = installation;
-    const sinks = installation.config.checkpointSinks.map((url) =>
-      openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
-    );
+    const sinks = installation.config.checkpointSinks.map((url) => ({
+      url,
+      sink: openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
+    }));
     const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
     run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
   }
@@ -230,18 +236,25 @@ async function listen(
   };
 }
 
+/** Throws WrongLog, which names every consumer whose tables do not follow this log. */
 async function refuseWrongLog(installation: Installation): Promise<void> {
   const { sql, store } = installation;
   const projections = Object.values(PROJECTIONS).map((projection) =>
     projectionConsumer(projection),
   );
   const consumers = [...projections, dispatchConsumer, createOutboxConsumer(store)];
+  const wrong = new Map<string, WrongLog>();
   for (const { name, table } of consumers) {
     const checkpoint = await loadCheckpoint(sql, table, name);
     if (!checkpoint) continue;
     await resumePosition(installation, table, name, checkpoint).catch((error: unknown) => {
+      if (error instanceof WrongLog) wrong.set(name, error);
       // Another process has moved the checkpoint, and verified it first.
-      if (!(error instanceof CheckpointMoved)) throw error;
+      else if (!(error instanceof CheckpointMoved)) throw error;
     });
   }
+  const [first, ...others] = wrong.keys();
+  if (first === undefined) return;
+  const { message } = wrong.get(first) as WrongLog;
+  throw new WrongLog(others.length ? `${message}. The same for ${others.join(', ')}` : message);
 }

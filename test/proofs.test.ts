@@ -210,12 +210,16 @@ describeWithPostgres('proofs without trust', () => {
 
     it('are printed by waybill receipt, and by waybill log', async () => {
       const own = createCli(api.installation.environment);
-      const printed = await own.run(['receipt', receipt.transfer_id]);
-      expect([printed.code, JSON.parse(printed.stdout)]).toEqual([0, receipt]);
-      const [keys] = (await own.run(['log', 'keys', '--json'])).json<{ data: unknown[] }>();
-      expect(keys?.data).toMatchObject([{ public_key: receipt.public_key }]);
       const note = await own.run(['log', 'checkpoint']);
       expect(note.stdout).toBe(await readFile(inFolder('newer.txt'), 'utf8'));
+      const printed = await own.run(['receipt', receipt.transfer_id]);
+      expect([printed.code, JSON.parse(printed.stdout)]).toEqual([0, receipt]);
+      const reads = ['audit', 'list', '--type', 'access.receipt_read', '--json'];
+      expect((await own.run(reads)).json()).toMatchObject([
+        { data: [{ subject: { id: receipt.transfer_id }, account: 'acc_default' }] },
+      ]);
+      const [keys] = (await own.run(['log', 'keys', '--json'])).json<{ data: unknown[] }>();
+      expect(keys?.data).toMatchObject([{ public_key: receipt.public_key }]);
       expect(await own.run(['log', 'rotate-key'])).toMatchObject({ code: 0 });
       const signed = (await own.run(['log', 'checkpoint'])).stdout;
       expect(signed).not.toBe(note.stdout);

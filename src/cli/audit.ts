@@ -5,6 +5,7 @@ import { COUNTED_TO } from '../contract/pages.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
 import { readLog } from '../projections/read-log.ts';
+import { given, recordAccess } from './access.ts';
 import { addVerifyCommand } from './audit-verify.ts';
 import { note, printJson, printTable, write } from './output.ts';
 import { parseRequest } from './parse.ts';
@@ -16,7 +17,10 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('list')
     .description('list what people and keys did, newest first')
-    .option('--kind <kind>', 'only this kind of subject: transfer, endpoint, key or webhook')
+    .option(
+      '--kind <kind>',
+      'only this kind of subject: transfer, endpoint, key, webhook, access or log',
+    )
     .option('--type <type>', 'only this type of event: endpoint.paused')
     .option('--actor <name>', 'only this actor: a key, a user or a person')
     .option('--subject <name>', 'only this endpoint, key, webhook or transfer: a name or an id')
@@ -38,8 +42,12 @@ export function addAuditCommands(program: Command): void {
     .option('--from <position>', 'start after this position', position)
     .option('--stream <name>', 'only the events of this stream: transfer-txr_...')
     .action(({ from, stream }: { from?: bigint; stream?: string }) =>
-      withInstallation(async ({ store }) => {
-        for await (const { events } of readLog(store, { from: from ?? null, stream }))
+      withInstallation(async (installation) => {
+        const { store } = installation;
+        const until = await store.head();
+        const data = { export: 'log', parameters: given({ from, stream }) } as const;
+        await recordAccess(installation, { type: 'access.exported', data }, null);
+        for await (const { events } of readLog(store, { from: from ?? null, until, stream }))
           for (const event of events) await printJson(toAuditEvent(event));
       }),
     );
@@ -55,9 +63,10 @@ interface ListOptions extends Record<string, unknown> {
 }
 
 async function list(
-  { sql, commands }: Installation,
+  installation: Installation,
   { from, to, csv, json, ...options }: ListOptions,
 ): Promise<void> {
+  const { sql, commands } = installation;
   const query = parseRequest(
     auditQuery,
     { ...options, from_date: from, to_date: to },
@@ -67,6 +76,8 @@ async function list(
   const filter = toAuditFilter(filters);
   await commands.catchUp('audit');
   if (csv) {
+    const data = { export: 'audit_log', parameters: given(filters) } as const;
+    await recordAccess(installation, { type: 'access.exported', data }, null);
     for await (const piece of auditToCsv(eachAuditEvent(sql, filter))) await write(piece);
     return;
   }
@@ -78,10 +89,11 @@ async function list(
   const data = events.map(toAuditItem);
   if (json) return printJson({ data, pagination: { total, limit, offset, has_more: hasMore } });
   await printTable(
-    ['TIME', 'ACTOR', 'EVENT', 'SUBJECT', 'NAME'],
-    data.map(({ occurred_at, actor, actor_name, title, subject }) => [
+    ['TIME', 'ACTOR', 'ADDRESS', 'EVENT', 'SUBJECT', 'NAME'],
+    data.map(({ occurred_at, actor, actor_name, client_address, title, subject }) => [
       occurred_at,
       actor_name ?? actor,
+      client_address,
       title,
       subject.id,
       subject.name,

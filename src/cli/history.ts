@@ -7,6 +7,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import { eventsUntil, stateAsOf, stateOf } from '../domain/transfer-history.ts';
 import { readAnyHistory } from '../projections/transfer-history.ts';
+import { recordAccess } from './access.ts';
 import { print, printJson, printTable } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
@@ -28,11 +29,16 @@ export function addHistoryCommand(program: Command): void {
     .option('--json', 'one JSON document: the events and the state')
     .action(async (id: string, { account, asOf, json }: HistoryOptions) => {
       const { as_of } = parseRequest(detailQuery, { as_of: asOf }, '--as-of');
-      const all = await withInstallation(({ store }) => readAnyHistory(store, id));
-      const state = as_of === undefined ? stateOf(all) : stateAsOf(all, as_of);
-      const owner = state.facts.account_id;
-      if (account !== undefined && account !== owner)
-        throw new DomainError('not_found', `The transfer belongs to ${owner}, not to ${account}`);
+      const { all, state } = await withInstallation(async (installation) => {
+        const all = await readAnyHistory(installation.store, id);
+        const state = as_of === undefined ? stateOf(all) : stateAsOf(all, as_of);
+        const owner = state.facts.account_id;
+        if (account !== undefined && account !== owner)
+          throw new DomainError('not_found', `The transfer belongs to ${owner}, not to ${account}`);
+        const read = { type: 'access.history_read', data: { transfer_id: id } } as const;
+        await recordAccess(installation, read, owner);
+        return { all, state };
+      });
       const events = as_of === undefined ? all : eventsUntil(all, as_of);
       if (json)
         return printJson({

@@ -8,6 +8,7 @@ import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
 import type { TransferEvent } from '../domain/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/receipts.ts';
+import { recordAccess } from './access.ts';
 import { EXIT } from './exit-codes.ts';
 import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
@@ -33,8 +34,11 @@ export function addReceiptCommands(program: Command): void {
           await checkpointNow(installation, operator());
           answer = await make();
         }
-        if (answer.state === 'ready') return answer.receipt;
-        throw new DomainError('receipt_not_ready', `${id} has not ended: it has no receipt yet`);
+        if (answer.state !== 'ready')
+          throw new DomainError('receipt_not_ready', `${id} has not ended: it has no receipt yet`);
+        const read = { type: 'access.receipt_read', data: { transfer_id: id } } as const;
+        await recordAccess(installation, read, answer.owner);
+        return answer.receipt;
       });
       const text = `${JSON.stringify(made, null, 2)}\n`;
       if (out === undefined) return write(text);

@@ -30,6 +30,7 @@ interface RetryOptions extends Common {
 interface BulkOptions extends Common, FilterOptions {
   ids?: string[];
   priority?: string;
+  continueFrom?: string;
 }
 
 /** Adds the commands that retry transfers, change their priority, and change many at once. */
@@ -79,6 +80,10 @@ export function addTransferChanges(transfers: Command): void {
     .addOption(
       new Option('--priority <priority>', 'the new priority, for set-priority').choices(PRIORITIES),
     )
+    .option(
+      '--continue-from <transfer-id>',
+      'what the previous call printed, with the same filters',
+    )
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
     .action((action: string, options: BulkOptions) =>
@@ -108,13 +113,14 @@ export async function printCreated(
 async function bulk(
   { sql, commands }: Installation,
   action: string,
-  { account, json, ids, priority, ...options }: BulkOptions,
+  { account, json, ids, priority, continueFrom, ...options }: BulkOptions,
 ): Promise<void> {
   const filters = Object.entries(filtersOf(options)).filter(([, value]) => value !== undefined);
   const body = {
     action: action.replace('-', '_'),
     ids,
     filter: filters.length > 0 ? Object.fromEntries(filters) : undefined,
+    continue_from: continueFrom,
     priority,
   };
   const request = parseRequest(bulkRequest, body, 'The change');
@@ -141,6 +147,7 @@ async function bulk(
         '',
       );
   }
-  if (answer.has_more) note('More transfers match: run the command again');
+  if (answer.continue_from !== null)
+    note(`More transfers match: repeat the command with --continue-from ${answer.continue_from}`);
   if (answer.refused > 0) process.exitCode = EXIT.refused;
 }

@@ -11,6 +11,7 @@ import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { readHistory } from '../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfer-queries.ts';
+import { given, recordAccess } from './access.ts';
 import { bytes, note, print, printFacts, printJson, printTable, write } from './output.ts';
 import { keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
@@ -161,9 +162,10 @@ async function create(
 }
 
 async function list(
-  { sql, commands }: Installation,
+  installation: Installation,
   { account, json, csv, limit: atMost, offset: after, sort: order, ...options }: ListOptions,
 ): Promise<void> {
+  const { sql, commands } = installation;
   const query = parseRequest(
     listQuery,
     { ...filtersOf(options), limit: atMost, offset: after, sort: order },
@@ -173,6 +175,8 @@ async function list(
   const filter = toFilter(filters);
   if (filter.q !== undefined) await commands.catchUp('transfer_search');
   if (csv) {
+    const data = { export: 'transfers', parameters: given({ sort, ...filters }) } as const;
+    await recordAccess(installation, { type: 'access.exported', data }, account);
     for await (const piece of transfersToCsv(eachTransfer(sql, account, filter, sort)))
       await write(piece);
     return;

@@ -69,6 +69,7 @@ export async function changeTransfers(
     done: done.length,
     refused: refusals.length,
     has_more: hasMore,
+    continue_from: hasMore ? (transferIds.at(-1) ?? null) : null,
     retries: done.flatMap((one) => one.retry ?? []),
     refusals,
   };

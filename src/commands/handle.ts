@@ -15,6 +15,8 @@ export interface Cause {
   /** The request id, or the id of the job. */
   correlationId: string;
   causationId?: string | null;
+  /** Address of the client that sent the request. */
+  clientAddress?: string;
 }
 
 export interface Handled<State> {
@@ -97,12 +99,12 @@ export function untouched<State>(
 }
 
 /** Gives decided events their ids, times and place in the stream's hash chain. */
-function chain(
+export function chain(
   decided: Event[],
   last: NewEvent | null,
   cause: Cause,
   accountId: string | null,
-  reserved: HandleOptions<never>['reserved'],
+  reserved: { eventId?: string; now: string } | undefined,
 ): NewEvent[] {
   const events: NewEvent[] = [];
   let previous: NewEvent | null = last;
@@ -110,7 +112,7 @@ function chain(
     const now = reserved?.now ?? new Date().toISOString();
     const event: NewEvent = {
       id:
-        previous === null && reserved
+        previous === null && reserved?.eventId !== undefined
           ? reserved.eventId
           : nextEventId(previous?.id ?? null, Date.parse(now)),
       type,
@@ -132,6 +134,7 @@ function metadata(
 ): EventMetadata {
   return {
     actor: cause.actor,
+    ...(cause.clientAddress !== undefined && { client_address: cause.clientAddress }),
     account_id: accountId,
     correlation_id: cause.correlationId,
     causation_id: cause.causationId ?? null,

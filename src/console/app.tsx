@@ -37,6 +37,9 @@ const OperationsPage = page(
   async () => (await import('./pages/operations/page.tsx')).OperationsPage,
 );
 const AuditPage = page(async () => (await import('./pages/audit/page.tsx')).AuditPage);
+const CheckpointsPage = page(
+  async () => (await import('./pages/checkpoints/page.tsx')).CheckpointsPage,
+);
 const KeyListPage = page(async () => (await import('./pages/keys/list.tsx')).KeyListPage);
 const EndpointListPage = page(
   async () => (await import('./pages/endpoints/list.tsx')).EndpointListPage,
@@ -84,6 +87,7 @@ function Pages() {
             <Route path="/console/webhooks/:id/deliveries/:delivery" component={DeliveryPage} />
             <Route path="/console/operations" component={OperationsPage} />
             <Route path="/console/audit" component={AuditPage} />
+            <Route path="/console/checkpoints" component={CheckpointsPage} />
             <Route path="/console/settings/api-keys" component={KeyListPage} />
             <Route path="/console/settings/endpoints" component={EndpointListPage} />
             <Route path="/console/settings/endpoints/new" component={NewEndpointPage} />

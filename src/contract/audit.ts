@@ -6,7 +6,6 @@ import {
   type AuditKind,
   type AuditType,
 } from '../domain/audit.ts';
-import { streamName } from '../domain/streams.ts';
 import { text } from '../domain/text.ts';
 import { toCsv } from './csv.ts';
 import { position } from './events.ts';
@@ -70,6 +69,14 @@ const auditItem = z
       .nullable()
       .describe('Name of the API key, or email or name of the person. Null for other actors.')
       .meta({ examples: ['night job'] }),
+    client_address: z
+      .string()
+      .nullable()
+      .describe(
+        'Address of the client whose request caused the event. For failed sign-ins of an IPv6 ' +
+          'client, its network. Null if no request caused it, and for events of older versions.',
+      )
+      .meta({ examples: ['198.51.100.7'] }),
     type,
     title: z
       .string()
@@ -78,7 +85,13 @@ const auditItem = z
     subject: z
       .strictObject({
         kind,
-        id: z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
+        id: z
+          .string()
+          .describe(
+            'An id. For the kind `access` the id of the transfer that was read, what was ' +
+              'exported (`log`, `audit_log`, `transfers`), or the address of failed sign-ins.',
+          )
+          .meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
         name: z
           .string()
           .nullable()
@@ -115,12 +128,13 @@ export function toAuditItem(row: AuditedEvent): AuditItem {
     occurred_at,
     actor,
     actor_name: key_name ?? personIn(actor),
+    client_address: row.client_address,
     type,
     title: AUDIT_TITLES[type],
     subject: { kind, id: subject_id, name: subject_name },
     account: row.account_id,
     data: row.data,
-    stream: streamName(kind, subject_id),
+    stream: row.stream,
     revision: row.revision,
     position: String(row.position),
   };
@@ -146,6 +160,7 @@ const COLUMNS = [
   'stream',
   'revision',
   'position',
+  'client_address',
 ] as const;
 
 /** Yields events as CSV, a piece for each batch. */

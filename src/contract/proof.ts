@@ -78,6 +78,35 @@ export const checkpointList = z
   .meta({ id: 'LogCheckpointList' });
 export type CheckpointList = z.output<typeof checkpointList>;
 
+export const sinkList = z
+  .strictObject({
+    data: z
+      .array(
+        z
+          .strictObject({
+            url: z.string().meta({ examples: ['s3://archive/checkpoints/'] }),
+            state: z
+              .enum(['unknown', 'keeps', 'retries', 'refuses'])
+              .describe(
+                '`unknown`: not asked yet. `refuses`: it has a checkpoint that this log does not ' +
+                  'have, so an older copy of the log was restored, or the log was changed.',
+              ),
+            size: z
+              .int()
+              .nullable()
+              .describe('Number of events that the last checkpoint covers which it has taken.')
+              .meta({ examples: [8] }),
+            taken_at: timestamp.nullable(),
+            error: z.string().nullable().describe('Why it did not take the last one.'),
+            next_try_at: timestamp.nullable(),
+          })
+          .meta({ id: 'LogCheckpointSink' }),
+      )
+      .describe('As in `WAYBILL_CHECKPOINT_SINKS`.'),
+  })
+  .meta({ id: 'LogCheckpointSinkList' });
+export type SinkList = z.output<typeof sinkList>;
+
 export const checkpointQuery = z.strictObject(pageQuery);
 
 export const checkpointParams = z.object({
@@ -138,4 +167,16 @@ export const receiptQuery = z.strictObject({
 export function toCheckpoint(signed: CheckpointSigned): Checkpoint {
   const { size, root_hash, key_id, note, signed_at } = signed;
   return { size, root_hash, key_id, note, signed_at };
+}
+
+/** What is known of a place that keeps checkpoints; null if nothing is. */
+type KnownSink = Omit<SinkList['data'][number], 'url' | 'state'> & { refuses: boolean };
+
+/** Returns a place that keeps checkpoints as the API shows it. */
+export function toSink(url: string, known: KnownSink | null): SinkList['data'][number] {
+  if (known === null)
+    return { url, state: 'unknown', size: null, taken_at: null, error: null, next_try_at: null };
+  const { refuses, ...shown } = known;
+  const failing = refuses ? 'refuses' : 'retries';
+  return { url, state: known.error === null ? 'keeps' : failing, ...shown };
 }

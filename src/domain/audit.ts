@@ -1,3 +1,4 @@
+import { type AccessEvent, accessed } from './access.ts';
 import type { BatchEvent } from './batch.ts';
 import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
@@ -14,6 +15,7 @@ export type EventType = (
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
+  | AccessEvent
   | SigningKeyEvent
   | CheckpointEvent
 )['type'];
@@ -47,6 +49,10 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'webhook.updated': 'changed',
   'webhook.secret_rotated': 'secret rotated',
   'webhook.removed': 'removed',
+  'access.exported': 'exported',
+  'access.history_read': 'history read',
+  'access.receipt_read': 'receipt read',
+  'access.sign_in_failed': 'sign-in failed',
   'log.key_created': 'signing key created',
   'log.key_rotated': 'signing key rotated',
   'log.checkpoint_signed': 'checkpoint signed',
@@ -59,6 +65,7 @@ export const AUDIT_KINDS = {
   endpoint: 'Endpoint',
   key: 'API key',
   webhook: 'Webhook',
+  access: 'Access',
   log: 'Log',
 } as const;
 export type AuditKind = keyof typeof AUDIT_KINDS;
@@ -84,6 +91,11 @@ export const AUDIT_TITLES = Object.fromEntries(
 // `isAudited` leaves out the other events of these types.
 AUDIT_TITLES['transfer.created'] = 'Transfer retried';
 AUDIT_TITLES['transfer.failed'] = 'Transfer aborted';
+// The kind alone says nothing.
+AUDIT_TITLES['access.exported'] = 'Data exported';
+AUDIT_TITLES['access.history_read'] = 'History read';
+AUDIT_TITLES['access.receipt_read'] = 'Receipt read';
+AUDIT_TITLES['access.sign_in_failed'] = 'Sign-in failed';
 
 /** An event of the audit log, with the names of its subject and actor. */
 export interface AuditedEvent {
@@ -92,21 +104,32 @@ export interface AuditedEvent {
   revision: number;
   type: AuditType;
   kind: AuditKind;
+  stream: string;
   subject_id: string;
   /** Name, URL or file name. Null if the read model of the subject is behind. */
   subject_name: string | null;
   account_id: string | null;
   actor: string;
+  /** Null if no request caused the event, and for events of older versions. */
+  client_address: string | null;
   /** Name of the key. Null for other actors. */
   key_name: string | null;
   occurred_at: string;
   data: Record<string, unknown>;
 }
 
+/** Returns what an event is about: an aggregate, or what was accessed. */
+export function subjectOf({ type, data, stream }: StoredEvent): { kind: AuditKind; id: string } {
+  const { kind, id } = parseStream(stream);
+  return kind === 'access'
+    ? { kind, id: accessed({ type, data } as AccessEvent) }
+    : { kind: kind as AuditKind, id };
+}
+
 /**
  * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
- * key, the creation and cancellation of a batch, and what people and keys did to a transfer after
- * its creation. Creations would be nearly all of the log.
+ * key, every recorded access, the creation and cancellation of a batch, and what people and keys
+ * did to a transfer after its creation. Creations would be nearly all of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

@@ -2,6 +2,8 @@
 export interface EventMetadata {
   /** Who caused it: `key:key_...`, `cli:USER`, `mover:HOST:PID` or `system`. */
   actor: string;
+  /** Address of the client whose request caused it. Absent without a request. */
+  client_address?: string;
   account_id: string | null;
   /** The id of the request (or job) that led to it. */
   correlation_id: string;

@@ -13,7 +13,8 @@ export type IdPrefix =
   | 'end'
   | 'req'
   | 'clm'
-  | 'vlt';
+  | 'vlt'
+  | 'acs';
 
 export function newId(prefix: IdPrefix, now: number = Date.now()): string {
   return `${prefix}_${ulid(now, random)}`;

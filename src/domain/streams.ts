@@ -1,12 +1,24 @@
 import type { StoredEvent } from './event.ts';
 
-const KINDS = ['transfer', 'batch', 'endpoint', 'endpoint_name', 'key', 'webhook', 'log'] as const;
+const KINDS = [
+  'transfer',
+  'batch',
+  'endpoint',
+  'endpoint_name',
+  'key',
+  'webhook',
+  'access',
+  'log',
+] as const;
 
 /** The streams that the log keeps of itself, beside `log`. */
 export const SIGNING_KEYS = 'log-keys';
 export const CHECKPOINTS = 'log-checkpoints';
 
-/** The kinds of aggregates. Each aggregate has a stream of events. */
+/**
+ * The kinds of aggregates. Each aggregate has a stream of events. The streams `access-acs_...` have
+ * no aggregate: each has what one process recorded.
+ */
 export type StreamKind = (typeof KINDS)[number];
 
 /** Returns the name of the stream of an aggregate: `transfer-txr_...`, `endpoint_name-archive`. */
@@ -31,14 +43,16 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
   };
 }
 
-/** The field of an event's data that repeats the id in the name of its stream. */
-const ID_FIELDS: Record<Exclude<StreamKind, 'log'>, string> = {
+/** The field of an event's data that repeats the id in the name of its stream, if any does. */
+const ID_FIELDS: Record<StreamKind, string | null> = {
   transfer: 'transfer_id',
   batch: 'batch_id',
   endpoint: 'endpoint_id',
   endpoint_name: 'name',
   key: 'key_id',
   webhook: 'webhook_id',
+  access: null,
+  log: null,
 };
 
 /** Every log begins with this stream of one event. */
@@ -64,8 +78,8 @@ export function objectionTo({
   const { kind, id } = parseStream(stream);
   if (!belongs(type, stream, revision))
     return `${type} is no event of the stream ${stream}: the type or the stream was changed`;
-  if (kind === undefined || kind === 'log') return null;
-  const field = ID_FIELDS[kind];
+  const field = kind === undefined ? null : ID_FIELDS[kind];
+  if (field === null) return null;
   const found = (data as Record<string, unknown> | null)?.[field];
   if (found === id || (found === undefined && revision > 0)) return null;
   return `its ${field} is ${JSON.stringify(found) ?? 'missing'}: the data or the stream was changed`;

@@ -33,12 +33,13 @@ export const TRANSFER_ERRORS = {
   },
   source_not_found: {
     retryable: false,
-    advice: 'Check the path of the source, letter case included; then create the transfer again.',
+    advice:
+      'Check the path of the source, letter case included. Retry the transfer when the file is there, or create one with the right path.',
   },
   source_changed: {
     retryable: true,
     advice:
-      'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then create the transfer again.',
+      'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then retry the transfer.',
   },
   destination_not_found: {
     retryable: false,
@@ -79,11 +80,11 @@ export const TRANSFER_ERRORS = {
   },
   endpoint_removed: {
     retryable: false,
-    advice: 'The endpoint was removed. Configure it again, then create the transfer again.',
+    advice: 'The endpoint was removed. Configure it again, then retry the transfer.',
   },
   aborted_by_operator: {
     retryable: false,
-    advice: 'An operator ended this transfer. Create it again if it is still wanted.',
+    advice: 'An operator ended this transfer. Retry it if it is still wanted.',
   },
   internal_error: {
     retryable: true,

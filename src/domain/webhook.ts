@@ -4,8 +4,8 @@ import { type Event, eventGuard, unknownEvent } from './event.ts';
 
 /**
  * The events that a webhook can subscribe to: those of section 6.1 of the interface specification,
- * by their names in the log. A new type also needs what the compiler cannot ask for: see "Where do
- * I change ...?" in docs/architecture.md.
+ * and signed checkpoints. A new type also needs what the compiler cannot ask for: see "Where do I
+ * change ...?" in docs/architecture.md.
  */
 export const WEBHOOK_EVENT_TYPES = [
   'transfer.created',
@@ -16,8 +16,26 @@ export const WEBHOOK_EVENT_TYPES = [
   'batch.completed',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
+  'log.checkpoint',
 ] as const;
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
+
+/** Names that differ between the log and webhooks. */
+const TOLD_AS: Record<string, WebhookEventType> = { 'log.checkpoint_signed': 'log.checkpoint' };
+
+/** Returns the type by which webhooks receive events of this type; null if none does. */
+export function webhookTypeOf(type: string): WebhookEventType | null {
+  return TOLD_AS[type] ?? WEBHOOK_EVENT_TYPES.find((each) => each === type) ?? null;
+}
+
+/**
+ * True if webhooks of every account may receive events of this type. An endpoint belongs to the
+ * installation, and its state says which accounts may use it. A checkpoint tells nothing of any
+ * account.
+ */
+export function concernsEveryAccount(type: WebhookEventType): boolean {
+  return type === 'endpoint.connectivity_lost' || type === 'log.checkpoint';
+}
 
 /** Marks a secret whose remainder is the key in base64, as Standard Webhooks defines it. */
 export const STANDARD_SECRET_PREFIX = 'whsec_';

@@ -1,4 +1,3 @@
-import cookie from '@fastify/cookie';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -13,6 +12,7 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Problem } from '../contract/problems.ts';
 import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
+import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
 import { type AdmissionControl, createAdmissionControl } from './admission.ts';
@@ -34,6 +34,7 @@ import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.t
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
 import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
+import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
@@ -42,6 +43,7 @@ import { transferRoutes } from './transfers/routes.ts';
 import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
+import { createWhileAllowed } from './while-allowed.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -60,6 +62,10 @@ export interface HttpServerDeps extends AdministrationDeps {
   tls?: { cert: string | Buffer; key: string | Buffer } | undefined;
   health: Health;
   metrics: Registry;
+  /** How often a long answer checks the access of its client. */
+  accessCheckMs?: number | undefined;
+  /** How long records of accesses gather. */
+  accessGatherMs?: number | undefined;
 }
 
 /**
@@ -70,6 +76,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
   const admissions = createAdmissionControl(deps.derived, deps.rateLimit);
   const people = createPeople(deps);
+  const access = createAccessRecorder(deps);
   const authentication = { admissions, people };
   const metrics = createHttpMetrics(deps.metrics);
   const clientErrors = createClientErrorHandler(admissions);
@@ -107,17 +114,25 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     answerError(rejection ?? error, request, reply);
   }
 
+  function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    const problem = toProblem(error, request.id);
+    access.rejected(request, problem.code, error);
+    if (problem.status >= 500) logFailure(error, problem, request);
+    answerProblem(problem, reply);
+  }
+
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(answerError);
   acceptJson(app);
-  void app.register(cookie, { hook: false });
+  registerCookies(app, deps.config.publicUrl);
   app.decorateRequest('client', null);
   app.decorateRequest('counted', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);
   });
+  app.addHook('onClose', () => access.close());
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
 
   app.addHook('preValidation', rejectUnreadBody);
@@ -135,25 +150,29 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     if (request.is404) return guard.reject(request, reply);
   });
 
-  void app.register(routes({ ...deps, admissions }, people));
+  void app.register(routes({ ...deps, admissions, people, access }));
   return app;
 }
 
-function routes(
-  deps: HttpServerDeps & { admissions: AdmissionControl },
-  people: People,
-): FastifyPluginAsync {
+interface RouteDeps extends HttpServerDeps {
+  admissions: AdmissionControl;
+  people: People;
+  access: AccessRecorder;
+}
+
+function routes(deps: RouteDeps): FastifyPluginAsync {
+  const whileAllowed = createWhileAllowed(deps);
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
-    await app.register(oidcRoutes({ ...deps, people }));
-    await app.register(transferRoutes(deps));
+    await app.register(oidcRoutes(deps));
+    await app.register(transferRoutes({ ...deps, whileAllowed }));
     await app.register(transferChangeRoutes(deps));
     await app.register(batchRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
     await app.register(receiptRoutes(deps));
-    await app.register(auditRoutes(deps));
+    await app.register(auditRoutes({ ...deps, whileAllowed }));
     await app.register(proofRoutes(deps));
     await app.register(administrationRoutes(deps));
   };
@@ -180,9 +199,7 @@ function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
     });
 }
 
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const problem = toProblem(error, request.id);
-  if (problem.status >= 500) logFailure(error, problem, request);
+function answerProblem(problem: Problem, reply: FastifyReply): void {
   if (problem.status === 415)
     void reply.headers({ accept: 'application/json', 'accept-encoding': 'identity' });
   if (problem.status === 401) void reply.header('www-authenticate', 'Bearer');

@@ -5,7 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
 import type { AdmissionControl, Counted } from './admission.ts';
-import { clientAddress } from './client-address.ts';
+import { clientAddress, clientNetwork } from './client-address.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
@@ -60,7 +60,7 @@ export async function authenticate(
   const presented = credential instanceof DomainError ? null : credential;
   const { window, counted, ...identity } = await admissions.admit(
     presented,
-    clientAddress(request),
+    clientNetwork(request),
   );
   request.client = identity.client;
   request.counted = counted;
@@ -101,9 +101,20 @@ function keepWithin(window: RateWindow, reply: FastifyReply): void {
   );
 }
 
+/** A key that is not valid. */
+export class RejectedKey extends DomainError {
+  /** Null for an unknown key. */
+  readonly keyId: string | null;
+
+  constructor({ standing, keyId }: Exclude<Identity, { standing: 'valid' }>) {
+    super(...REJECTED[standing]);
+    this.keyId = keyId;
+  }
+}
+
 /** Returns the client of a key. Throws if the key is not valid or lacks the scope. */
 export function admitKey(identity: Identity, scope: Scope | undefined): Client {
-  if (identity.standing !== 'valid') throw new DomainError(...REJECTED[identity.standing]);
+  if (identity.standing !== 'valid') throw new RejectedKey(identity);
   const { client } = identity;
   if (scope !== undefined) needScope(client, scope);
   return client;
@@ -199,7 +210,11 @@ export function accountAsked(request: FastifyRequest, account: string | undefine
   return limit ?? account ?? null;
 }
 
-/** Returns the actor and the correlation id for the events that a request causes. */
+/** Returns who causes the events of a request, from where, and the correlation id. */
 export function causeOf(request: FastifyRequest): Cause {
-  return { actor: clientOf(request).actor, correlationId: request.id };
+  return {
+    actor: clientOf(request).actor,
+    correlationId: request.id,
+    clientAddress: clientAddress(request),
+  };
 }

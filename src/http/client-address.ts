@@ -1,13 +1,16 @@
 import { isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 
-/**
- * Returns the address that requests without a valid key count by: the client's own, as a trusted
- * proxy forwards it.
- */
+/** Returns the address of the client, as a trusted proxy forwards it. */
 export function clientAddress(request: FastifyRequest): string {
   // A forwarded address can be any text.
-  return networkOf(isIP(request.ip) ? request.ip : request.socket.remoteAddress);
+  const address = (isIP(request.ip) ? request.ip : request.socket.remoteAddress) ?? '';
+  return withoutMapping(address);
+}
+
+/** Returns what requests without a valid key count by. */
+export function clientNetwork(request: FastifyRequest): string {
+  return networkOf(clientAddress(request));
 }
 
 /**
@@ -15,9 +18,13 @@ export function clientAddress(request: FastifyRequest): string {
  * the whole network.
  */
 export function networkOf(address = ''): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped) return mapped;
-  return isIP(address) === 6 ? firstHalf(address) : address;
+  const plain = withoutMapping(address);
+  return isIP(plain) === 6 ? firstHalf(plain) : plain;
+}
+
+/** Returns an IPv4 address that is written as IPv6 in its own form. */
+function withoutMapping(address: string): string {
+  return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address;
 }
 
 function firstHalf(address: string): string {

@@ -12,7 +12,7 @@ export function prefersCsv(request: FastifyRequest, reply: FastifyReply): boolea
   return type !== undefined && CSV.includes(type);
 }
 
-/** Sends all pieces as a file. The connection breaks if the rest cannot be read. */
+/** Sends all pieces as a file. The connection breaks if one cannot be read. */
 export async function sendCsv(
   request: FastifyRequest,
   reply: FastifyReply,

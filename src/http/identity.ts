@@ -29,7 +29,8 @@ export type Standing = 'valid' | 'expired' | 'revoked' | 'unknown';
 
 export type Identity =
   | { standing: 'valid'; client: Client }
-  | { standing: Exclude<Standing, 'valid'>; client: null };
+  /** `keyId` is that of a known key that is no longer valid. */
+  | { standing: Exclude<Standing, 'valid'>; client: null; keyId: string | null };
 
 interface KeyRow {
   key_id: string | null;
@@ -91,7 +92,8 @@ export function identify(
   row: Pick<FoundRow, keyof KeyRow> | null,
   session: string | null,
 ): Identity {
-  if (row?.standing !== 'valid') return { standing: row?.standing ?? 'unknown', client: null };
+  if (row?.standing !== 'valid')
+    return { standing: row?.standing ?? 'unknown', client: null, keyId: row?.key_id ?? null };
   const { key_id: keyId, account_id: accountId, scopes, unconfirmed } = row;
   const actor = row.actor ?? `${session === null ? 'key' : 'console'}:${keyId}`;
   return {

@@ -5,13 +5,13 @@
  *
  * A row has the ids of its subject and actor. Queries add the names (audit-queries.ts).
  */
-import { AUDIT_KINDS, isAudited } from '../domain/audit.ts';
-import { parseStream, type StreamKind, streamPrefix } from '../domain/streams.ts';
+import { AUDIT_KINDS, isAudited, subjectOf } from '../domain/audit.ts';
+import { type StreamKind, streamPrefix } from '../domain/streams.ts';
 import type { Difference, Projection } from './projection.ts';
 
 export const auditProjection: Projection = {
   name: 'audit',
-  version: 2,
+  version: 3,
   streams: (Object.keys(AUDIT_KINDS) as StreamKind[]).map(streamPrefix),
   tables: ['audit'],
   // No request waits for it, and most batches of a busy log have nothing for it.
@@ -25,9 +25,11 @@ export const auditProjection: Projection = {
         event_id text collate "C" not null,
         type text collate "C" not null,
         kind text collate "C" not null,
+        stream text collate "C" not null,
         subject_id text collate "C" not null,
         account_id text collate "C",
         actor text collate "C" not null,
+        client_address text collate "C",
         occurred_at timestamptz not null,
         data jsonb not null,
         -- events of one append may share a position in an EventStoreDB
@@ -45,17 +47,19 @@ export const auditProjection: Projection = {
 
   async apply(tx, schema, events) {
     const rows = events.filter(isAudited).map((event) => {
-      const { kind, id } = parseStream(event.stream);
-      const { actor, account_id, occurred_at } = event.metadata;
+      const { kind, id } = subjectOf(event);
+      const { actor, account_id, client_address = null, occurred_at } = event.metadata;
       return {
         position: String(event.position),
         revision: event.revision,
         event_id: event.id,
         type: event.type,
         kind,
+        stream: event.stream,
         subject_id: id,
         account_id,
         actor,
+        client_address,
         occurred_at,
         data: withoutHash(event.data as object),
       };
@@ -63,10 +67,12 @@ export const auditProjection: Projection = {
     if (rows.length === 0) return;
     await tx`
       insert into ${tx(schema)}.audit
-        (position, revision, event_id, type, kind, subject_id, account_id, actor, occurred_at, data)
+        (position, revision, event_id, type, kind, stream, subject_id, account_id, actor,
+         client_address, occurred_at, data)
       select * from jsonb_to_recordset(${tx.json(rows as never)})
         as r(position bigint, revision integer, event_id text, type text, kind text,
-             subject_id text, account_id text, actor text, occurred_at timestamptz, data jsonb)
+             stream text, subject_id text, account_id text, actor text, client_address text,
+             occurred_at timestamptz, data jsonb)
       on conflict do nothing`;
   },
 

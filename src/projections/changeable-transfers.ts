@@ -1,14 +1,21 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { fieldError } from '../domain/errors.ts';
 import type { Priority, Transfer, TransferStatus } from '../domain/transfer.ts';
 import { CHANGES, type Change } from '../domain/transfer-decider.ts';
-import { passes, type TransferFilter } from './transfer-filter.ts';
+import { withCustomPlans } from './custom-plan.ts';
+import { isAfter, type Place, passes, type TransferFilter } from './transfer-filter.ts';
 import { eachTransfer } from './transfer-queries.ts';
 import { retryOf } from './transfers.ts';
+
+/** Oldest first. */
+const ORDER = 'created_at';
 
 interface Changing {
   action: Change;
   /** Of a change of the priority. */
   priority?: Priority;
+  /** Finds only transfers after this one. */
+  continue_from?: string;
 }
 
 interface Changeable {
@@ -20,7 +27,7 @@ interface Changeable {
 /**
  * Returns the ids of an account's transfers that match and that a change applies to, oldest first.
  * Leaves out what a repeat of the same call would find again: transfers that were retried, or that
- * have the priority.
+ * have the priority. Throws if the account has no transfer `continue_from`.
  */
 export async function findChangeable(
   sql: Sql,
@@ -33,8 +40,23 @@ export async function findChangeable(
     (status) => filter.status === undefined || filter.status === status,
   );
   const find = filter.q === undefined ? findAll : search;
-  const transferIds = await find(sql, accountId, filter, statuses, change, limit + 1);
+  const after = await placeOf(sql, accountId, change.continue_from);
+  const transferIds = await find(sql, accountId, filter, statuses, change, after, limit + 1);
   return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
+}
+
+async function placeOf(
+  sql: Sql,
+  accountId: string,
+  transferId: string | undefined,
+): Promise<Place | null> {
+  if (transferId === undefined) return null;
+  const [place] = await sql<Place[]>`
+    select transfer_id, created_at from read.transfers
+     where transfer_id = ${transferId} and account_id = ${accountId}`;
+  if (place === undefined)
+    throw fieldError('continue_from', 'must be the continue_from of the previous answer');
+  return place;
 }
 
 async function findAll(
@@ -43,6 +65,7 @@ async function findAll(
   { status: _, ...filter }: TransferFilter,
   statuses: TransferStatus[],
   { action, priority }: Changing,
+  after: Place | null,
   limit: number,
 ): Promise<string[]> {
   const notRetried =
@@ -54,14 +77,17 @@ async function findAll(
   const otherPriority =
     priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
   // One ordered index scan for each status: few of many transfers may have it.
-  const rows = await sql<{ transfer_id: string }[]>`
+  const rows = await withCustomPlans(
+    sql,
+    (tx) => tx<{ transfer_id: string }[]>`
     select transfer_id
       from unnest(${statuses}::text[]) as s(status) cross join lateral (
         select transfer_id, created_at from read.transfers t
          where ${passes(sql, accountId, filter)} and t.status = s.status
-           ${notRetried} ${otherPriority}
+           and ${isAfter(sql, after, ORDER)} ${notRetried} ${otherPriority}
          order by created_at, transfer_id limit ${limit}) found
-     order by created_at, transfer_id limit ${limit}`;
+     order by created_at, transfer_id limit ${limit}`,
+  );
   return rows.map(({ transfer_id }) => transfer_id);
 }
 
@@ -71,13 +97,15 @@ async function search(
   filter: TransferFilter,
   statuses: TransferStatus[],
   { action, priority }: Changing,
+  after: Place | null,
   limit: number,
 ): Promise<string[]> {
   // By id: a transfer may pass from one status to the next between two searches.
   const found = new Map<string, Transfer>();
   for (const status of statuses) {
     let wanted = limit;
-    for await (const batch of eachTransfer(sql, accountId, { ...filter, status }, 'created_at')) {
+    const batches = eachTransfer(sql, accountId, { ...filter, status }, ORDER, after);
+    for await (const batch of batches) {
       const retried = action === 'retry' ? await retriedAmong(sql, batch) : new Set();
       const changeable = batch.filter(
         ({ facts }) => !retried.has(facts.transfer_id) && facts.priority !== priority,

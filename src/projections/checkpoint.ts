@@ -148,12 +148,11 @@ export async function verifyCheckpoint(
   { logId: ownLogId, event }: Checkpoint,
   logId: string,
 ): Promise<bigint> {
-  const remedy =
-    `Connect the log that this database belongs to, or rebuild its tables from this log: ` +
-    `waybill projections rebuild ${name}`;
+  const rebuild = `rebuild its tables from this log: waybill projections rebuild ${name}`;
   if (ownLogId !== logId) {
     throw new WrongLog(
-      `The checkpoint of ${name} belongs to log ${ownLogId}, and this is log ${logId}. ${remedy}`,
+      `The checkpoint of ${name} belongs to log ${ownLogId}, and this is log ${logId}. ` +
+        `Connect the log that this database belongs to, or ${rebuild}`,
     );
   }
   if (event === null) return 0n;
@@ -161,7 +160,8 @@ export async function verifyCheckpoint(
   if (found?.id !== event.id) {
     throw new WrongLog(
       `${name} has processed event ${event.id}, which is not in this log: ` +
-        `an older copy of the log was restored. ${remedy}`,
+        `an older copy of the log was restored. Stop all processes and restore a newer copy. If ` +
+        `there is none, follow "A restored older log" in docs/operators.md, and ${rebuild}`,
     );
   }
   return found.position;

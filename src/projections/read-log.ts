@@ -5,6 +5,8 @@ import { readAhead } from './read-ahead.ts';
 export interface LogSlice {
   /** Exclusive; null starts before the first event. */
   from: bigint | null;
+  /** Inclusive; the end of the log at the time of the call by default. Null is before any event. */
+  until?: bigint | null;
   /** Only the events of this stream. */
   stream?: string | undefined;
   /** Ends the read early. */
@@ -12,12 +14,12 @@ export interface LogSlice {
   batchSize?: number;
 }
 
-/** Yields the stored events after a position, up to the end of the log at the time of the call. */
+/** Yields the stored events after a position, up to another. */
 export async function* readLog(
   store: EventStore,
-  { from, stream, signal, batchSize }: LogSlice,
+  { from, until: last, stream, signal, batchSize }: LogSlice,
 ): AsyncGenerator<Batch> {
-  const until = await store.head();
+  const until = last === undefined ? await store.head() : last;
   if (until === null || (from !== null && from >= until)) return;
   // The log's own streams grow without an end. All others fit into one read.
   if (stream !== undefined && parseStream(stream).kind !== 'log') {

@@ -11,9 +11,9 @@ import { checkpointOver, findSigningKey, foldedUntil } from './proof-queries.ts'
 import { findLeaves, inclusionProofs } from './proof-tiles.ts';
 import { LIVE_SCHEMA } from './read-models.ts';
 
-/** A receipt, or what it waits for: the end of the transfer, or a checkpoint that covers the end. */
+/** A receipt with the account of its transfer, or what it waits for: the end of the transfer, or a checkpoint that covers the end. */
 export type ReceiptAnswer =
-  | { state: 'ready'; receipt: Receipt }
+  | { state: 'ready'; receipt: Receipt; owner: string }
   | { state: 'open' }
   | { state: 'not_covered' };
 
@@ -32,7 +32,8 @@ export async function makeReceipt(
     : [];
   const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
   const last = events.at(-1);
-  if (last === undefined || (accountId !== null && owner !== accountId)) throw notFound();
+  if (owner === undefined || last === undefined || (accountId !== null && owner !== accountId))
+    throw notFound();
   if (!endsTransfer(last.type)) return { state: 'open' };
   if ((await foldedUntil(sql)) < last.position) return { state: 'not_covered' };
 
@@ -49,6 +50,7 @@ export async function makeReceipt(
   const proofs = await inclusionProofs(sql, LIVE_SCHEMA, indexes, checkpoint.size);
   return {
     state: 'ready',
+    owner,
     receipt: {
       version: 1,
       transfer_id: transferId,

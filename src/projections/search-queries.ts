@@ -7,6 +7,7 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
+import { withCustomPlans } from './custom-plan.ts';
 import { hasTrigram, hasWords, likePattern, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
@@ -64,13 +65,8 @@ export interface SearchResult {
 export function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
   // One snapshot: rows move between segments. The lock that the first statement takes keeps a
   // rebuild from replacing the tables before the last one.
-  return searches.run(
-    () =>
-      sql.begin('isolation level repeatable read read only', async (tx) => {
-        // A plan for any words and segments would suit few.
-        await tx`set local plan_cache_mode = force_custom_plan`;
-        return (await searchFew(tx, search)) ?? searchSegments(tx, search);
-      }) as Promise<SearchResult>,
+  return searches.run(() =>
+    withCustomPlans(sql, async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search)),
   );
 }
 

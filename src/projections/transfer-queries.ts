@@ -1,5 +1,6 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
+import { withCustomPlans } from './custom-plan.ts';
 import { MOST_COUNTED, searchTransfers } from './search-queries.ts';
 import {
   inOrder,
@@ -38,7 +39,11 @@ export async function listTransfers(
   { q, ...filter }: TransferFilter,
   { limit, offset, sort = '-created_at' }: Page,
 ): Promise<TransferPage> {
-  if (q === undefined) return listAll(sql, accountId, filter, { limit, offset, sort });
+  const page = { limit, offset, sort };
+  if (q === undefined)
+    return filter.destination === undefined
+      ? listAll(sql, accountId, filter, page)
+      : listByDestination(sql, accountId, filter, page);
   const { places, ...total } = await searchTransfers(sql, {
     accountId,
     filter: { ...filter, q },
@@ -52,20 +57,21 @@ export async function listTransfers(
 }
 
 /**
- * Yields all matches, some at a time. Each batch is a query of its own, so transfers that are
- * created meanwhile may be among them.
+ * Yields all matches, or those after a place, some at a time. Each batch is a query of its own, so
+ * transfers that are created meanwhile may be among them.
  */
 export async function* eachTransfer(
   sql: Sql,
   accountId: string,
   { q, ...filter }: TransferFilter,
   sort: SortOrder = '-created_at',
+  start: Place | null = null,
 ): AsyncGenerator<Transfer[], void, void> {
-  let after: Place | null = null;
+  let after = start;
   do {
     const batch: { transfers: Transfer[]; last: Place | null } =
       q === undefined
-        ? await readBatch(sql, accountId, filter, sort, after)
+        ? await withCustomPlans(sql, (tx) => readBatch(tx, accountId, filter, sort, after))
         : await searchBatch(sql, accountId, { ...filter, q }, sort, after);
     if (batch.transfers.length > 0) yield batch.transfers;
     after = batch.last;
@@ -73,7 +79,7 @@ export async function* eachTransfer(
 }
 
 async function readBatch(
-  sql: Sql,
+  sql: Queryable,
   accountId: string,
   filter: TransferFilter,
   sort: SortOrder,
@@ -123,8 +129,7 @@ async function listAll(
   filter: TransferFilter,
   page: Required<Page>,
 ): Promise<TransferPage> {
-  const { destination, retryOf, batchId } = filter;
-  const countedByHour = destination === undefined && retryOf === undefined && batchId === undefined;
+  const countedByHour = filter.retryOf === undefined && filter.batchId === undefined;
   const spans = countedByHour ? hourly(filter) : [whole(filter)];
   const counted = spans.filter(({ exact }) => !exact);
   const exact = spans.filter((span) => span.exact);
@@ -158,8 +163,9 @@ async function listAll(
        where before <= ${page.offset}
        order by before desc, ${newestFirst ? sql`ends` : sql`starts desc`} limit 1
     ),
+    -- only keys: the rows before the offset are read from the index alone
     page as (
-      select state, created_at, transfer_id from read.transfers
+      select created_at, transfer_id from read.transfers
        where account_id = ${accountId} ${matches}
          and created_at >= (select ${newestFirst ? sql`min(starts) from spans` : sql`starts from entry`})
          and created_at < (select ${newestFirst ? sql`ends from entry` : sql`max(ends) from spans`})
@@ -170,12 +176,47 @@ async function listAll(
            null::timestamptz as created_at, null as transfer_id
       from spans
     union all
-    select null, state, created_at, transfer_id from page
+    select null, state, created_at, transfer_id
+      from page join read.transfers using (created_at, transfer_id)
     order by total nulls last, ${inOrder(sql, page.sort)}`;
   return {
     transfers: rows.slice(1).map(({ state }) => state as Transfer),
     total: Number(rows[0]?.total ?? 0),
   };
+}
+
+/**
+ * Returns a page and the total of the transfers below a destination. Matches may be many or few,
+ * all old or all new. So it reads the index of destinations, which has the times, and then only the
+ * rows of the page.
+ */
+function listByDestination(
+  sql: Sql,
+  accountId: string,
+  filter: TransferFilter,
+  { limit, offset, sort }: Required<Page>,
+): Promise<TransferPage> {
+  return withCustomPlans(sql, async (tx) => {
+    const matching = tx`from read.transfers where ${passes(tx, accountId, filter)}`;
+    const [counted] = await tx<{ total: bigint }[]>`select count(*) as total ${matching}`;
+    const total = Number(counted?.total ?? 0);
+    const onPage = Math.min(limit, total - offset);
+    if (onPage <= 0) return { transfers: [], total };
+    // The sum keeps Postgres from a walk through the index of times, which is long for old matches.
+    const [last] = await tx<{ created_at: string }[]>`
+      select created_at::text as created_at ${matching}
+       order by created_at + interval '0' ${sort === '-created_at' ? tx`desc` : tx``}
+       limit 1 offset ${offset + onPage - 1}`;
+    if (last === undefined) return { transfers: [], total };
+    const upToLast =
+      sort === '-created_at'
+        ? tx`created_at >= ${last.created_at}::text::timestamptz`
+        : tx`created_at <= ${last.created_at}::text::timestamptz`;
+    const rows = await tx<{ state: Transfer }[]>`
+      select state ${matching} and ${upToLast}
+       order by ${inOrder(tx, sort)} limit ${limit} offset ${offset}`;
+    return { transfers: rows.map(({ state }) => state), total };
+  });
 }
 
 interface Span {

@@ -12,7 +12,7 @@ import type { Difference, Projection } from './projection.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 5,
+  version: 6,
   streams: [streamPrefix('transfer')],
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals'],
 
@@ -61,7 +61,8 @@ export const transfersProjection: Projection = {
     await tx`
       create index on ${tx(schema)}.transfers
         (account_id, status, created_at desc, transfer_id desc)`;
-    await tx`create index on ${tx(schema)}.transfers (account_id, destination)`;
+    // With the time, so that a page of a destination reads no other rows.
+    await tx`create index on ${tx(schema)}.transfers (account_id, destination, created_at)`;
     await tx`
       create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${retryOf(tx)} is not null`;
     await tx`

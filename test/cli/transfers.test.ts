@@ -170,6 +170,10 @@ describeWithPostgres('waybill transfers', () => {
         /^0 done, 1 refused\nID .*\nnonsense +not_found +There is no such transfer\n$/,
       ),
     });
+    expect(await bulk('cancel', ...mine, '--continue-from', 'nonsense')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/must be the continue_from of the previous answer/),
+    });
     expect(await bulk('cancel')).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/exactly one of the two/),

@@ -54,8 +54,15 @@ await describeConsole('operations in the console', () => {
     ).toBe(4);
     expect(await page.getByRole('img').count()).toBe(4);
     await page.getByText('Show as table').click();
-    await page.getByRole('table', { name: 'Figures of the last hour, newest first' }).waitFor();
+    const figures = page.getByRole('table', { name: 'Figures of the last hour, newest first' });
+    await figures.waitFor();
     await expectAccessible(page);
+    const from = figures.locator('time').first();
+    const at = (await from.getAttribute('datetime')) as string;
+    await page.getByLabel('Time zone').selectOption('utc');
+    await eventually(() => from.innerText()).toBe(`${at.slice(0, 16).replace('T', ' ')} UTC`);
+    const lastValue = page.getByLabel('Queue depth, last hour: value at a time');
+    expect(await lastValue.getAttribute('aria-valuetext')).toMatch(/^\d\d:\d\d UTC: /);
     await page.getByLabel('Time range').selectOption('Last 7 days');
     await page.getByRole('heading', { name: 'Last 7 days' }).waitFor();
     expect(page.url()).toContain('hours=168');

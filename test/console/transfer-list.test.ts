@@ -10,7 +10,7 @@ import {
   describeConsole,
   eventually,
   expectAccessible,
-  expectNoSidewaysScroll,
+  expectGoodLooks,
 } from '../support/console.ts';
 import { signIn } from '../support/console-pages.ts';
 import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
@@ -206,7 +206,7 @@ await describeConsole('the list of transfers', () => {
 
   test('changes all that match on all pages, call by call, however often an answer is lost', async () => {
     const waiting = Array.from({ length: 26 }, (_, index) => wait('many', `${index}.csv`));
-    await Promise.all(waiting);
+    const [continue_from] = await Promise.all(waiting);
     await untilFound('many', 26);
     const page = await console.visitSignedIn(`${list('many')}&limit=25`);
     await page.getByText('1–25 of 26').waitFor();
@@ -220,14 +220,17 @@ await describeConsole('the list of transfers', () => {
 
     // The first answer is lost; its repeat says that more follow, and comes after a press of Stop.
     const keys: (string | undefined)[] = [];
+    const continued: unknown[] = [];
     const stopped = Promise.withResolvers<void>();
     await page.route('**/v1/transfers/bulk', async (route) => {
       keys.push(route.request().headers()['idempotency-key']);
+      continued.push(route.request().postDataJSON().continue_from);
       const response = await route.fetch();
       if (keys.length === 1) return route.abort();
       if (keys.length > 2) return route.fulfill({ response });
       await stopped.promise;
-      return route.fulfill({ response, json: { ...(await response.json()), has_more: true } });
+      const answer = { ...(await response.json()), has_more: true, continue_from };
+      return route.fulfill({ response, json: answer });
     });
     await dialog.getByRole('button', { name: 'Cancel transfers' }).click();
     await dialog.getByRole('progressbar').waitFor();
@@ -243,6 +246,7 @@ await describeConsole('the list of transfers', () => {
     expect(keys[0]).toMatch(/./);
     expect(keys[1]).toBe(keys[0]);
     expect(keys[2]).not.toBe(keys[0]);
+    expect(continued).toEqual([undefined, undefined, continue_from]);
     await dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByLabel('State').selectOption('Cancelled');
     await page.getByText('1–25 of 26').waitFor();
@@ -331,33 +335,22 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('button', { name: 'Retry transfer' }).count()).toBe(0);
   });
 
-  test.each([
-    [320, 'light'],
-    [320, 'dark'],
-    [1440, 'light'],
-    [1440, 'dark'],
-  ] as const)('fits %i pixels, %s', async (width, colorScheme) => {
-    const folder = `look-${width}-${colorScheme}`;
+  test('is accessible, and fits the screen, at each width and in each theme', async () => {
+    const folder = 'look';
     await append(folder, 'a-report-with-a-long-name-2026-03-01.csv', FAILED);
     await append(folder, 'b.csv', COMPLETED);
     await untilFound(folder, 2);
-    const page = await console.visitSignedIn(`${list(folder)}&sort=created_at`, {
-      viewport: { width, height: 800 },
-      colorScheme,
-    });
+    const page = await console.visitSignedIn(`${list(folder)}&sort=created_at`);
     await eventually(() => files(page)).toHaveLength(2);
-    await expectNoSidewaysScroll(page);
     await box(page, 'b.csv').check();
     await page.getByText('1 selected').waitFor();
-    await expectAccessible(page);
-    await expectNoSidewaysScroll(page);
+    await expectGoodLooks(page);
     await page.getByRole('button', { name: 'Change priority' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Priority').waitFor();
-    await expectNoSidewaysScroll(page);
+    await expectGoodLooks(page);
     await dialog.getByRole('button', { name: 'Change priority' }).click();
     await dialog.getByText('0 changed, 1 refused').waitFor();
-    await expectAccessible(page);
-    await expectNoSidewaysScroll(page);
+    await expectGoodLooks(page);
   });
 });

@@ -1,17 +1,19 @@
 import { expect, test } from 'vitest';
 import { transfersToCsv } from '../../src/contract/transfers/csv.ts';
-import type { Transfer } from '../../src/domain/transfer.ts';
+import type { Transfer, TransferCreated, TransferEvent } from '../../src/domain/transfer.ts';
 import { transferDecider } from '../../src/domain/transfer-decider.ts';
-import { transferCreated } from '../support/samples.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 
-async function csvOf(file_name: string): Promise<string> {
-  const data = transferCreated({ file_name });
-  const state = transferDecider.evolve(transferDecider.initialState(), {
-    type: 'transfer.created',
-    data,
-  }) as Transfer;
+const csvOf = (file_name: string) => csvOfEvents(created({ file_name }));
+
+function created(data: Partial<TransferCreated>): TransferEvent {
+  return { type: 'transfer.created', data: transferCreated(data) };
+}
+
+async function csvOfEvents(...events: TransferEvent[]): Promise<string> {
+  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
   async function* batches() {
-    yield [state];
+    yield [state as Transfer];
   }
   let csv = '';
   for await (const piece of transfersToCsv(batches())) csv += piece;
@@ -31,4 +33,18 @@ test.each(['1=1', 'a-b.csv', ' =1'])('the cell %j stays as it is', async (file_n
 
 test('a cell with a comma, a quote or a line break is quoted', async () => {
   expect(await csvOf('a,"b"\nc')).toContain(',"a,""b""\nc",');
+});
+
+test('the row of a failed retry has its origin, error and metadata', async () => {
+  const { admitted, started, failed } = TRANSFER_EVENTS;
+  const error = { ...failed.data.error, message: '=HYPERLINK("http://x")' };
+  const retry_of = 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
+  const csv = await csvOfEvents(
+    created({ retry_of, metadata: { batch: 'a,b' } }),
+    admitted,
+    started,
+    { ...failed, data: { ...failed.data, error } },
+  );
+  const shown = `"'=HYPERLINK(""http://x"")","{""batch"":""a,b""}"`;
+  expect(csv).toContain(`,${retry_of},timeout,${shown}`);
 });

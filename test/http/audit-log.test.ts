@@ -91,6 +91,7 @@ describeWithPostgres('GET /v1/audit', () => {
       occurred_at: expect.stringMatching(/Z$/),
       actor: `key:${admin.id}`,
       actor_name: 'test',
+      client_address: '127.0.0.1',
       type: 'endpoint.paused',
       title: 'Endpoint paused',
       subject: { kind: 'endpoint', id: endpoint, name: 'bank' },
@@ -174,9 +175,11 @@ describeWithPostgres('GET /v1/audit', () => {
   });
 
   test('has pages', async () => {
-    const first = (await ask('?limit=4')).body;
-    const second = (await ask('?limit=4&offset=4')).body;
-    const last = (await ask('?limit=4&offset=12')).body;
+    // Other tests export, which is recorded.
+    const until = `to_date=${all[0]?.occurred_at}`;
+    const first = (await ask(`?${until}&limit=4`)).body;
+    const second = (await ask(`?${until}&limit=4&offset=4`)).body;
+    const last = (await ask(`?${until}&limit=4&offset=12`)).body;
     expect([...first.data, ...second.data]).toEqual(all.slice(0, 8));
     const total = all.length;
     expect(first.pagination).toEqual({ total, limit: 4, offset: 0, has_more: true });
@@ -206,7 +209,7 @@ describeWithPostgres('GET /v1/audit', () => {
     const [names, ...lines] = body.split('\r\n');
     expect(names).toBe(
       'occurred_at,actor,actor_name,type,title,subject_kind,subject_id,subject_name,account,' +
-        'data,id,stream,revision,position',
+        'data,id,stream,revision,position,client_address',
     );
     const keys = all.filter(({ subject }) => subject.kind === 'key');
     const times = lines.filter(Boolean).map((line: string) => line.split(',')[0]);

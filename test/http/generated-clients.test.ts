@@ -101,7 +101,9 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
   test('gets no warning from spectral', async (ctx) => {
     if (!linters.available) return ctx.skip(linters.reason);
     const rules = join(workshop.folder, 'ruleset.json');
-    await writeFile(rules, JSON.stringify({ extends: ['spectral:oas'] }));
+    // Redocly compares the same examples with their schemas, in a tenth of the time.
+    const twice = { 'oas3-valid-media-example': 'off' };
+    await writeFile(rules, JSON.stringify({ extends: ['spectral:oas'], rules: twice }));
     const spectral = join(linters.folder, 'node_modules/@stoplight/spectral-cli/dist/index.js');
     const args = ['lint', workshop.document, '-r', rules, '-f', 'json', '-F', 'hint', '--quiet'];
     expect(JSON.parse(await workshop.node(spectral, ...args))).toEqual([]);

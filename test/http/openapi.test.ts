@@ -178,6 +178,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/checkpoints': { ...WITH_KEY, ...QUERY },
   'post /v1/checkpoints': { ...WITH_KEY, 400: ['unknown_field'] },
   'get /v1/checkpoints/latest': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
+  'get /v1/checkpoints/sinks': { ...WITH_KEY, 400: ['unknown_field'] },
   'get /v1/checkpoints/{size}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
   'get /v1/checkpoints/{size}/consistency': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'get /v1/audit': { ...WITH_KEY, ...QUERY },

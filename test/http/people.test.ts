@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { recordsOfSessions } from '../../src/http/session/sessions.ts';
 import { type Ask, type Server, startApi, type TestApi } from '../support/api.ts';
 import { startIdentityProvider, type TestIdentityProvider } from '../support/identity-provider.ts';
@@ -188,6 +189,14 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect((await ask('GET', '/v1/session')).body.roles).toEqual(['admin']);
   });
 
+  test('leave a failed sign-in in the audit log', async () => {
+    expect((await signIn('eve')).end.searchParams.get('error')).toBe('no_role');
+    const { key } = await api.createKey(['admin']);
+    const query = `subject=198.51.100.${addresses}&type=access.sign_in_failed`;
+    const dataOf = async () => (await api.ask('GET', `/v1/audit?${query}`, { key })).body.data;
+    await expect.poll(dataOf).toMatchObject([{ data: { failures: 1, reasons: { no_role: 1 } } }]);
+  });
+
   const changed = (change: (started: Record<string, unknown>) => void) => (value: string) => {
     const started = JSON.parse(Buffer.from(value, 'base64url').toString());
     change(started);
@@ -255,6 +264,30 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(answer).toMatchObject(ended);
     expect(answer.body.detail).toContain('no longer gives you a role');
     expect(await ask('GET', '/v1/transfers')).toMatchObject(ended);
+  });
+
+  test.each([true, false])('get the rest of an export if their role holds: %s', async (holds) => {
+    const { ask } = await signIn('aud');
+    const { store } = api.installation;
+    const slow: EventStore = {
+      ...store,
+      async *subscribe(options) {
+        for await (const batch of store.subscribe(options)) {
+          yield { ...batch, position: 0n, caughtUp: false };
+          if (!holds) provider.people.set('aud', { email: 'aud@example.com', groups: [] });
+          await age(4.5);
+          yield batch;
+        }
+      },
+    };
+    const server = await api.startServer({ store: slow, accessCheckMs: 0 });
+    const answer = ask('GET', '/v1/events', {}, server);
+    if (holds) expect((await answer).body).toContain('log.opened');
+    else {
+      // A refusal if nothing was sent yet.
+      const outcome = await answer.then(({ status }) => String(status), String);
+      expect(outcome).toMatch(/401|terminated/);
+    }
   });
 
   test('lose the session when no role is left in its account, and never move to another', async () => {

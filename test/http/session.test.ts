@@ -62,6 +62,21 @@ describeWithPostgres('a console session', () => {
     expect(answer.headers.get('set-cookie')).toMatch(/; Secure/);
   });
 
+  test('has a Secure cookie behind an unknown proxy if the public URL is https', async () => {
+    const { config } = api.installation;
+    const server = await api.startServer({
+      trustedProxies: [],
+      config: { ...config, publicUrl: 'https://waybill.example.com' },
+    });
+    const { key } = await api.createKey(['admin']);
+    const json = { api_key: key };
+    const signedIn = await server.ask('POST', '/v1/session', { key: null, json, headers: SAME });
+    expect(signedIn.headers.get('set-cookie')).toMatch(/; Secure; SameSite=Strict$/);
+    const headers = { ...SAME, cookie: cookieOf(signedIn) };
+    const signedOut = await server.ask('DELETE', '/v1/session', { key: null, headers });
+    expect(signedOut.headers.get('set-cookie')).toMatch(/Max-Age=0.*; Secure/);
+  });
+
   test.each<[string, (keys: { unknown: string; id: string }) => string, number, string]>([
     ['a text that is not a key', () => 'open sesame', 401, 'api_key_malformed'],
     ['an unknown key', ({ unknown }) => unknown, 401, 'api_key_invalid'],

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
+import { changeTransfers } from '../../src/commands/bulk.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer } from '../../src/contract/transfers/bulk.ts';
+import { findChangeable } from '../../src/projections/changeable-transfers.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { CAUSE } from '../support/installation.ts';
@@ -370,6 +372,44 @@ function changes(start: () => Promise<TestApi>): void {
       expect(await bulk({ action: 'cancel', filter })).toMatchObject({ matched: 3, done: 3 });
     });
 
+    test.each(['filter', 'search'])('passes transfers that it refuses: by %s', async (way) => {
+      const destination_uri = `s3://archive/${newKey()}/`;
+      const q = way === 'search' ? destination_uri.slice(13, -1) : undefined;
+      const filter = { destination: destination_uri, q };
+      const change = { destination_uri };
+      const ids = [
+        await createIn('failed', change),
+        await createIn('cancelled', change),
+        await createIn('failed', change),
+      ];
+      const find = (continue_from?: string) =>
+        findChangeable(
+          api.installation.sql,
+          'acc_default',
+          filter,
+          { action: 'retry', ...(continue_from && { continue_from }) },
+          2,
+        );
+      await expect.poll(() => find()).toEqual({ transferIds: ids.slice(0, 2), hasMore: true });
+      expect(await find(ids[1])).toEqual({ transferIds: ids.slice(2), hasMore: false });
+      const answer = await bulk({ action: 'retry', filter, continue_from: ids[1] });
+      expect(answer).toMatchObject({ continue_from: null, retries: [{ retry_of: ids[2] }] });
+    });
+
+    test('says from where the next call continues', async () => {
+      const transferIds = [await createIn('completed'), await createIn('pending')];
+      const reserved = { transferIds, hasMore: true, retries: [] };
+      const { answer } = await changeTransfers(
+        api.installation.commands,
+        'acc_default',
+        { action: 'cancel', filter: {} },
+        reserved,
+        false,
+        CAUSE,
+      );
+      expect(answer).toMatchObject({ refused: 1, has_more: true, continue_from: transferIds[1] });
+    });
+
     test('takes the transfers that a search finds, and goes on with the next call', async () => {
       const word = `${newKey()}-found`;
       const source_uri = `sftp://files.example.com/out/${word}.csv`;
@@ -434,6 +474,16 @@ function changes(start: () => Promise<TestApi>): void {
         'a priority without need',
         { action: 'cancel', priority: 'high', ids: [UNKNOWN] },
         ['priority'],
+      ],
+      [
+        'a transfer to continue from with ids',
+        { action: 'cancel', ids: [UNKNOWN], continue_from: UNKNOWN },
+        ['continue_from'],
+      ],
+      [
+        'an unknown transfer to continue from',
+        { action: 'cancel', filter: {}, continue_from: UNKNOWN },
+        ['continue_from'],
       ],
       ['an unknown filter', { action: 'cancel', filter: { state: 'pending' } }, ['filter.state']],
       [

@@ -194,7 +194,8 @@ describeWithPostgres('GET /v1/transfers', () => {
       expect(headers.get('vary')).toMatch(/accept/i);
       const lines = body.split('\r\n');
       expect(lines[0]).toBe(
-        'id,file_name,size_bytes,status,source,destination,created_at,completed_at',
+        'id,file_name,size_bytes,status,source,destination,created_at,completed_at,retry_of,' +
+          'error_code,error_message,metadata',
       );
       expect(lines.slice(1, -1).map((line: string) => line.split(',')[6])).toEqual(
         [1, 3, 5].map((place) => CREATED[place]),
@@ -230,11 +231,12 @@ describeWithPostgres('GET /v1/transfers', () => {
       const { sql } = api.installation;
       let batches = 0;
       const failing = new Proxy(sql, {
-        apply(target, self, args) {
-          const text = Array.isArray(args[0]?.raw) ? args[0].join('?') : '';
-          if (text.includes('select transfer_id, created_at, state from') && ++batches === 2)
-            throw new Error('Postgres is away');
-          return Reflect.apply(target, self, args);
+        get(target, name, self) {
+          if (name !== 'begin') return Reflect.get(target, name, self);
+          return (...args: Parameters<typeof sql.begin>) => {
+            if (++batches === 2) throw new Error('Postgres is away');
+            return target.begin(...args);
+          };
         },
       });
       await sql`
@@ -265,6 +267,7 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['offset=-1', 'offset'],
     ['offset=x', 'offset'],
     ['offset=9007199254740992', 'offset'],
+    ['retry_of=txr_%00', 'retry_of'],
     ['status=done', 'status'],
     ['status=', 'status'],
     ['status=PENDING', 'status'],

@@ -107,8 +107,15 @@ describeWithPostgres('webhooks over HTTP', () => {
       }
     });
 
-    test('accepts every event type', async () => {
-      expect((await register({ events: WEBHOOK_EVENT_TYPES })).events).toEqual(WEBHOOK_EVENT_TYPES);
+    test('accepts every event type, and checkpoints with the scope audit:read', async () => {
+      const body = { ...BODY, events: WEBHOOK_EVENT_TYPES };
+      const refused = { status: 403, body: { required_scope: 'audit:read' } };
+      expect(await ask('POST', '', body)).toMatchObject(refused);
+      const { key: auditor } = await api.createKey(['webhooks:write', 'audit:read']);
+      const added = await api.ask('POST', '/v1/webhooks', { key: auditor, json: body });
+      expect(added).toMatchObject({ status: 201, body: { events: WEBHOOK_EVENT_TYPES } });
+      const { id } = await register();
+      expect(await ask('PATCH', `/${id}`, { events: ['log.checkpoint'] })).toMatchObject(refused);
     });
 
     test.each<[string, unknown, string[]]>([

@@ -1,19 +1,22 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import {
   PRIORITIES,
+  SORT_ORDERS,
   TRANSFER_STATUSES,
   type TransferCreated,
   type TransferEvent,
   type TransferStatus,
 } from '../../src/domain/transfer.ts';
 import { CHANGES, type Change } from '../../src/domain/transfer-decider.ts';
+import { INDEXED } from '../../src/installation.ts';
 import { createQueueEstimate } from '../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { findChangeable } from '../../src/projections/changeable-transfers.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
-import { listTransfers } from '../../src/projections/transfer-queries.ts';
+import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { createLog } from '../support/histories.ts';
 import {
@@ -159,13 +162,13 @@ describeWithPostgres('queries of transfers', () => {
         filter,
         fc.integer({ min: 1, max: 100 }),
         fc.double({ min: 0, max: 1.1, noNaN: true }),
-        async (account, wanted, limit, share) => {
-          const expected = naive(account, wanted);
+        fc.constantFrom(...SORT_ORDERS),
+        async (account, wanted, limit, share, sort) => {
+          const newestFirst = naive(account, wanted);
+          const expected = sort === '-created_at' ? newestFirst : newestFirst.toReversed();
           const offset = Math.floor(share * expected.length);
-          const { transfers, total } = await listTransfers(database.sql, account, wanted, {
-            limit,
-            offset,
-          });
+          const page = { limit, offset, sort };
+          const { transfers, total } = await listTransfers(database.sql, account, wanted, page);
           expect(total).toBe(expected.length);
           expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(
             expected.slice(offset, offset + limit),
@@ -174,6 +177,58 @@ describeWithPostgres('queries of transfers', () => {
       ),
       { numRuns: 300 },
     );
+  });
+
+  describe('read few of all rows, also when their plans are kept:', () => {
+    let sql: Sql;
+    beforeAll(async () => {
+      await database.sql`analyze read.transfers`;
+      // One connection: Postgres considers a plan for any values after five runs on it.
+      sql = connect(database.url, { max: 1, settings: INDEXED });
+    });
+    afterAll(() => sql?.end());
+
+    async function rowsRead(): Promise<number> {
+      await sql`select pg_stat_force_next_flush()`;
+      const [read] = await sql<{ rows: number }[]>`
+        select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
+          from pg_stat_user_tables where schemaname = 'read' and relname = 'transfers'`;
+      return read?.rows ?? 0;
+    }
+    const first = async (filter: TransferFilter) => {
+      for await (const transfers of eachTransfer(sql, 'acc_a', filter)) return transfers.length;
+      return 0;
+    };
+    const rare = { destination: 'sftp://a/100%25/0' };
+    const none = { destination: 'sftp://none/' };
+    const early = { to: new Date(START).toISOString() };
+    const list = async (filter: TransferFilter, offset = 0) =>
+      (await listTransfers(sql, 'acc_a', filter, { limit: 25, offset })).transfers.length;
+    it.each<[string, () => Promise<number>]>([
+      ['a page', () => list({})],
+      ['a late page', () => list({}, 2_000)],
+      ['a page of a status', () => list({ status: 'failed' })],
+      ['a page of few destinations', () => list(rare)],
+      ['a page of no destination', () => list(none)],
+      ['a page of a time', () => list(early)],
+      ['the retries of a transfer', () => list({ retryOf: 'txr_000001' })],
+      ['the transfers of a batch', () => list({ batchId: 'bat_1' })],
+      ['an export of few destinations', () => first(rare)],
+      ['an export of a time', () => first(early)],
+      [
+        'a retry of few',
+        async () => {
+          const retry = { action: 'retry' } as const;
+          return (await findChangeable(sql, 'acc_a', rare, retry, 25)).transferIds.length;
+        },
+      ],
+    ])('%s', async (_, read) => {
+      for (let i = 0; i < 6; i++) await read();
+      const before = await rowsRead();
+      await read();
+      // At most the rows of an hour, of which the counts know no more than their number.
+      expect((await rowsRead()) - before).toBeLessThan(COUNT / 6);
+    });
   });
 
   it('find what a change applies to, oldest first', async () => {

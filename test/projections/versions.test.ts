@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import type { AccessEvent } from '../../src/domain/access.ts';
 import type { BatchEvent } from '../../src/domain/batch.ts';
 import type { CheckpointEvent } from '../../src/domain/checkpoint.ts';
 import type { EndpointEvent } from '../../src/domain/endpoint.ts';
@@ -41,6 +42,7 @@ type DomainEvent =
   | EndpointEvent
   | KeyEvent
   | WebhookEvent
+  | AccessEvent
   | SigningKeyEvent
   | CheckpointEvent;
 
@@ -73,6 +75,10 @@ const TYPES = {
   'webhook.updated': true,
   'webhook.secret_rotated': true,
   'webhook.removed': true,
+  'access.exported': true,
+  'access.history_read': true,
+  'access.receipt_read': true,
+  'access.sign_in_failed': true,
   'log.key_created': true,
   'log.key_rotated': true,
   'log.checkpoint_signed': true,
@@ -247,6 +253,23 @@ function history(): StoredEvent[] {
     'webhook-whk_2',
     { type: 'webhook.registered', data: webhookRegistered() },
     { type: 'webhook.removed', data: { removed_at: T1 } },
+  );
+  append(
+    'access-acs_1',
+    { type: 'access.exported', data: { export: 'log', parameters: { from: '13' } } },
+    { type: 'access.history_read', data: { transfer_id: 'txr_1' } },
+    { type: 'access.receipt_read', data: { transfer_id: 'txr_1' } },
+    {
+      type: 'access.sign_in_failed',
+      data: {
+        address: '198.51.100.7',
+        failures: 2,
+        reasons: { api_key_revoked: 2 },
+        key_ids: ['key_1'],
+        first_at: T1,
+        last_at: T1,
+      },
+    },
   );
 
   const key = {

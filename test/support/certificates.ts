@@ -25,11 +25,18 @@ export interface TestCertificates {
 
 const LOOPBACK = 'DNS:localhost,IP:127.0.0.1';
 
+let created: Promise<TestCertificates> | undefined;
+
 /**
- * Creates a temporary authority and certificates for servers on loopback. Throws if openssl is
- * missing.
+ * Returns a temporary authority and certificates for servers on loopback, the same for all servers
+ * of this process. Throws if openssl is missing.
  */
-export async function createCertificates(): Promise<TestCertificates> {
+export function createCertificates(): Promise<TestCertificates> {
+  created ??= create();
+  return created;
+}
+
+async function create(): Promise<TestCertificates> {
   const openssl = await debianPackages(['openssl'], ['/usr/bin/openssl']);
   if (!openssl.available) throw new Error(openssl.reason);
   const { path, env } = openssl;

@@ -1,4 +1,7 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { SessionInfo } from '../../src/contract/sessions.ts';
+
+type StorageState = Exclude<BrowserContextOptions['storageState'], string | undefined>;
 
 export interface ConsolePage {
   page: Page;
@@ -10,17 +13,19 @@ export interface ConsolePage {
   close(): Promise<void>;
 }
 
-/** Opens a page of the console in a new browser window. */
+/** Opens a page of the console in a new browser window, with a session of the key if given. */
 export async function openPage(
   browser: Browser,
   { url }: { url: string },
   path = '/console',
   options: BrowserContextOptions = {},
+  key?: string,
 ): Promise<ConsolePage> {
   const context = await browser.newContext({
     baseURL: url,
     locale: 'en-GB',
     timezoneId: 'UTC',
+    ...(key === undefined ? {} : { storageState: await sessionOf(url, key) }),
     ...options,
   });
   // Shorter than a test's own time limit, so the error says what it waited for.
@@ -35,6 +40,26 @@ export async function openPage(
   });
   await page.goto(path);
   return { page, complaints, close: () => context.close() };
+}
+
+/** Begins a session, and returns what the browser stores of it after a sign-in. */
+async function sessionOf(url: string, key: string): Promise<StorageState> {
+  const answer = await fetch(`${url}/v1/session`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ api_key: key }),
+  });
+  const session = (await answer.json()) as SessionInfo;
+  const [, name = '', value = ''] =
+    /^([^=]+)=([^;]+)/.exec(answer.headers.getSetCookie()[0] ?? '') ?? [];
+  if (!answer.ok) throw new Error(`no session: ${JSON.stringify(session)}`);
+  const { hostname: domain, origin } = new URL(url);
+  const cookie = { name, value, domain, path: '/', expires: -1, httpOnly: true, secure: false };
+  const signedIn = { name: 'waybill-signed-in', value: `${session.key_id} ${session.account}` };
+  return {
+    cookies: [{ ...cookie, sameSite: 'Strict' }],
+    origins: [{ origin, localStorage: [signedIn] }],
+  };
 }
 
 /** Fills in the sign-in page, and waits for the next page. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
+import type { AxeResults, RunOptions } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
@@ -70,9 +70,39 @@ export async function startConsole(
 export const eventually = <T>(read: () => T | Promise<T>) => expect.poll(read, { timeout: 30_000 });
 
 /** Fails if axe finds a violation of WCAG 2.2 AA, or of good practice, on the current page. */
-export async function expectAccessible(page: Page): Promise<void> {
-  await page.evaluate(AXE);
-  const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
+export function expectAccessible(page: Page): Promise<void> {
+  return expectNoViolation(page, {});
+}
+
+/** The rules of axe that judge colours: all others find the same in both themes. */
+const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
+
+/** Does so in the light theme, and checks the colours of the dark one. Leaves the page light. */
+export async function expectAccessibleInBothThemes(page: Page): Promise<void> {
+  const colour = () => page.evaluate('getComputedStyle(document.body).color');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  const dark = await colour();
+  await expectNoViolation(page, { runOnly: { type: 'rule', values: COLOUR_RULES } });
+  await page.emulateMedia({ colorScheme: 'light' });
+  expect(await colour()).not.toBe(dark);
+  await expectAccessible(page);
+}
+
+/**
+ * Fails if the current page is not accessible, or does not fit the screen, at two widths and in
+ * both themes. Only styles tell these apart, so the page needs no reload.
+ */
+export async function expectGoodLooks(page: Page): Promise<void> {
+  for (const width of [320, 1440]) {
+    await page.setViewportSize({ width, height: 800 });
+    await expectAccessibleInBothThemes(page);
+    await expectNoSidewaysScroll(page);
+  }
+}
+
+async function expectNoViolation(page: Page, options: RunOptions): Promise<void> {
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(AXE);
+  const { violations } = (await page.evaluate(`axe.run(${JSON.stringify(options)})`)) as AxeResults;
   expect(
     violations.map(({ id, help, nodes }) => ({
       id,

@@ -1,5 +1,4 @@
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -20,7 +19,9 @@ import { connect as connectTls } from 'node:tls';
 import { createCertificates, type TestCertificates } from './certificates.ts';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { canHaveMountNamespace } from './mount-namespace.ts';
 import { whyNoOwnAccount } from './own-account.ts';
+import { passwordHash, TEST_PASSWORD } from './password-hash.ts';
 import { type ServerProcess, startProcess } from './server-process.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
@@ -86,12 +87,8 @@ export async function whyNoFtpsServer(kind: FtpsServerKind): Promise<string | nu
   const programs = await debianPackages(...(PACKAGES[kind] as [string[], string[]]));
   if (!programs.available) return programs.reason;
   if (kind === 'proftpd') return AS_ROOT ? null : whyNoOwnAccount();
-  try {
-    execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
-    return null;
-  } catch {
-    return 'vsftpd needs its own mount namespace, but unshare -m fails here';
-  }
+  if (canHaveMountNamespace()) return null;
+  return 'vsftpd needs its own mount namespace, but unshare -m fails here';
 }
 
 /**
@@ -109,7 +106,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
   const smallDisk = join(root, 'small-disk');
   mkdirSync(options.smallDiskBytes ? smallDisk : root, { recursive: true });
   const username = AS_ROOT ? 'waybill' : userInfo().username;
-  const password = randomBytes(12).toString('hex');
+  const password = TEST_PASSWORD;
   const host = options.host ?? '127.0.0.1';
   const certificates = await createCertificates();
   const { cert, key } = certificates[options.certificate ?? 'valid'];
@@ -199,10 +196,7 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
  * for vsftpd one that covers the system's.
  */
 function writeAccounts(home: string, username: string, password: string): void {
-  const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], {
-    input: password,
-    encoding: 'utf8',
-  }).trim();
+  const hash = passwordHash(password);
   const account = (secret: string) =>
     `${username}:${secret}:${process.getuid?.()}:${process.getgid?.()}::${join(home, 'root')}:/bin/sh\n`;
   writeFileSync(join(home, 'accounts'), account(hash), { mode: 0o600 });

@@ -4,8 +4,10 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { TestProject } from 'vitest/node';
-import { connect } from '../../src/adapters/postgres/connect.ts';
+import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { installTrigrams } from '../../src/adapters/postgres/trigrams.ts';
+import { prepareReadModels } from '../../src/projections/read-models.ts';
 
 const HOLDER = join(import.meta.dirname, 'temporary-postgres.ts');
 
@@ -14,8 +16,14 @@ const HOLDER = join(import.meta.dirname, 'temporary-postgres.ts');
  * a broken one.
  */
 export type TestServer =
-  | { state: 'ready'; url: string; template: string }
+  | { state: 'ready'; url: string; templates: Record<TemplateName, string> }
   | { state: 'absent' | 'broken'; reason: string };
+
+/** What a new database has: the tables of migrations, or also empty read models of `NO_LOG`. */
+export type TemplateName = 'migrated' | 'prepared';
+
+/** The log of prepared read models. They belong to no log yet. */
+export const NO_LOG = 'none';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -25,7 +33,7 @@ declare module 'vitest' {
 
 /**
  * Starts one Postgres for the whole run (`TEST_DATABASE_URL`, else an embedded one in a temporary
- * folder), with a migrated template database that `createTestDatabase` clones.
+ * folder), with template databases that `createTestDatabase` clones.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const undo: (() => Promise<unknown>)[] = [];
@@ -43,7 +51,7 @@ async function prepare(undo: (() => Promise<unknown>)[]): Promise<TestServer> {
     return { state: 'absent', reason: (error as Error).message };
   }
   try {
-    return { state: 'ready', url, template: await createTemplate(url, undo) };
+    return { state: 'ready', url, templates: await createTemplates(url, undo) };
   } catch (error) {
     return { state: 'broken', reason: (error as Error).message };
   }
@@ -66,21 +74,38 @@ async function startTemporaryPostgres(undo: (() => Promise<unknown>)[]): Promise
   return url;
 }
 
-async function createTemplate(url: string, undo: (() => Promise<unknown>)[]): Promise<string> {
-  const template = `waybill_template_${randomUUID().slice(0, 8)}`;
+async function createTemplates(
+  url: string,
+  undo: (() => Promise<unknown>)[],
+): Promise<Record<TemplateName, string>> {
+  const run = randomUUID().slice(0, 8);
+  const templates = {
+    migrated: `waybill_template_${run}`,
+    prepared: `waybill_template_${run}_prepared`,
+  };
   const server = connect(url, { max: 1 });
-  try {
-    await server`create database ${server(template)}`;
+
+  async function create(name: string, fill: (sql: Sql) => Promise<unknown>, from = 'template1') {
+    await server`create database ${server(name)} template ${server(from)}`;
     undo.push(async () => {
       const sql = connect(url, { max: 1 });
-      await sql`drop database ${sql(template)} with (force)`.finally(() => sql.end());
+      await sql`drop database ${sql(name)} with (force)`.finally(() => sql.end());
     });
     const there = new URL(url);
-    there.pathname = template;
+    there.pathname = name;
     const sql = connect(there.href, { max: 1 });
-    await migrate(sql).finally(() => sql.end());
+    await fill(sql).finally(() => sql.end());
+  }
+
+  try {
+    await create(templates.migrated, migrate);
+    const prepare = async (sql: Sql) => {
+      await installTrigrams(sql);
+      await prepareReadModels(sql, NO_LOG);
+    };
+    await create(templates.prepared, prepare, templates.migrated);
   } finally {
     await server.end();
   }
-  return template;
+  return templates;
 }

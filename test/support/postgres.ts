@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, inject } from 'vitest';
 import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
+import type { TemplateName } from './global-setup.ts';
 
 export interface TestDatabase {
   url: string;
@@ -9,14 +10,17 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Creates a migrated, empty database for a test file. Throws if that fails. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/** Creates an empty database for a test file. Throws if that fails. */
+export async function createTestDatabase(
+  template: TemplateName = 'migrated',
+): Promise<TestDatabase> {
   const server = inject('postgres');
   if (server.state !== 'ready') throw new Error(server.reason);
   const name = `waybill_test_${randomUUID().slice(0, 8)}`;
   await command(
     server.url,
-    (sql) => sql`create database ${sql(name)} template ${sql(server.template)} strategy file_copy`,
+    (sql) =>
+      sql`create database ${sql(name)} template ${sql(server.templates[template])} strategy file_copy`,
   );
 
   const url = new URL(server.url);

@@ -15,7 +15,9 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { canHaveMountNamespace } from './mount-namespace.ts';
 import { whyNoOwnAccount } from './own-account.ts';
+import { passwordHash, TEST_PASSWORD } from './password-hash.ts';
 import { type ServerProcess, startProcess } from './server-process.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
@@ -49,8 +51,9 @@ export interface SftpServer {
    * root.
    */
   password: string | undefined;
-  /** Signs `username` in, like each of these keys. */
+  /** Signs `username` in, like each of these keys. The three servers before do not know it. */
   privateKey: string;
+  /** The same at every server of this process. */
   protectedKey: { privateKey: string; passphrase: string };
   /** In the form of `ssh-keygen -l`. */
   hostKeySha256: string;
@@ -77,12 +80,8 @@ export async function whyNoSftpServer(): Promise<string | null> {
   const openssh = await debianPackages(['openssh-server'], ['/usr/sbin/sshd']);
   if (!openssh.available) return openssh.reason;
   if (!AS_ROOT) return whyNoOwnAccount();
-  try {
-    execFileSync('unshare', ['-m', 'true'], { stdio: 'pipe' });
-    return null;
-  } catch {
-    return 'OpenSSH as root needs its own mount namespace, but unshare -m fails here';
-  }
+  if (canHaveMountNamespace()) return null;
+  return 'OpenSSH as root needs its own mount namespace, but unshare -m fails here';
 }
 
 /**
@@ -98,7 +97,7 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
   const smallDisk = join(root, 'small-disk');
   mkdirSync(options.smallDiskBytes ? smallDisk : root, { recursive: true });
   const username = AS_ROOT ? 'waybill' : userInfo().username;
-  const password = AS_ROOT ? randomBytes(12).toString('hex') : undefined;
+  const password = AS_ROOT ? TEST_PASSWORD : undefined;
   const keys = makeKeys(home, options.hostKeys ?? ['ed25519'], openssh.env);
   if (password !== undefined) writeAccounts(home, username, password, options);
 
@@ -149,24 +148,52 @@ function makeKeys(
   kinds: NonNullable<SftpServerOptions['hostKeys']>,
   env: NodeJS.ProcessEnv,
 ) {
-  const make = (name: string, kind: string, passphrase = '') => {
-    const file = join(home, name);
+  const turn = servers++ % DISTINCT;
+  const own = keyPair(`user ${turn}`, 'ed25519', env);
+  const locked = keyPair('protected', 'ed25519', env, PASSPHRASE);
+  writeFileSync(join(home, 'authorized_keys'), own.publicKey + locked.publicKey);
+  const hostKeys = kinds.map((kind) => {
+    const pair = keyPair(`host ${turn} ${kind}`, kind, env);
+    writeFileSync(join(home, `host_${kind}`), pair.privateKey, { mode: 0o600 });
+    return pair.publicKey;
+  });
+  return {
+    privateKey: own.privateKey,
+    protectedKey: { privateKey: locked.privateKey, passphrase: PASSPHRASE },
+    hostKeySha256: fingerprint(hostKeys[0] as string),
+  };
+}
+
+interface KeyPair {
+  privateKey: string;
+  publicKey: string;
+}
+
+/** So many servers in a row have different keys. Later ones get the same keys again. */
+const DISTINCT = 4;
+const PASSPHRASE = randomBytes(9).toString('hex');
+let servers = 0;
+const keyPairs = new Map<string, KeyPair>();
+
+/** Returns the key pair of this name. ssh-keygen makes it when it is first needed. */
+function keyPair(name: string, kind: string, env: NodeJS.ProcessEnv, passphrase = ''): KeyPair {
+  const pair = keyPairs.get(name) ?? newKeyPair(kind, env, passphrase);
+  keyPairs.set(name, pair);
+  return pair;
+}
+
+function newKeyPair(kind: string, env: NodeJS.ProcessEnv, passphrase: string): KeyPair {
+  const folder = mkdtempSync(join(tmpdir(), 'waybill-key-'));
+  const file = join(folder, 'key');
+  try {
     execFileSync('ssh-keygen', ['-q', '-t', kind, '-N', passphrase, '-C', '', '-f', file], { env });
     return {
       privateKey: readFileSync(file, 'utf8'),
       publicKey: readFileSync(`${file}.pub`, 'utf8'),
     };
-  };
-  const passphrase = randomBytes(9).toString('hex');
-  const plain = make('key', 'ed25519');
-  const locked = make('protected_key', 'ed25519', passphrase);
-  writeFileSync(join(home, 'authorized_keys'), plain.publicKey + locked.publicKey);
-  const [hostKey] = kinds.map((kind) => make(`host_${kind}`, kind).publicKey);
-  return {
-    privateKey: plain.privateKey,
-    protectedKey: { privateKey: locked.privateKey, passphrase },
-    hostKeySha256: fingerprint(hostKey as string),
-  };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /**
@@ -195,13 +222,9 @@ function writeAccounts(
     'sshd:x:60999:65534::/run/sshd:/usr/sbin/nologin',
     ...accounts.map((account) => `${account.username}:x:${account.ids}::/tmp:/bin/sh`),
   ];
-  const hashes = accounts.map((account) => {
-    const hash = execFileSync('openssl', ['passwd', '-6', '-stdin'], {
-      input: account.password,
-      encoding: 'utf8',
-    }).trim();
-    return `${account.username}:${hash}:19000:0:99999:7:::`;
-  });
+  const hashes = accounts.map(
+    (account) => `${account.username}:${passwordHash(account.password)}:19000:0:99999:7:::`,
+  );
   const lines = (file: string) =>
     readFileSync(file, 'utf8')
       .split('\n')

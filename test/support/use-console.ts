@@ -2,12 +2,12 @@ import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { type Chromium, startChromium } from './chromium.ts';
 import { eventually, startConsole, type TestConsole } from './console.ts';
-import { type ConsolePage, openPage, signIn } from './console-pages.ts';
+import { type ConsolePage, openPage } from './console-pages.ts';
 
 export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
   /** Opens a page of the console in a new window. */
   visit(path: string, options?: BrowserContextOptions): Promise<Page>;
-  /** The same, and signs in. */
+  /** The same, with a session. Tests of the sign-in page use that page. */
   visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page>;
   /**
    * Ignores the browser's own reports of answers with this status, or of `lost` answers; fails if
@@ -26,16 +26,16 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
   const console = {} as ConsoleInUse;
   let chromium: Chromium;
   let started: TestConsole;
-  let open: ConsolePage[] = [];
+  let pages: ConsolePage[] = [];
 
   beforeAll(async () => {
     [chromium, started] = await Promise.all([startChromium(), startConsole(settings)]);
     Object.assign(console, started);
   });
   afterEach(async () => {
-    const complaints = open.flatMap((page) => page.complaints);
-    await Promise.all(open.map((page) => page.close()));
-    open = [];
+    const complaints = pages.flatMap((page) => page.complaints);
+    await Promise.all(pages.map((page) => page.close()));
+    pages = [];
     expect(complaints).toEqual([]);
   });
   afterAll(async () => {
@@ -43,16 +43,16 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     await started?.close();
   });
 
-  async function visit(path: string, options?: BrowserContextOptions): Promise<Page> {
-    const visited = await openPage(chromium.browser, started, path, options);
-    open.push(visited);
+  async function open(path: string, options?: BrowserContextOptions, key?: string): Promise<Page> {
+    const visited = await openPage(chromium.browser, started, path, options, key);
+    pages.push(visited);
     return visited.page;
   }
 
   /** Removes the complaints with this text; returns whether there were any. */
   function forget(report: string): boolean {
     let found = false;
-    for (const page of open) {
+    for (const page of pages) {
       const others = page.complaints.filter((text) => !text.includes(report));
       found ||= others.length < page.complaints.length;
       page.complaints.splice(0, Infinity, ...others);
@@ -61,12 +61,14 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
   }
 
   return Object.assign(console, {
-    visit,
+    visit: (path: string, options?: BrowserContextOptions) => open(path, options),
     async visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page> {
       // People sign in less often: each sign-in is a few requests without a session.
       await started.installation.sql`delete from work.rate_windows`;
-      const page = await visit(path, options);
-      await signIn(page, started.key);
+      const page = await open(path, options, started.key);
+      await page.getByRole('button', { name: 'Sign out', includeHidden: true }).waitFor({
+        state: 'attached',
+      });
       await eventually(() => page.url()).toBe(started.url + path);
       return page;
     },
@@ -78,6 +80,11 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     },
   });
 }
+
+/** A script that acts as if the tab came to the front, or went behind others. */
+export const turn = (state: 'visible' | 'hidden') => `
+  Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));`;
 
 /** Presses Tab until a control has the focus; fails if the keyboard does not reach it. */
 export async function tabTo(page: Page, control: Locator): Promise<void> {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
@@ -206,7 +206,7 @@ await describeTransfers('a mover killed with -9', () => {
   const lockHead = () => holdRows(installation.sql, (tx) => tx`select from log.head for update`);
 
   /** The part has all bytes, and the record cannot be saved. */
-  async function deliverAll(id: string, name: string): Promise<RowLock> {
+  async function deliverAll(id: string, name: string, size: number): Promise<RowLock> {
     await sending(MiB);
     proxy.stall(true);
     const row = await lockRow(id);
@@ -216,7 +216,9 @@ await describeTransfers('a mover killed with -9', () => {
     const folder = join(beta.root, name);
     await until('all of it is delivered', async () => {
       const [part] = await filesBelow(folder);
-      return part !== undefined && (await sha256Of(join(folder, part))) === sha256;
+      if (part === undefined) return false;
+      const file = join(folder, part);
+      return statSync(file).size === size && (await sha256Of(file)) === sha256;
     });
     await until(
       'its mover waits to save the progress',
@@ -284,7 +286,7 @@ await describeTransfers('a mover killed with -9', () => {
       name,
       size,
       reach: async (id) => {
-        row = await deliverAll(id, name);
+        row = await deliverAll(id, name, size);
       },
       letGo: () => row.release({ ending: 'lease_until = now() +' }),
     });
@@ -301,12 +303,13 @@ await describeTransfers('a mover killed with -9', () => {
     async (endpoint) => {
       const name = `before-rename-${endpoint}`;
       let sessions: number[] = [];
+      const size = 12 * MiB;
       const recovery = await crash({
         name,
-        size: 12 * MiB,
+        size,
         endpoint,
         reach: async (id) => {
-          const row = await deliverAll(id, name);
+          const row = await deliverAll(id, name, size);
           sessions = descendants(beta.pid);
           for (const pid of sessions) process.kill(pid, 'SIGSTOP');
           await row.release();

@@ -38,7 +38,7 @@ const AS_ROOT = process.getuid?.() === 0;
 const SMALL = 5 * KiB;
 /** More than one chunk of every protocol. */
 const BIG = 9 * MiB;
-const LONG = 24 * MiB;
+const LONG = 12 * MiB;
 
 interface Aim extends OneSide {
   faulty: Faulty;
@@ -242,7 +242,7 @@ describeWithPostgres('faults at one side of a transfer', () => {
       // Servers with times in whole seconds could not detect a replacement within the same second.
       if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
       const before = moves.proxy.forwarded.down;
-      moves.proxy.throttle(8 * MiB);
+      moves.proxy.throttle(4 * MiB);
       const id = await moves.beginOf(file);
       await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
       moves.proxy.stall(true);
@@ -296,7 +296,7 @@ describeWithPostgres('faults at one side of a transfer', () => {
         await until('some of it is written', () => proxy.forwarded.up - before > LONG / 2);
         return id;
       };
-      proxy.throttle(8 * MiB);
+      proxy.throttle(4 * MiB);
       const first = await upload();
       await proxy.refuse(true);
       proxy.cut();

@@ -30,7 +30,9 @@ const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
 /** Chunks of one file that may be in flight at once. */
 const IN_FLIGHT = 6 * CHUNK;
-const SIZE = 64 * MiB;
+const SIZE = 48 * MiB;
+/** More than is in flight: a move that starts again sends more than one that goes on. */
+const LATE = 64 * MiB;
 const OVERHEAD = 2 * MiB;
 const AT_FIRST = ['created', 'queued: admitted', 'in_progress', 'completed'];
 const AT_SECOND = [
@@ -52,20 +54,20 @@ await describeTransfers('a move that is interrupted', () => {
   }
 
   test.each([
-    ['source', () => pair.source.cutAfter(80 * MiB, 'down')],
-    ['destination', () => pair.destination.cutAfter(80 * MiB, 'up')],
-    ['both', () => pair.destination.cutAfter(80 * MiB, 'up')],
+    ['source', () => pair.source.cutAfter(LATE, 'down')],
+    ['destination', () => pair.destination.cutAfter(LATE, 'up')],
+    ['both', () => pair.destination.cutAfter(LATE, 'up')],
   ])(
     'a connection that breaks late is replaced, and only the bytes in flight are sent again: %s',
     async (side, cutLater) => {
       const name = `cut-${side}`;
-      const size = 112 * MiB;
+      const size = LATE + CHUNK;
       pair.create(name, size);
       const before = { read: pair.source.forwarded.down, sent: pair.destination.forwarded.up };
       cutLater();
       const id = await pair.submitted(name);
       if (side === 'both') {
-        await until('it is cut', () => pair.destination.forwarded.up - before.sent >= 80 * MiB);
+        await until('it is cut', () => pair.destination.forwarded.up - before.sent >= LATE);
         pair.source.cut();
       }
       await expectArrived(id, name, AT_FIRST);
@@ -76,8 +78,8 @@ await describeTransfers('a move that is interrupted', () => {
 
   test('a connection that breaks three times is replaced three times', async () => {
     const name = 'cut-thrice';
-    pair.create(name, 48 * MiB);
-    for (const proxy of [pair.source, pair.destination]) proxy.throttle(32 * MiB);
+    pair.create(name, 32 * MiB);
+    for (const proxy of [pair.source, pair.destination]) proxy.throttle(16 * MiB);
     const id = await pair.submitted(name);
     for (const [proxy, direction] of [
       [pair.source, 'down'],
@@ -130,6 +132,7 @@ await describeTransfers('a move that is interrupted', () => {
     pair.destination.throttle(24 * MiB);
     const id = await pair.submitted(name);
     await until('most of it is sent', () => pair.destination.forwarded.up - before > 40 * MiB);
+    pair.destination.throttle(MiB);
     await pauseEndpoint(pair.installation.commands, pair.betaId, CAUSE);
     await pair.destination.refuse(true);
     pair.destination.cut();

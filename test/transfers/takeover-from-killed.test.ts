@@ -13,7 +13,7 @@ import { describeWithPostgres } from '../support/postgres.ts';
 import { expireLeases, until } from '../support/transfers.ts';
 import { MiB, useTakeover } from './takeover.ts';
 
-const SIZE = 64 * MiB;
+const SIZE = 40 * MiB;
 /** What the protocols send beside the bytes of the file. */
 const OVERHEAD = MiB;
 /** Every kind as the destination, and as the source. */
@@ -49,7 +49,7 @@ describeWithPostgres('a mover that is killed in the middle of a file', () => {
         await source.put('file', randomBytes(SIZE));
         const sha256 = await sha256At(source, 'file');
         // Some read a file over several connections at once.
-        source.proxy.throttle(['sftp', 'ftps'].includes(from) ? 12 * MiB : 4 * MiB);
+        source.proxy.throttle(['sftp', 'ftps'].includes(from) ? 8 * MiB : 2 * MiB);
         const first = await takeover.startMover();
         const id = await submit(takeover.installation, uriOf(from, 'file'), uriOf(to, 'folder/'));
         await until(

@@ -1,7 +1,7 @@
-import { readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { replaceFile } from '../durable-file.ts';
-import { type CheckpointSink, checkpointFile, SinkRefuses } from './port.ts';
+import { type CheckpointSink, checkpointFile, newestFile, SinkRefuses } from './port.ts';
 
 /**
  * Creates a sink that writes each checkpoint to a file of its own, for everybody to read. It does
@@ -9,6 +9,10 @@ import { type CheckpointSink, checkpointFile, SinkRefuses } from './port.ts';
  */
 export function createFolderSink(folder: string): CheckpointSink {
   return {
+    async newest() {
+      const file = newestFile(await readdir(folder));
+      return file && readFile(join(folder, file), 'utf8');
+    },
     async keep({ size, note }) {
       const file = join(folder, checkpointFile(size));
       await stat(folder);

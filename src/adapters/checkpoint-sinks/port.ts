@@ -10,6 +10,11 @@ export interface KeptCheckpoint {
 /** A place outside the installation that keeps checkpoints. */
 export interface CheckpointSink {
   /**
+   * Returns the note of the largest checkpoint that the place has. Null if it has none, or does not
+   * show them: a witness compares by itself.
+   */
+  newest(): Promise<string | null>;
+  /**
    * Keeps a checkpoint. `prove` returns the proof that it extends the checkpoint of another size.
    * Resolves if the place has it already. Throws if it does not take it, and SinkRefuses if it
    * never will.
@@ -23,8 +28,19 @@ export class SinkRefuses extends Error {
 }
 
 const SIZE_DIGITS = 12;
+const CHECKPOINT_FILE = /^checkpoint-\d{12}\.txt$/;
 
 /** Returns the name of the file that keeps the checkpoint of a size. Names sort by size. */
 export function checkpointFile(size: number): string {
   return `checkpoint-${String(size).padStart(SIZE_DIGITS, '0')}.txt`;
+}
+
+/** Returns the name of the file with the largest checkpoint among the files of a folder. */
+export function newestFile(names: string[]): string | null {
+  return (
+    names
+      .filter((name) => CHECKPOINT_FILE.test(name))
+      .sort()
+      .at(-1) ?? null
+  );
 }

@@ -24,6 +24,7 @@ export function createWitnessSink(url: string): CheckpointSink {
   }
 
   return {
+    newest: async () => null,
     async keep(checkpoint, prove) {
       let response = await add(checkpoint, known, await prove(known));
       if (response.status === 409) {
@@ -31,7 +32,10 @@ export function createWitnessSink(url: string): CheckpointSink {
         if (!Number.isSafeInteger(size) || size < 0)
           throw new Error('the witness answered 409 without the size that it has');
         if (size > checkpoint.size)
-          throw new SinkRefuses(`the witness has a checkpoint over ${size} events`);
+          throw new SinkRefuses(
+            `the witness has a checkpoint over ${size} events, and the last one of the log ` +
+              `covers ${checkpoint.size}`,
+          );
         known = size;
         response = await add(checkpoint, known, await prove(known));
       }

@@ -28,6 +28,10 @@ export const EVENT_WORDS = {
   "webhook.updated": "changed",
   "webhook.secret_rotated": "secret rotated",
   "webhook.removed": "removed",
+  "access.exported": "exported",
+  "access.history_read": "history read",
+  "access.receipt_read": "receipt read",
+  "access.sign_in_failed": "sign-in failed",
   "log.key_created": "signing key created",
   "log.key_rotated": "signing key rotated",
   "log.checkpoint_signed": "checkpoint signed",
@@ -39,6 +43,7 @@ export const AUDIT_KINDS = {
   endpoint: "Endpoint",
   key: "API key",
   webhook: "Webhook",
+  access: "Access",
   log: "Log",
 } as const;
 
@@ -64,6 +69,10 @@ export const AUDIT_TITLES = {
   "webhook.updated": "Webhook changed",
   "webhook.secret_rotated": "Webhook secret rotated",
   "webhook.removed": "Webhook removed",
+  "access.exported": "Data exported",
+  "access.history_read": "History read",
+  "access.receipt_read": "Receipt read",
+  "access.sign_in_failed": "Sign-in failed",
   "log.key_created": "Log signing key created",
   "log.key_rotated": "Log signing key rotated",
 } as const;

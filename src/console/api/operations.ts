@@ -12,6 +12,7 @@ export interface Operations {
   'GET /v1/batches/{batch_id}/rejected': { path: { batch_id: string }; query?: { limit?: number; offset?: number }; answer: RejectedItems };
   'GET /v1/checkpoints': { query?: { limit?: number; offset?: number }; answer: LogCheckpointList };
   'GET /v1/checkpoints/latest': { answer: LogCheckpoint };
+  'GET /v1/checkpoints/sinks': { answer: LogCheckpointSinkList };
   'GET /v1/checkpoints/{size}': { path: { size: string }; answer: LogCheckpoint };
   'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
@@ -91,13 +92,14 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
   occurred_at: string;
   actor: string;
   actor_name: string | null;
+  client_address: string | null;
   type: AuditEventType;
   title: string;
   subject: AuditSubject;
@@ -108,7 +110,7 @@ export type AuditItem = {
   position: string;
 };
 
-export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "log";
+export type AuditKind = "transfer" | "batch" | "endpoint" | "key" | "webhook" | "access" | "log";
 
 export type AuditList = {
   data: AuditItem[];
@@ -179,6 +181,8 @@ export type Batch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -231,6 +235,8 @@ export type BatchItem = {
   priority?: Priority;
   metadata?: Record<string, string>;
   expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchList = {
@@ -248,6 +254,8 @@ export type BatchRequest = {
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
@@ -260,6 +268,7 @@ export type BulkAnswer = {
   done: number;
   refused: number;
   has_more: boolean;
+  continue_from: string | null;
   retries: BulkRetry[];
   refusals: BulkRefusal[];
 };
@@ -274,6 +283,7 @@ export type BulkRequest = {
   action: BulkAction;
   ids?: string[];
   filter?: TransferFilters;
+  continue_from?: string;
   priority?: Priority;
 };
 
@@ -305,6 +315,8 @@ export type CreatedBatch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -622,6 +634,8 @@ export type LiveTransfer = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -644,9 +658,37 @@ export type LogCheckpoint = {
   signed_at: string;
 };
 
+export type LogCheckpointData = {
+  size: number;
+  root_hash: string;
+  key_id: string;
+  note: string;
+  signed_at: string;
+};
+
 export type LogCheckpointList = {
   data: LogCheckpoint[];
   pagination: Pagination;
+};
+
+export type LogCheckpointPayload = {
+  id: string;
+  type: "log.checkpoint";
+  created_at: string;
+  data: LogCheckpointData;
+};
+
+export type LogCheckpointSink = {
+  url: string;
+  state: "unknown" | "keeps" | "retries" | "refuses";
+  size: number | null;
+  taken_at: string | null;
+  error: string | null;
+  next_try_at: string | null;
+};
+
+export type LogCheckpointSinkList = {
+  data: LogCheckpointSink[];
 };
 
 export type LogConsistency = {
@@ -1068,6 +1110,8 @@ export type TransferDetail = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
 };
 
@@ -1159,6 +1203,8 @@ export type TransferRequest = {
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
   expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";
@@ -1196,7 +1242,7 @@ export type WebhookChanges = {
   enabled?: boolean;
 };
 
-export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon";
+export type WebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "batch.completed" | "endpoint.connectivity_lost" | "key.expiring_soon" | "log.checkpoint";
 
 export type WebhookList = {
   data: Webhook[];

@@ -10,6 +10,7 @@ const PATHS = {
   endpoints: 'M4 4h16v6H4zM4 14h16v6H4zM8 7h.1M8 17h.1',
   keys: 'M15 9a4 4 0 1 1-8 0 4 4 0 0 1 8 0zm-1.5 2.500L21 19m-3-3-2 2',
   audit: 'M6 3h12v18H6zM9 8h6M9 12h6M9 16h3',
+  checkpoints: 'M12 3l8 3v6c0 5-3.500 8-8 9-4.500-1-8-4-8-9V6zM8.500 12l2.500 2.500 4.500-5',
   menu: 'M4 6h16M4 12h16M4 18h16',
   close: 'M6 6l12 12M18 6 6 18',
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',

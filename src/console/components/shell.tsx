@@ -39,6 +39,12 @@ const PLACES: { heading: string; places: Place[] }[] = [
       },
       { href: '/console/operations', label: 'Operations', icon: 'operations', scope: 'admin' },
       { href: '/console/audit', label: 'Audit log', icon: 'audit', scope: 'audit:all' },
+      {
+        href: '/console/checkpoints',
+        label: 'Checkpoints',
+        icon: 'checkpoints',
+        scope: 'audit:all',
+      },
     ],
   },
   {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { CHANGES, type Change } from '../../domain/transfer-decider.ts';
 import { problemCode } from '../problems.ts';
-import { transferFilters, transferId } from './requests.ts';
+import { storableTransferId, transferFilters, transferId } from './requests.ts';
 
 /** Transfers that one call changes at most. */
 export const BULK_LIMIT = 1_000;
@@ -26,13 +26,21 @@ export const bulkRequest = z
           `that the action can change, oldest first, at most ${BULK_LIMIT}. \`retry\` leaves out ` +
           'transfers that were retried already, `set_priority` those that have the priority.',
       ),
+    continue_from: storableTransferId
+      .optional()
+      .describe(
+        'With `filter` only: the `continue_from` of the previous answer. The call takes the ' +
+          'transfers after that one.',
+      ),
     priority: z.enum(PRIORITIES).optional().describe('The new priority, for `set_priority` only.'),
   })
-  .superRefine(({ action, ids, filter, priority }, context) => {
+  .superRefine(({ action, ids, filter, continue_from, priority }, context) => {
     const issue = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
     if ((ids === undefined) === (filter === undefined))
       issue('ids', 'must be given, or else filter: exactly one of the two');
+    if (continue_from !== undefined && filter === undefined)
+      issue('continue_from', 'must be given with filter only');
     if ((action === 'set_priority') !== (priority !== undefined))
       issue('priority', 'must be given with the action set_priority, and with no other');
   })
@@ -57,7 +65,13 @@ export const bulkAnswer = z
     refused: z.int(),
     has_more: z
       .boolean()
-      .describe('True if more transfers match the filter: repeat the call under a new key.'),
+      .describe(
+        'True if more transfers match the filter: repeat the call with `continue_from`, under a ' +
+          'new key.',
+      ),
+    continue_from: transferId
+      .nullable()
+      .describe('The last transfer of this call if `has_more` is true. Else null.'),
     retries: z
       .array(z.strictObject({ id: transferId, retry_of: transferId }).meta({ id: 'BulkRetry' }))
       .describe('The new transfers of the action `retry`.'),

@@ -1,9 +1,8 @@
 import type { Transfer } from '../../domain/transfer.ts';
 import { toCsv } from '../csv.ts';
-import type { TransferListItem } from './answers.ts';
 import { toListItem } from './views.ts';
 
-/** Columns of transfers in CSV: the fields of a list item that have one value. */
+/** Columns of transfers in CSV. New ones go to the end: readers may count columns. */
 const COLUMNS = [
   'id',
   'file_name',
@@ -13,16 +12,29 @@ const COLUMNS = [
   'destination',
   'created_at',
   'completed_at',
-] as const satisfies (keyof TransferListItem)[];
+  'retry_of',
+  'error_code',
+  'error_message',
+  'metadata',
+] as const;
 
 /** Yields transfers as CSV, a piece for each batch. */
 export function transfersToCsv(
   batches: AsyncIterable<Transfer[]>,
 ): AsyncGenerator<string, void, void> {
-  return toCsv(COLUMNS, items(batches));
+  return toCsv(COLUMNS, records(batches));
 }
 
-async function* items(batches: AsyncIterable<Transfer[]>): AsyncGenerator<TransferListItem[]> {
-  for await (const transfers of batches)
-    yield transfers.map((transfer) => toListItem(transfer, null));
+async function* records(batches: AsyncIterable<Transfer[]>) {
+  for await (const transfers of batches) yield transfers.map(record);
+}
+
+function record(transfer: Transfer) {
+  const { error, metadata } = transfer.facts;
+  return {
+    ...toListItem(transfer, null),
+    error_code: error?.code,
+    error_message: error?.message,
+    metadata: JSON.stringify(metadata),
+  };
 }

@@ -8,8 +8,13 @@ import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { transferOptions } from './options.ts';
 
-export const transferId = z.string().meta({ examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
-export const batchId = z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+const TRANSFER_ID = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
+const BATCH_ID = { examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
+export const transferId = z.string().meta(TRANSFER_ID);
+export const batchId = z.string().meta(BATCH_ID);
+/** The ids that a query compares with those in a table. */
+export const storableTransferId = text.meta(TRANSFER_ID);
+const storableBatchId = text.meta(BATCH_ID);
 export const transferStatus = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: transferId });
@@ -141,8 +146,8 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
-  retry_of: transferId.optional().describe('Only retries of this transfer.'),
-  batch_id: batchId.optional().describe('Only transfers of this batch.'),
+  retry_of: storableTransferId.optional().describe('Only retries of this transfer.'),
+  batch_id: storableBatchId.optional().describe('Only transfers of this batch.'),
 };
 
 /** The filters of GET /v1/transfers, in a body. */

@@ -4,6 +4,7 @@ import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 import { timestamp } from '../instants.ts';
 import { keyId, keyName } from '../keys.ts';
+import { checkpoint } from '../proof.ts';
 import { transferError } from '../transfers/errors.ts';
 import { webhookId } from './requests.ts';
 
@@ -79,6 +80,7 @@ export const PAYLOADS = {
     expires_at: timestamp,
     days_remaining: z.int().describe('Whole days, rounded up.'),
   }),
+  'log.checkpoint': z.strictObject(checkpoint.shape),
   ping: z.strictObject({ webhook_id: webhookId }),
 } satisfies Record<WebhookEventType | 'ping', z.ZodType>;
 

@@ -11,5 +11,5 @@ export interface AdministrationDeps extends TransferRoutesDeps {
   health: Health;
   /** Interval of the heartbeats of a quiet event stream. */
   heartbeatMs?: number | undefined;
-  config: Pick<Config, 'allowUnlimitedKeys' | 'oidc' | 'publicUrl'>;
+  config: Pick<Config, 'allowUnlimitedKeys' | 'checkpointSinks' | 'oidc' | 'publicUrl'>;
 }

@@ -2,8 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { clientOf } from '../auth.ts';
-import type { Client } from '../identity.ts';
-import { createSessions } from '../session/sessions.ts';
+import { stillValid } from '../still-valid.ts';
 
 /**
  * The stream sends something at least this often, so that proxies keep the connection. It also
@@ -69,18 +68,4 @@ function frame(event: ServerEvent): string {
   return event === null
     ? ': nothing new\n\n'
     : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
-}
-
-async function stillValid(sql: Sql, client: Client): Promise<boolean> {
-  const { keyId, accountId, scopes, session } = client;
-  if (session !== null) {
-    const now = await createSessions(sql).describe(session);
-    if (now?.account !== accountId) return false;
-    if (!scopes.every((scope) => now.scopes.includes(scope))) return false;
-  }
-  if (keyId === null) return true;
-  const keys = await sql`
-    select from read.keys
-     where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
-  return keys.length > 0;
 }

@@ -9,16 +9,25 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries.ts';
 import { readLog } from '../../projections/read-log.ts';
+import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../documentation.ts';
+import type { WhileAllowed } from '../while-allowed.ts';
 
 export interface AuditDeps {
   sql: Sql;
   store: EventStore;
+  whileAllowed: WhileAllowed;
+  access: AccessRecorder;
 }
 
-export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
+export function auditRoutes({
+  sql,
+  store,
+  whileAllowed,
+  access,
+}: AuditDeps): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',
@@ -43,8 +52,9 @@ export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
         const { limit, offset, ...filters } = request.query;
         const filter = audit.toAuditFilter(filters);
         if (prefersCsv(request, reply)) {
+          await access.exported(request, 'audit_log', null);
           const pieces = audit.auditToCsv(eachAuditEvent(sql, filter));
-          return sendCsv(request, reply, 'audit.csv', pieces);
+          return sendCsv(request, reply, 'audit.csv', whileAllowed(request, pieces));
         }
         const page = { limit, offset, countTo: COUNTED_TO };
         const { events, total, hasMore } = await listAuditEvents(sql, filter, page);
@@ -75,14 +85,19 @@ export function auditRoutes({ sql, store }: AuditDeps): FastifyPluginAsyncZod {
       async handler(request, reply) {
         const { accountId, scopes } = clientOf(request);
         const everything = grants(scopes, 'audit:all');
+        const until = await store.head();
+        await access.exported(request, 'log', everything ? null : accountId);
         const { from = null, stream } = request.query;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
-        const batches = readLog(store, { from, stream, signal: closed.signal });
-        const visible = Readable.from(
-          lines(batches, (event) => everything || event.metadata.account_id === accountId),
+        const batches = readLog(store, { from, until, stream, signal: closed.signal });
+        const visible = lines(
+          batches,
+          (event) => everything || event.metadata.account_id === accountId,
         );
-        return reply.type('application/x-ndjson; charset=utf-8').send(visible);
+        return reply
+          .type('application/x-ndjson; charset=utf-8')
+          .send(Readable.from(whileAllowed(request, visible)));
       },
     });
   };

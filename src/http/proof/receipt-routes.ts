@@ -7,6 +7,7 @@ import { transferParams } from '../../contract/transfers/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { makeReceipt, type ReceiptAnswer } from '../../projections/receipts.ts';
+import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { responses } from '../documentation.ts';
 
@@ -19,7 +20,13 @@ const WAITS_FOR: Record<Exclude<ReceiptAnswer['state'], 'ready'>, string> = {
   not_covered: 'No signed checkpoint covers the end of the transfer yet: it takes up to a minute',
 };
 
-export function receiptRoutes(deps: { sql: Sql; store: EventStore }): FastifyPluginAsyncZod {
+export interface ReceiptDeps {
+  sql: Sql;
+  store: EventStore;
+  access: AccessRecorder;
+}
+
+export function receiptRoutes({ access, ...deps }: ReceiptDeps): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',
@@ -43,13 +50,17 @@ export function receiptRoutes(deps: { sql: Sql; store: EventStore }): FastifyPlu
         ]),
       },
       async handler(request, reply): Promise<Receipt> {
-        const { accountId } = clientOf(request);
+        const { accountId: account_id } = clientOf(request);
+        const { transfer_id } = request.params;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
         const deadline = Date.now() + request.query.wait * 1_000;
         for (;;) {
-          const answer = await makeReceipt(deps, accountId, request.params.transfer_id);
-          if (answer.state === 'ready') return answer.receipt;
+          const answer = await makeReceipt(deps, account_id, transfer_id);
+          if (answer.state === 'ready') {
+            access.transferRead(request, 'receipt', { transfer_id, account_id });
+            return answer.receipt;
+          }
           if (closed.signal.aborted || Date.now() + LOOK_MS > deadline) {
             void reply.header('retry-after', String(RETRY_SECONDS));
             throw new DomainError('receipt_not_ready', WAITS_FOR[answer.state]);

@@ -1,9 +1,11 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { Config } from '../../config.ts';
 import { toPagination } from '../../contract/pages.ts';
 import * as schemas from '../../contract/proof.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { type CheckpointDeps, checkpointNow } from '../../processes/proof/checkpoint-now.ts';
+import { sinkStates } from '../../processes/proof/sink-table.ts';
 import {
   checkpointOfSize,
   latestCheckpoint,
@@ -16,8 +18,10 @@ import { causeOf } from '../auth.ts';
 import { noQuery, OPEN, responses } from '../documentation.ts';
 
 /** Routes by which auditors verify the log without trust in the server. */
-export function proofRoutes(deps: CheckpointDeps): FastifyPluginAsyncZod {
-  const { sql, logId } = deps;
+export function proofRoutes(
+  deps: CheckpointDeps & { config: Pick<Config, 'checkpointSinks'> },
+): FastifyPluginAsyncZod {
+  const { sql, logId, config } = deps;
 
   async function find(size: string): Promise<schemas.Checkpoint> {
     const found = /^[1-9]\d{0,14}$/.test(size) ? await checkpointOfSize(sql, Number(size)) : null;
@@ -108,6 +112,25 @@ export function proofRoutes(deps: CheckpointDeps): FastifyPluginAsyncZod {
         const last = await latestCheckpoint(sql);
         if (!last) throw new DomainError('not_found', 'No checkpoint is signed yet');
         return schemas.toCheckpoint(last);
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/checkpoints/sinks',
+      config: { scope: 'audit:all' },
+      schema: {
+        operationId: 'listCheckpointSinks',
+        summary: 'List the places outside that keep checkpoints',
+        tags: ['Audit'],
+        querystring: noQuery,
+        response: responses({ 200: ['What each of them keeps', schemas.sinkList] }, [
+          'unknown_field',
+        ]),
+      },
+      async handler(): Promise<schemas.SinkList> {
+        const sinks = await sinkStates(sql, config.checkpointSinks);
+        return { data: sinks.map(({ url, state }) => schemas.toSink(url, state)) };
       },
     });
 

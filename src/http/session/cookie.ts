@@ -1,5 +1,5 @@
-import type { CookieSerializeOptions } from '@fastify/cookie';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import cookie, { type CookieSerializeOptions } from '@fastify/cookie';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { ABSOLUTE_HOURS } from './sessions.ts';
 
@@ -7,12 +7,16 @@ const SESSION = 'waybill_session';
 const SIGN_IN = 'waybill_sign_in';
 
 /** Scripts cannot read the cookie, and requests from other sites do not carry it. */
-const ATTRIBUTES: CookieSerializeOptions = {
-  path: '/',
-  httpOnly: true,
-  sameSite: 'strict',
-  secure: 'auto',
-};
+const ATTRIBUTES: CookieSerializeOptions = { path: '/', httpOnly: true, sameSite: 'strict' };
+
+/**
+ * Makes the app set cookies. Those of a service with a public https URL are always `Secure`: a
+ * proxy that is not trusted hides that the browser used TLS.
+ */
+export function registerCookies(app: FastifyInstance, publicUrl: string | null): void {
+  const secure = publicUrl?.startsWith('https:') || 'auto';
+  void app.register(cookie, { hook: false, parseOptions: { secure } });
+}
 
 /** The provider sends the browser back from its own site. So this cookie must be lax. */
 const SIGN_IN_ATTRIBUTES: CookieSerializeOptions = {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { type IdentityProvider, IdentityProviderError } from '../../adapters/identity-provider.ts';
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
+import type { AccessRecorder } from '../access.ts';
 import { noQuery, OPEN, responses } from '../documentation.ts';
 import {
   clearSignInCookie,
@@ -21,6 +22,7 @@ type Failure = 'unreachable' | 'denied' | 'rejected' | 'expired' | 'no_role';
 
 export interface OidcRoutesDeps {
   people: People;
+  access: Pick<AccessRecorder, 'personRejected'>;
   config: { oidc: { issuer: string } | null; publicUrl: string | null };
 }
 
@@ -29,7 +31,7 @@ export interface OidcRoutesDeps {
  * failure is shown on the sign-in page of the console. Programs do not call them, so the OpenAPI
  * document leaves them out.
  */
-export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsyncZod {
+export function oidcRoutes({ people, access, config }: OidcRoutesDeps): FastifyPluginAsyncZod {
   /** Returns an address of this service as browsers see it. The provider compares it exactly. */
   function publicUrl({ protocol, host }: FastifyRequest, path: string): string {
     return `${config.publicUrl ?? `${protocol}://${host}`}${path}`;
@@ -42,6 +44,7 @@ export function oidcRoutes({ people, config }: OidcRoutesDeps): FastifyPluginAsy
 
   function fail(request: FastifyRequest, reply: FastifyReply, failure: Failure, to: string) {
     request.log.warn({ failure }, 'a sign-in at the identity provider failed');
+    if (failure !== 'unreachable') access.personRejected(request, failure);
     return reply.redirect(`${SIGN_IN_PAGE}?${new URLSearchParams({ error: failure, return: to })}`);
   }
 

@@ -24,6 +24,7 @@ import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { readHistory } from '../../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfer-queries.ts';
 import { summarizeTransfers } from '../../projections/transfer-summary.ts';
+import type { AccessRecorder } from '../access.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import {
@@ -34,6 +35,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
+import type { WhileAllowed } from '../while-allowed.ts';
 
 export interface TransferRoutesDeps {
   sql: Sql;
@@ -42,8 +44,10 @@ export interface TransferRoutesDeps {
   commands: CommandDeps;
 }
 
-export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
-  const { sql, store } = deps;
+export function transferRoutes(
+  deps: TransferRoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
+): FastifyPluginAsyncZod {
+  const { sql, store, whileAllowed, access } = deps;
 
   return async (app) => {
     app.route({
@@ -69,8 +73,9 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { accountId } = clientOf(request);
         const filter = requests.toFilter(filters);
         if (prefersCsv(request, reply)) {
+          await access.exported(request, 'transfers', accountId);
           const pieces = transfersToCsv(eachTransfer(sql, accountId, filter, sort));
-          return sendCsv(request, reply, 'transfers.csv', pieces);
+          return sendCsv(request, reply, 'transfers.csv', whileAllowed(request, pieces));
         }
         const found = await listTransfers(sql, accountId, filter, { limit, offset, sort });
         const waits = await findWaits(sql, found.transfers);
@@ -166,8 +171,11 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         const { accountId } = clientOf(request);
         const { transfer_id } = request.params;
         const { as_of } = request.query;
-        if (as_of !== undefined)
-          return toDetail(stateAsOf(await readHistory(store, accountId, transfer_id), as_of));
+        if (as_of !== undefined) {
+          const past = stateAsOf(await readHistory(store, accountId, transfer_id), as_of);
+          access.transferRead(request, 'history', past.facts);
+          return toDetail(past);
+        }
         const found = isId('txr', transfer_id)
           ? await currentTransfer(deps, accountId, transfer_id)
           : null;
@@ -225,11 +233,10 @@ export function transferRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<History> {
-        const events = await readHistory(
-          store,
-          clientOf(request).accountId,
-          request.params.transfer_id,
-        );
+        const { accountId: account_id } = clientOf(request);
+        const { transfer_id } = request.params;
+        const events = await readHistory(store, account_id, transfer_id);
+        access.transferRead(request, 'history', { transfer_id, account_id });
         return { data: events.map(toHistoryItem) };
       },
     });

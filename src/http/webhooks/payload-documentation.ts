@@ -11,6 +11,7 @@ const SUMMARIES: Record<PayloadType, string> = {
   'batch.completed': 'The last transfer of a batch ends',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
+  'log.checkpoint': 'A checkpoint of the log is signed',
   ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',
 };
 

@@ -16,9 +16,9 @@ import * as requests from '../../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import type { Webhook } from '../../domain/webhook.ts';
+import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog-queries.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf, needScope } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -51,6 +51,11 @@ export async function ownWebhook(
   return found;
 }
 
+/** Throws `insufficient_scope` if the client may not read what a webhook would receive. */
+function needScopeOf(request: FastifyRequest, events: readonly WebhookEventType[] = []): void {
+  if (events.includes('log.checkpoint')) needScope(clientOf(request), 'audit:read');
+}
+
 export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
@@ -80,7 +85,9 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'registerWebhook',
         summary: 'Register a webhook',
-        description: 'It receives events from now on. An account can have 50 webhooks.',
+        description:
+          'It receives events from now on. An account can have 50 webhooks. A subscription to ' +
+          '`log.checkpoint` also needs the scope `audit:read`.',
         tags: ['Webhooks'],
         headers: idempotencyHeaders,
         querystring: noQuery,
@@ -94,6 +101,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request, reply) {
         const { accountId } = clientOf(request);
+        needScopeOf(request, request.body.events);
         return idempotent(deps, request, reply, {
           secretBody: request.body.secret !== undefined,
           reserve: reserveWebhook,
@@ -150,6 +158,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.Webhook> {
         const { webhook_id } = await ownWebhook(sql, request);
+        needScopeOf(request, request.body.events);
         return toWebhook(
           await updateWebhook(deps.commands, webhook_id, request.body, causeOf(request)),
         );

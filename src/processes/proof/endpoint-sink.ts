@@ -1,7 +1,9 @@
+import { dirname, join } from 'node:path/posix';
 import {
   type CheckpointSink,
   checkpointFile,
   type KeptCheckpoint,
+  newestFile,
   SinkRefuses,
 } from '../../adapters/checkpoint-sinks/port.ts';
 import { openFileEndpoint } from '../../adapters/files/open.ts';
@@ -13,6 +15,10 @@ import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { accessTo } from '../endpoints/access.ts';
 
 const WITHIN_MS = 60_000;
+/** A folder has half a million files after a year. */
+const LIST_WITHIN_MS = 600_000;
+/** A note has three lines and a few signatures. */
+const LONGEST_NOTE = 65_536;
 
 export interface EndpointSinkDeps {
   vault: Vault;
@@ -25,22 +31,42 @@ export interface EndpointSinkDeps {
  * locks each of them.
  */
 export function createEndpointSink(deps: EndpointSinkDeps, folder: string): CheckpointSink {
+  const base = folder.endsWith('/') ? folder : `${folder}/`;
+
+  async function withFile<T>(
+    name: string,
+    work: (remote: FileEndpoint, path: string) => Promise<T>,
+  ): Promise<T> {
+    const uri = parseTransferUri(base + name, 'uri');
+    const all = (await deps.endpoints()).map((endpoint) => ({ ...endpoint, accounts: null }));
+    const found = matchEndpoint(uri, all, '');
+    if (found === null) throw new Error(`no endpoint is configured for ${folder}`);
+    const { definition, credentials } = await accessTo(deps.vault, found.endpoint);
+    const remote = await openFileEndpoint(definition, credentials);
+    try {
+      return await work(remote, found.path);
+    } finally {
+      await remote.close();
+    }
+  }
+
   return {
-    async keep(checkpoint) {
-      const base = folder.endsWith('/') ? folder : `${folder}/`;
-      const uri = parseTransferUri(base + checkpointFile(checkpoint.size), 'uri');
-      const all = (await deps.endpoints()).map((endpoint) => ({ ...endpoint, accounts: null }));
-      const found = matchEndpoint(uri, all, '');
-      if (found === null) throw new Error(`no endpoint is configured for ${folder}`);
-      const { definition, credentials } = await accessTo(deps.vault, found.endpoint);
-      const remote = await openFileEndpoint(definition, credentials);
-      try {
-        await write(remote, found.path, checkpoint);
-      } finally {
-        await remote.close();
-      }
-    },
+    newest: () => withFile(checkpointFile(0), newestIn),
+    keep: (checkpoint) =>
+      withFile(checkpointFile(checkpoint.size), (remote, path) => write(remote, path, checkpoint)),
   };
+}
+
+/** Returns the note of the largest checkpoint in the folder of a file; null if there is none. */
+async function newestIn(remote: FileEndpoint, path: string): Promise<string | null> {
+  const signal = AbortSignal.timeout(LIST_WITHIN_MS);
+  const folder = path.includes('/') ? dirname(path) : '';
+  const entries = await remote.list(folder, signal).catch((error: unknown) => {
+    if (error instanceof FileError && error.code === 'source_not_found') return [];
+    throw error;
+  });
+  const name = newestFile(entries.map((entry) => entry.name));
+  return name && read(remote, join(folder, name), signal);
 }
 
 /** Writes the note, unless the file is there. Throws SinkRefuses if the file has another note. */
@@ -62,21 +88,17 @@ async function write(remote: FileEndpoint, path: string, { note }: KeptCheckpoin
   } catch (error) {
     await remote.removeLeftovers(path, { transferId, resume: null, signal }).catch(() => undefined);
     if (!(error instanceof FileError && error.code === 'destination_exists')) throw error;
-    if ((await read(remote, path, content.length, signal)) !== note)
+    if ((await read(remote, path, signal)) !== note)
       throw new SinkRefuses(`${path} is another checkpoint of this size`);
   }
 }
 
-/** Returns the text of a file; an empty text if it has another size. */
-async function read(
-  remote: FileEndpoint,
-  path: string,
-  size: number,
-  signal: AbortSignal,
-): Promise<string> {
+/** Returns the text of a file; an empty text if it is too long for a note. */
+async function read(remote: FileEndpoint, path: string, signal: AbortSignal): Promise<string> {
   const file = await remote.openSource(path, signal);
   try {
-    if (file.identity.size !== size) return '';
+    const { size } = file.identity;
+    if (size === 0 || size > LONGEST_NOTE) return '';
     const content = new Uint8Array(new SharedArrayBuffer(size));
     await file.read(0, content);
     return Buffer.from(content).toString();

@@ -1,81 +1,156 @@
+/*
+ * Sends the last checkpoint to each sink, in one process of the installation. A sink that fails is
+ * asked again, with longer pauses, up to five minutes. Nothing waits for a sink.
+ *
+ * Before its first checkpoint, a sink shows the largest that it has. The log must have it: if not,
+ * an older copy of the log was restored, or the log was changed. Tables that were restored together
+ * with the log cannot tell. The sink then gets nothing more, so that it keeps one history.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type CheckpointSink, SinkRefuses } from '../../adapters/checkpoint-sinks/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
-import { latestCheckpoint, type SignedCheckpoint } from '../../projections/proof-queries.ts';
-import { consistencyProof } from '../../projections/proof-tiles.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
+import { sameHash } from '../../domain/proof/hash.ts';
+import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
+import { consistencyProof, rootAt } from '../../projections/proof-tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 
 const LOOK_MS = 5_000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** Whether a place outside keeps the last checkpoint. */
+/** Whether a place outside keeps the last checkpoint, for readiness. */
 export interface SinkStatus {
   state: 'keeping';
   /** Events that the last checkpoint covers which it has taken from this process. */
   size: number | null;
+  /** `refuses`: it has a checkpoint that this log does not have. */
   failing: 'no' | 'retries' | 'refuses';
 }
 
-interface Kept {
+/** A place outside and its address in the settings. */
+export interface NamedSink {
+  url: string;
   sink: CheckpointSink;
-  /** Revision of the last checkpoint that it has taken. */
-  revision: number;
-  size: number | null;
-  failures: number;
-  retryAt: number;
+}
+
+export interface SinkDeps {
+  sql: Sql;
+  locks: Locks;
+  logger: Logger;
+  logId: string;
+  commands: Pick<CommandDeps, 'catchUp'>;
 }
 
 /**
- * Sends the last checkpoint to each sink, in one process of the installation, until the signal
- * aborts. Retries a sink that fails, with longer pauses, up to five minutes. Nothing waits for it.
+ * Sends the last checkpoint to each sink until the signal aborts, or stands by for the process that
+ * does.
  */
 export async function runSinks(
-  { sql, locks, logger }: { sql: Sql; locks: Locks; logger: Logger },
-  sinks: CheckpointSink[],
+  deps: SinkDeps,
+  sinks: NamedSink[],
   signal: AbortSignal,
   report: (index: number, status: SinkStatus) => void,
   lookMs = LOOK_MS,
 ): Promise<void> {
   if (sinks.length === 0) return;
   while (!signal.aborted) {
-    const held = await locks.acquire('checkpoint sinks', signal).catch(() => null);
+    const held = await deps.locks.acquire('checkpoint sinks', signal).catch(() => null);
     if (!held) return;
     const stop = AbortSignal.any([signal, held.signal]);
-    const all = sinks.map(
-      (sink): Kept => ({ sink, revision: -1, size: null, failures: 0, retryAt: 0 }),
+    const urls = sinks.map(({ url }) => url);
+    await forgetOthers(deps.sql, urls).catch(() => undefined);
+    await Promise.all(
+      sinks.map((sink, i) => feed(deps, sink, i + 1, stop, (status) => report(i, status), lookMs)),
     );
-    while (!stop.aborted) {
-      const latest = await latestCheckpoint(sql).catch(() => null);
-      const due = all.filter(({ revision, retryAt }) => {
-        return latest !== null && revision < latest.revision && Date.now() >= retryAt;
-      });
-      await Promise.all(
-        due.map(async (kept) => report(all.indexOf(kept), await send(kept, latest))),
-      );
-      await sleep(lookMs, undefined, { signal: stop }).catch(() => undefined);
-    }
     await held.release();
   }
+}
 
-  async function send(kept: Kept, latest: SignedCheckpoint | null): Promise<SinkStatus> {
-    if (latest === null) return { state: 'keeping', size: kept.size, failing: 'no' };
-    const { size, note, revision } = latest;
+/** Sends the last checkpoint to one sink, until the signal aborts. */
+async function feed(
+  deps: SinkDeps,
+  { url, sink }: NamedSink,
+  number: number,
+  stop: AbortSignal,
+  report: (status: SinkStatus) => void,
+  lookMs: number,
+): Promise<void> {
+  const { sql, logger } = deps;
+  let isCompared = false;
+  /** Of the last checkpoint that it has taken. */
+  let revision = -1;
+  let size: number | null = null;
+  let failures = 0;
+  while (!stop.aborted) {
+    let pause = lookMs;
     try {
-      await kept.sink.keep({ size, note }, (from) =>
-        consistencyProof(sql, LIVE_SCHEMA, from, size),
-      );
-      Object.assign(kept, { revision, size, failures: 0, retryAt: 0 });
-      return { state: 'keeping', size, failing: 'no' };
+      const comparison: Comparison = isCompared ? 'done' : await compareNewest(deps, sink);
+      isCompared = comparison === 'done';
+      const latest = comparison === 'later' ? null : await latestCheckpoint(sql).catch(() => null);
+      if (latest !== null && latest.revision > revision) {
+        const until = latest.size;
+        await sink.keep(latest, (from) => consistencyProof(sql, LIVE_SCHEMA, from, until));
+        // A place that takes checkpoints may be unable to list them: half a million a year.
+        if (!isCompared)
+          logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
+        isCompared = true;
+        ({ revision, size } = latest);
+        failures = 0;
+        report({ state: 'keeping', size, failing: 'no' });
+        await saveTaken(sql, url, until).catch(() => undefined);
+      }
     } catch (error) {
-      const pause = Math.min(lookMs * 2 ** kept.failures, LONGEST_PAUSE_MS);
-      kept.failures += 1;
-      kept.retryAt = Date.now() + pause;
-      const sink = sinks.indexOf(kept.sink) + 1;
-      logger.warn({ err: error, sink, size }, 'a sink did not take a checkpoint; retrying');
+      if (stop.aborted) return;
+      pause = Math.min(lookMs * 2 ** failures, LONGEST_PAUSE_MS);
+      failures += 1;
       const refuses = error instanceof SinkRefuses;
-      return { state: 'keeping', size: kept.size, failing: refuses ? 'refuses' : 'retries' };
+      if (refuses)
+        logger.error(
+          { sink: number, reason: error.message },
+          'a sink has a checkpoint that this log does not have: an older copy of the log was ' +
+            'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
+            'older log" in docs/operators.md',
+        );
+      else logger.warn({ err: error, sink: number }, 'a sink did not take a checkpoint; retrying');
+      report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });
+      const { message } = error as Error;
+      await saveFailed(sql, url, { error: message, refuses, pauseMs: pause }).catch(
+        () => undefined,
+      );
     }
+    await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
   }
+}
+
+type Comparison = 'done' | 'later' | 'unknown';
+
+/**
+ * Compares the largest checkpoint that a sink has with the log. Returns `later` if the tree does not
+ * have the whole log yet, and `unknown` if the sink does not show the checkpoint. Throws SinkRefuses
+ * if the log does not have the checkpoint.
+ */
+async function compareNewest(
+  { sql, logId, commands }: SinkDeps,
+  sink: CheckpointSink,
+): Promise<Comparison> {
+  if (!(await commands.catchUp('proof'))) return 'later';
+  const note = await sink.newest().catch(() => undefined);
+  if (note === undefined) return 'unknown';
+  if (note === null) return 'done';
+  const kept = headOfNote(note);
+  if (kept === null) throw new SinkRefuses('its largest checkpoint is no signed note');
+  if (kept.origin !== originOf(logId))
+    throw new SinkRefuses(`it keeps checkpoints of ${kept.origin}, and this is ${originOf(logId)}`);
+  const { size } = await measureTree(sql, 0);
+  if (kept.size > size)
+    throw new SinkRefuses(`it has a checkpoint over ${kept.size} events, and the log has ${size}`);
+  if (!sameHash(await rootAt(sql, LIVE_SCHEMA, kept.size), kept.root))
+    throw new SinkRefuses(
+      `it has a checkpoint over ${kept.size} events, which are not the first of this log`,
+    );
+  return 'done';
 }

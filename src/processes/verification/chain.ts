@@ -1,3 +1,4 @@
+import { accessFold } from '../../domain/access.ts';
 import { batchDecider } from '../../domain/batch.ts';
 import { checkpointDecider } from '../../domain/checkpoint.ts';
 import type { Fold } from '../../domain/decider.ts';
@@ -43,8 +44,8 @@ export interface ChainVerifier {
   /** Returns the number of streams seen so far. */
   streams(): number;
   /**
-   * Returns the streams that may continue, by name. These are endpoints, keys, webhooks and open
-   * transfers: an ended transfer takes no memory.
+   * Returns the streams that may continue, by name. These are endpoints, keys, webhooks, accesses
+   * and open transfers: an ended transfer takes no memory.
    */
   open(): ReadonlyMap<string, CheckedStream>;
 }
@@ -56,6 +57,7 @@ const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
   endpoint_name: endpointNameDecider as Fold<{ status: string }>,
   key: keyDecider as Fold<{ status: string }>,
   webhook: webhookDecider as Fold<{ status: string }>,
+  access: accessFold as Fold<{ status: string }>,
 };
 /** What the log keeps of itself has a decider for each stream. */
 const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {

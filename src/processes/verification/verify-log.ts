@@ -7,9 +7,9 @@
  *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
- * In memory are the streams that may continue (endpoints, keys, webhooks, open transfers), one batch
- * of events, and the right edge of the tree. So the length of the log does not count. `save` gets
- * all of that, and a later run continues with it.
+ * In memory are the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
+ * one batch of events, and the right edge of the tree. Ended transfers, nearly all of the log, do
+ * not count. `save` gets all of that, and a later run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';

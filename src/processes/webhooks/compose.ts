@@ -7,7 +7,12 @@ import { parseStream, type StreamKind } from '../../domain/streams.ts';
 import type * as transfer from '../../domain/transfer.ts';
 import { transferDecider } from '../../domain/transfer-decider.ts';
 import { upcast } from '../../domain/upcast.ts';
-import { WEBHOOK_EVENT_TYPES, type Webhook, type WebhookEventType } from '../../domain/webhook.ts';
+import {
+  concernsEveryAccount,
+  type Webhook,
+  type WebhookEventType,
+  webhookTypeOf,
+} from '../../domain/webhook.ts';
 import type { NewDelivery } from './table.ts';
 
 /** `notify_on_complete` delivers these also to webhooks that do not subscribe to them. */
@@ -29,15 +34,10 @@ export function mayReceive(
   { type, metadata }: StoredEvent,
   { account_id, events }: Recipient,
 ): boolean {
-  if (!isWebhookEventType(type)) return false;
-  if (!events.includes(type) && !COMPLETIONS.includes(type)) return false;
-  // Endpoints belong to the installation. Their state says which accounts may use them.
-  return type === 'endpoint.connectivity_lost' || metadata.account_id === account_id;
-}
-
-/** Returns true for an event type that webhooks can receive. */
-export function isWebhookEventType(type: string): type is WebhookEventType {
-  return (WEBHOOK_EVENT_TYPES as readonly string[]).includes(type);
+  const told = webhookTypeOf(type);
+  if (told === null) return false;
+  if (!events.includes(told) && !COMPLETIONS.includes(told)) return false;
+  return concernsEveryAccount(told) || metadata.account_id === account_id;
 }
 
 /**
@@ -65,7 +65,7 @@ export async function composeDeliveries(
       webhook_id,
       account_id,
       event_id: event.id,
-      event_type: event.type,
+      event_type: webhookTypeOf(event.type) as WebhookEventType,
       transfer_id: kind === 'transfer' ? id : null,
       body,
     };
@@ -127,7 +127,7 @@ function payloadOf(
       : data;
   return {
     id,
-    type: type as WebhookEventType,
+    type: webhookTypeOf(type) as WebhookEventType,
     created_at: metadata.occurred_at,
     data: content as Payload['data'],
   };

@@ -34,11 +34,11 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { parseStream, streamPrefix } from '../../domain/streams.ts';
 import { upcast } from '../../domain/upcast.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
-import { webhookDecider } from '../../domain/webhook.ts';
+import { concernsEveryAccount, webhookDecider, webhookTypeOf } from '../../domain/webhook.ts';
 import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, untilCaughtUp } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
-import { type Candidate, composeDeliveries, isWebhookEventType, mayReceive } from './compose.ts';
+import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
 import { forgetHours, hoursOf, saveHours } from './event-times.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
@@ -52,7 +52,7 @@ const VERSION = 1;
  * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
  * (`foldWebhooks`).
  */
-export const DELIVERED_STREAMS = (['transfer', 'batch', 'endpoint', 'key'] as const).map(
+export const DELIVERED_STREAMS = (['transfer', 'batch', 'endpoint', 'key', 'log'] as const).map(
   streamPrefix,
 );
 const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
@@ -140,12 +140,9 @@ async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<Fold
         changed.set(stream, folded);
       }
       live = liveByAccount(known);
-    } else if (isWebhookEventType(event.type)) {
+    } else if (webhookTypeOf(event.type) !== null) {
       const { account_id } = event.metadata;
-      const webhooks =
-        event.type === 'endpoint.connectivity_lost'
-          ? [...live.values()].flat()
-          : live.get(account_id ?? '');
+      const webhooks = isForAll(event) ? [...live.values()].flat() : live.get(account_id ?? '');
       for (const webhook of webhooks ?? [])
         if (mayReceive(event, webhook)) candidates.push({ event, webhook });
     }
@@ -155,9 +152,14 @@ async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<Fold
 
 /** Returns the accounts whose webhooks may receive these events. */
 function accountsOf(events: StoredEvent[]): string[] | 'all' {
-  if (events.some(({ type }) => type === 'endpoint.connectivity_lost')) return 'all';
+  if (events.some(isForAll)) return 'all';
   const accounts = new Set(events.map(({ metadata }) => metadata.account_id));
   return [...accounts].filter((id) => id !== null);
+}
+
+function isForAll({ type }: StoredEvent): boolean {
+  const told = webhookTypeOf(type);
+  return told !== null && concernsEveryAccount(told);
 }
 
 function liveByAccount(known: Map<string, Folded<WebhookState>>): Map<string, Webhook[]> {

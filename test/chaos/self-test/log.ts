@@ -120,4 +120,13 @@ export const LOG_DAMAGES: Damage[] = [
     names: (run) => run.ids.plain,
     tables: (run) => repeatEnd(sql(run), run.ids.plain),
   },
+  {
+    what: 'a stream of accesses has an event that is none',
+    finds: 'log.order',
+    names: () => 'access-acs_1',
+    tables: (run) => sql(run)`
+          update log.events set stream = 'waybill_access-acs_1'
+           where position =
+             (select min(position) from log.events where type = 'endpoint_name.claimed')`,
+  },
 ];

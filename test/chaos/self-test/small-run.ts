@@ -24,6 +24,7 @@ const ALL_TYPES = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  'log.checkpoint',
 ];
 
 /** A run without faults on a real installation, with a transfer of every kind, and its evidence. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,7 @@ import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.
 import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
+import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
 import {
@@ -88,7 +89,7 @@ describeWithPostgres('the sinks of checkpoints', () => {
     const stopping = new AbortController();
     const statuses: (SinkStatus | undefined)[] = [];
     const deps = { ...installation, endpoints: installation.commands.endpoints };
-    const sinks = urls.map((url) => openCheckpointSink(deps, url));
+    const sinks = urls.map((url) => ({ url, sink: openCheckpointSink(deps, url) }));
     const report = (index: number, status: SinkStatus) => {
       statuses[index] = status;
     };
@@ -153,10 +154,32 @@ describeWithPostgres('the sinks of checkpoints', () => {
         'retries',
         'retries',
       ]);
+      const urls = [pathToFileURL(folder).href, witness.url, 'file:///new'];
+      const states = () => sinkStates(installation.sql, urls);
+      await eventually(states).toMatchObject([
+        { state: { error: expect.stringContaining('ENOENT'), refuses: false } },
+        { state: { error: 'the witness answered 503: down', refuses: false } },
+        { url: 'file:///new', state: null },
+      ]);
+      for (const { state } of (await states()).slice(0, 2))
+        expect(state?.next_try_at).toEqual(expect.any(String));
       await rename(away, folder);
       witness.answer(true);
       await eventually(() => statuses).toEqual([keeps(size), keeps(size)]);
+      const kept = { size, error: null, next_try_at: null, taken_at: expect.any(String) };
+      await eventually(states).toMatchObject([{ state: kept }, { state: kept }, { state: null }]);
     });
+  });
+
+  it('keep checkpoints also if they do not show what they have', async () => {
+    const silent = await mkdtemp(join(tmpdir(), 'waybill-sink-'));
+    // A folder in place of the file that would be read.
+    await mkdir(join(silent, 'checkpoint-999999999999.txt'));
+    const { size } = await sign();
+    await whileRunning([pathToFileURL(silent).href], async (statuses) => {
+      await eventually(() => statuses).toEqual([keeps(size)]);
+    });
+    await rm(silent, { recursive: true });
   });
 
   it('say so if they hold what contradicts the log', async () => {

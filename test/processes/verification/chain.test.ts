@@ -11,6 +11,8 @@ const DATA: Record<string, object> = {
   'transfer.cancelled': { cancelled_at: T2 },
   'key.created': keyCreated({ key_id: 'key_b' }),
   'key.revoked': { revoked_at: T2 },
+  'access.history_read': { transfer_id: 'txr_a' },
+  'access.receipt_read': { transfer_id: 'txr_a' },
 };
 
 function stream(name: string, types: string[]): StoredEvent[] {
@@ -55,6 +57,15 @@ describe('createChainVerifier', () => {
   it('finds nothing wrong with intact, interleaved streams', () => {
     const [a, b] = [transfer(), stream('key-key_b', ['key.created', 'key.revoked'])];
     expect(verify([a[0]!, b[0]!, a[1]!, b[1]!, a[2]!])).toEqual([]);
+  });
+
+  it('accepts any order of accesses, and nothing else in their streams', () => {
+    const types = ['access.receipt_read', 'access.history_read', 'access.receipt_read'];
+    expect(verify(stream('access-acs_1', types))).toEqual([]);
+    expect(verify(stream('access-acs_1', ['access.history_read', 'key.revoked']))).toEqual([
+      '1: key.revoked cannot follow in the status recorded',
+      expect.stringMatching(/^1: key.revoked is no event of the stream access-acs_1/),
+    ]);
   });
 
   it('counts streams, including ended ones', () => {

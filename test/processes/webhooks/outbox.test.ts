@@ -5,7 +5,9 @@ import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
+import type { CheckpointSigned } from '../../../src/domain/checkpoint.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
+import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
@@ -155,6 +157,7 @@ describeWithPostgres('the outbox', () => {
       { type: 'key.created', data: keyCreated() },
       { type: 'key.expiring_soon', data: { key_id, name: 'ci', expires_at, days_remaining: 7 } },
     ]);
+    await checkpointNow(installation, CAUSE);
 
     const told = await rows();
     expect(new Set(told.map(({ event_type }) => event_type))).toEqual(new Set(WEBHOOK_EVENT_TYPES));
@@ -167,6 +170,33 @@ describeWithPostgres('the outbox', () => {
       status: 'in_progress',
       retry_count: 1,
     });
+  });
+
+  it('delivers each checkpoint once, to webhooks of every account that subscribe to it', async () => {
+    const ours = await addWebhook(installation, URL, ['log.checkpoint']);
+    const theirs = await addWebhook(installation, URL, ['log.checkpoint'], {
+      accountId: 'acc_other',
+    });
+    await addWebhook(installation, URL, ['transfer.failed']);
+    const signed: CheckpointSigned[] = [];
+    for (let i = 0; i < 2; i++) {
+      await appendTransfer(installation.store, ['cancelled']);
+      signed.push(await checkpointNow(installation, CAUSE));
+      await runOutbox(installation);
+    }
+    const told = await rows();
+    expect(told.map(({ webhook_id, event_type }) => `${webhook_id} ${event_type}`).sort()).toEqual(
+      [ours, ours, theirs, theirs].map((id) => `${id} log.checkpoint`).sort(),
+    );
+    for (const id of [ours, theirs])
+      expect((await rows(id)).map(({ body }) => JSON.parse(body))).toEqual(
+        signed.map((data) => ({
+          id: expect.stringMatching(/^evt_/),
+          type: 'log.checkpoint',
+          created_at: expect.any(String),
+          data,
+        })),
+      );
   });
 
   it('delivers only while a webhook is registered and enabled', async () => {

@@ -24,6 +24,10 @@ const COLUMNS: Column<AuditItem>[] = [
     cell: ({ subject, account }) => <Subject of={subject} account={account} />,
   },
   { heading: 'Actor', cell: (event) => <Actor event={event} /> },
+  {
+    heading: 'Address',
+    cell: ({ client_address }) => <span class="mono">{client_address ?? '–'}</span>,
+  },
   { heading: 'Time', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
   { heading: 'Account', cell: ({ account }) => <span class="whole">{account ?? 'All'}</span> },
   { heading: 'Details', cell: (event) => <Details event={event} /> },
@@ -48,9 +52,12 @@ interface SubjectProps {
 /** Links to the page of a subject, if this session may open it. */
 function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   const { session } = useSession();
+  const transfer = `/console/transfers/${id}`;
   const pages = {
-    transfer: `/console/transfers/${id}`,
+    transfer,
     batch: `/console/batches/${id}`,
+    // Of exports and sign-ins there is no page.
+    access: id.startsWith('txr_') ? transfer : null,
     endpoint: `/console/settings/endpoints/${id}`,
     webhook: `/console/webhooks/${id}`,
     key: '/console/settings/api-keys',
@@ -65,7 +72,7 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   const page = pages[kind];
   return (
     <span>
-      {may && page ? <a href={page}>{name ?? id}</a> : (name ?? id)}
+      {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}
       {name !== null && <span class="route mono">{id}</span>}
     </span>
   );
@@ -84,7 +91,7 @@ function Actor({ event: { actor, actor_name } }: { event: AuditItem }) {
 }
 
 function Details({ event }: { event: AuditItem }) {
-  const { id, title, occurred_at, actor, stream, revision, position, data } = event;
+  const { id, title, occurred_at, actor, client_address, stream, revision, position, data } = event;
   return (
     <DialogButton
       label={
@@ -100,6 +107,7 @@ function Details({ event }: { event: AuditItem }) {
             of={{
               Time: <Time at={occurred_at} />,
               Actor: <code>{actor}</code>,
+              Address: client_address && <code>{client_address}</code>,
               'Event id': <code>{id}</code>,
               Stream: <code>{stream}</code>,
               Revision: revision,

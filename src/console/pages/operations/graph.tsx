@@ -1,6 +1,8 @@
 import { urlOf } from '../../api/client.ts';
 import type { OperationsSeries } from '../../api/operations.ts';
 import { ColumnChart } from '../../components/column-chart.tsx';
+import type { Zone } from '../../components/instants.ts';
+import { useZone } from '../../components/time-zone.tsx';
 import { bytes, speed } from '../../components/units.ts';
 
 export type Span = OperationsSeries['data'][number];
@@ -70,7 +72,7 @@ interface GraphProps {
 /** A figure over time. Its peak links to the transfers of that time. */
 export function Graph({ figure, spans, period, from, to }: GraphProps) {
   const { title, value, format, text, total, least, status } = figure;
-  const clock = clockOf(to - from);
+  const clock = clockOf(to - from, useZone());
   const peak = spans.reduce<Span | null>(
     (best, span) => (value(span) > (best ? value(best) : 0) ? span : best),
     null,
@@ -121,10 +123,12 @@ function timesOf({ at, seconds }: Span): { from: number; to: number } {
   return { from, to: from + seconds * 1_000 };
 }
 
-/** Returns the format of a time: with the day if the chart is longer than one. */
-function clockOf(lengthMs: number): (at: number) => string {
+/** Returns the format of a time: with the day if the chart is longer than one. UTC is named. */
+function clockOf(lengthMs: number, zone: Zone): (at: number) => string {
   const day = lengthMs > 86_400_000 ? ({ weekday: 'short', day: 'numeric' } as const) : {};
-  const format = new Intl.DateTimeFormat('en-GB', { ...day, hour: '2-digit', minute: '2-digit' });
+  const utc = zone === 'utc' ? ({ timeZone: 'UTC', timeZoneName: 'short' } as const) : {};
+  const clock = { hour: '2-digit', minute: '2-digit' } as const;
+  const format = new Intl.DateTimeFormat('en-GB', { ...day, ...clock, ...utc });
   return (at) => format.format(at);
 }
 

@@ -2,8 +2,10 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
+import { inputTime } from '../../components/instants.ts';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
+import { useZone } from '../../components/time-zone.tsx';
 import { bytes, speed } from '../../components/units.ts';
 import { errorRate, FIGURES, Graph, percent, type Span } from './graph.tsx';
 
@@ -20,11 +22,7 @@ const COLUMNS: Column<Span>[] = [
   {
     heading: 'From',
     kind: 'row',
-    cell: ({ at }) => (
-      <time dateTime={at}>
-        {new Date(at).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}
-      </time>
-    ),
+    cell: ({ at }) => <Minute at={at} />,
   },
   { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
   { heading: 'Moved', kind: 'number', cell: ({ moved_bytes }) => bytes(moved_bytes) },
@@ -34,6 +32,16 @@ const COLUMNS: Column<Span>[] = [
   { heading: 'Error rate', kind: 'number', cell: (span) => percent(errorRate(span)) },
   { heading: 'Queue depth', kind: 'number', cell: ({ waiting }) => waiting },
 ];
+
+function Minute({ at }: { at: string }) {
+  const zone = useZone();
+  return (
+    <time dateTime={at}>
+      {inputTime(at, zone).replace('T', ' ')}
+      {zone === 'utc' && ' UTC'}
+    </time>
+  );
+}
 
 /** Graphs of the past hours. The address holds how many. */
 export function Graphs() {

@@ -67,8 +67,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
           done: before.done + answer.done,
           refusals: [...before.refusals, ...answer.refusals],
         }));
-        // If all were refused, the next call would meet the same transfers.
-        if (!answer.has_more || answer.done === 0) return setState('ended');
+        if (!answer.has_more) return setState('ended');
         if (stop.current) return setState('stopped');
       }
     } catch (failure) {

@@ -13,11 +13,14 @@ const PASSING_STATUSES = [0, 429, 502, 503, 504];
  */
 export function bulkCalls(body: BulkRequest): () => Promise<BulkAnswer> {
   let idempotencyKey = newIdempotencyKey();
+  let next = body;
   return async () => {
     const answer = await repeatedly(() =>
-      call('POST /v1/transfers/bulk', { body, idempotencyKey }),
+      call('POST /v1/transfers/bulk', { body: next, idempotencyKey }),
     );
     idempotencyKey = newIdempotencyKey();
+    const { continue_from } = answer;
+    if (continue_from !== null) next = { ...body, continue_from };
     return answer;
   };
 }

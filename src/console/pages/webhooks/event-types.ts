@@ -12,4 +12,5 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'batch.completed': 'Batch ended',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
   'key.expiring_soon': 'API key expires within 7 days',
+  'log.checkpoint': 'Checkpoint of the log signed (scope audit:read)',
 };

@@ -66,7 +66,17 @@ export interface LogContents {
   replayable: Map<string, Set<string>>;
   /** Last position of each kind of stream. */
   heads: Map<Kind, bigint>;
+  /** Last position. Later events record the accesses of this check. */
+  end: bigint;
 }
+
+/** The events of the streams `access-acs_...`. They change no state. */
+const ACCESSES = [
+  'access.exported',
+  'access.history_read',
+  'access.receipt_read',
+  'access.sign_in_failed',
+];
 
 /** Reads the whole log: checks each stream, and folds what the other checks compare. */
 export async function readContents(
@@ -93,12 +103,14 @@ export async function readContents(
     owed: new Map(),
     replayable: new Map(),
     heads: new Map(),
+    end: 0n,
   };
 
   const earlier: { event: LoggedEvent; states: Parameters<typeof subscribes>[2] }[] = [];
 
   for await (const event of events) {
     const hash = chain(event);
+    contents.end = event.position;
     tree(event);
     const stream = streamOf(event.stream);
     if (stream === null) {
@@ -126,6 +138,9 @@ export async function readContents(
       foldIntoTransfers(contents.transfers, stream.id, event, wrong);
       checkRetry(event);
       note(event, hash, stream.id, contents.transfers.get(stream.id)?.state ?? null);
+    } else if (stream.kind === 'access') {
+      if (!ACCESSES.includes(event.type)) wrong(`${event.type} is no access`);
+      note(event, hash, null, null);
     } else if (stream.kind === 'log') {
       note(event, hash, null, null);
     } else {

@@ -23,10 +23,10 @@ export function hashOf({ id, type, schema_version, data, metadata }: LoggedEvent
 }
 
 /** Kinds of stream. A stream's name starts with its kind. */
-export const KINDS = ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'] as const;
+export const KINDS = ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'access', 'log'] as const;
 export type Kind = (typeof KINDS)[number];
-/** Kinds of streams whose states the catalog shows. */
-export type CatalogKind = Exclude<Kind, 'transfer' | 'log'>;
+/** Kinds whose streams fold to a state of the catalog. */
+export type CatalogKind = Exclude<Kind, 'transfer' | 'access' | 'log'>;
 
 /** The stream of an endpoint name. Its last claim says which endpoint may have the name. */
 export const NAMES = 'endpoint_name-';

@@ -13,7 +13,13 @@ const TOLD = [
   'batch.completed',
   'endpoint.connectivity_lost',
   'key.expiring_soon',
+  'log.checkpoint',
 ];
+
+/** The type by which webhooks get an event of the log. */
+export function toldAs(type: string): string {
+  return type === 'log.checkpoint_signed' ? 'log.checkpoint' : type;
+}
 
 /** Fields of `data` in each payload of a transfer besides the common six, from docs/clients.md. */
 const FURTHER: Record<string, string[]> = {
@@ -25,7 +31,7 @@ const FURTHER: Record<string, string[]> = {
 };
 
 export function isTold(type: string): boolean {
-  return TOLD.includes(type);
+  return TOLD.includes(toldAs(type));
 }
 
 export interface States {
@@ -48,6 +54,7 @@ export function subscribes(
     const accounts = (endpoint?.accounts ?? null) as string[] | null;
     return events.includes(type) && (accounts?.includes(webhook.account_id as string) ?? true);
   }
+  if (toldAs(type) === 'log.checkpoint') return events.includes(toldAs(type));
   if (metadata.account_id !== webhook.account_id) return false;
   const ends = type === 'transfer.completed' || type === 'transfer.failed';
   return events.includes(type) || (ends && transfer?.facts.notify_on_complete === true);
@@ -59,7 +66,7 @@ export function payloadDigest(
   { transfer }: States,
 ): string {
   const told = transfer ? transferData(type, data, transfer) : data;
-  return digestOf({ id, type, created_at: metadata.occurred_at, data: told });
+  return digestOf({ id, type: toldAs(type), created_at: metadata.occurred_at, data: told });
 }
 
 export function digestOf(payload: unknown): string {

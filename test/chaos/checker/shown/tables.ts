@@ -267,6 +267,7 @@ const FOLLOWS: Record<string, readonly Kind[]> = {
   transfers: ['transfer'],
   batches: ['batch'],
   transfer_search: ['transfer'],
+  // Without accesses: each check causes some, and nothing waits until the tables have them.
   audit: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
   proof: ['transfer', 'batch', 'endpoint', 'key', 'webhook', 'log'],
   catalog: ['endpoint', 'key', 'webhook'],

@@ -1,5 +1,6 @@
 import type { DeliveryRecord } from '../../evidence.ts';
 import type { Context } from '../context.ts';
+import { toldAs } from '../log/told.ts';
 
 /** The requests that a webhook's receiver got for one event. */
 export interface Arrived {
@@ -50,7 +51,7 @@ export function checkArrivals({ evidence, log, report }: Context, pings: Set<str
       return pings.has(`${webhookId} ${eventId}`) ? null : 'no ping was asked for under this id';
     const event = log.events.get(eventId);
     if (!event) return `the log does not hold this ${type}`;
-    if (event.type !== type)
+    if (toldAs(event.type) !== type)
       return `the log holds a ${event.type} under this id, and ${type} arrived`;
     if (event.transferId !== transferId)
       return `the event is of ${event.transferId}, and the body names ${transferId}`;

@@ -1,6 +1,6 @@
 import { sha256 } from '../canonical.ts';
 import type { Context } from '../context.ts';
-import { digestOf } from '../log/told.ts';
+import { digestOf, toldAs } from '../log/told.ts';
 import { PING } from './arrivals.ts';
 
 const BATCH = 1_000;
@@ -108,7 +108,7 @@ export async function readRows({ sql, log, report }: Context): Promise<DeliveryR
     if (event_type === PING) return null;
     const event = log.events.get(event_id);
     if (!event) return `the log does not hold this ${event_type}`;
-    if (event.type !== event_type || event.transferId !== transfer_id)
+    if (toldAs(event.type) !== event_type || event.transferId !== transfer_id)
       return `the log holds ${event.type} of ${event.transferId}`;
     if (digestOf(JSON.parse(body)) !== event.payload)
       return `its body is not what the event gives: ${body.slice(0, 300)}`;

@@ -1,0 +1,75 @@
+import { useLocation } from 'preact-iso/router';
+import { call } from '../../api/client.ts';
+import type { LogCheckpoint } from '../../api/operations.ts';
+import { useLoad } from '../../api/use-load.ts';
+import { ActionButton } from '../../components/action-button.tsx';
+import { CopyButton } from '../../components/copy-button.tsx';
+import { Empty } from '../../components/empty.tsx';
+import { Page } from '../../components/page.tsx';
+import { Pager } from '../../components/pager.tsx';
+import { ProblemNotice } from '../../components/problem.tsx';
+import { type Column, Table } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { useToast } from '../../components/toast.tsx';
+import { Sinks } from './sinks.tsx';
+
+const PAGE = 25;
+const LOOK_MS = 5_000;
+
+const COLUMNS: Column<LogCheckpoint>[] = [
+  { heading: 'Events', kind: 'row', cell: ({ size }) => size.toLocaleString() },
+  { heading: 'Root', cell: ({ root_hash }) => <code>{root_hash.slice(0, 16)}…</code> },
+  { heading: 'Key', cell: ({ key_id }) => <code>{key_id}</code> },
+  { heading: 'Signed', cell: ({ signed_at }) => <Time at={signed_at} /> },
+  {
+    heading: 'Note',
+    cell: ({ note, size }) => (
+      <CopyButton text={note} what={`the note over ${size.toLocaleString()} events`} />
+    ),
+  },
+];
+
+/** The signed checkpoints of the log, and the places outside that keep them. */
+export function CheckpointsPage() {
+  const offset = Math.max(0, Math.trunc(Number(useLocation().query.offset) || 0));
+  const notify = useToast();
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/checkpoints', { query: { limit: PAGE, offset }, signal }),
+    [offset],
+    LOOK_MS,
+  );
+
+  async function sign(): Promise<void> {
+    const { size } = await call('POST /v1/checkpoints');
+    notify(`The last checkpoint covers ${size.toLocaleString()} events`);
+    reload();
+  }
+
+  return (
+    <Page
+      title="Checkpoints"
+      subtitle="Each signs the whole log up to its number of events"
+      actions={<ActionButton onAction={sign}>Sign now</ActionButton>}
+    >
+      <Sinks />
+      {error && <ProblemNotice error={error} retry={reload} />}
+      {data && data.data.length === 0 && (
+        <Empty title="No checkpoint yet">
+          <p>Waybill signs one a minute, if something happened since the last one.</p>
+        </Empty>
+      )}
+      {data && data.data.length > 0 && (
+        <section class="card">
+          <h2>Signed</h2>
+          <Table
+            caption="Checkpoints, newest first"
+            columns={COLUMNS}
+            rows={data.data}
+            id={({ size }) => size}
+          />
+          <Pager pagination={data.pagination} shown={data.data.length} />
+        </section>
+      )}
+    </Page>
+  );
+}

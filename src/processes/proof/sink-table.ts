@@ -1,0 +1,55 @@
+/*
+ * The owner of `work.checkpoint_sinks`: what each place outside keeps, for other processes to show.
+ */
+import type { Sql } from '../../adapters/postgres/connect.ts';
+
+/** Whether a place outside keeps the last checkpoint. */
+export interface SinkState {
+  /** Events that the last checkpoint covers which it has taken. Null before the first. */
+  size: number | null;
+  taken_at: string | null;
+  /** Why it did not take the last one. Null if it did. */
+  error: string | null;
+  /** True if it has a checkpoint that this log does not have. */
+  refuses: boolean;
+  next_try_at: string | null;
+}
+
+/** Notes that a place took a checkpoint. */
+export async function saveTaken(sql: Sql, url: string, size: number): Promise<void> {
+  await sql`
+    insert into work.checkpoint_sinks (url, size, taken_at) values (${url}, ${size}, now())
+    on conflict (url) do update set
+      size = excluded.size, taken_at = excluded.taken_at,
+      error = null, refuses = false, next_try_at = null`;
+}
+
+/** Notes that a place did not take a checkpoint. It keeps the size of the last that it took. */
+export async function saveFailed(
+  sql: Sql,
+  url: string,
+  { error, refuses, pauseMs }: { error: string; refuses: boolean; pauseMs: number },
+): Promise<void> {
+  await sql`
+    insert into work.checkpoint_sinks (url, error, refuses, next_try_at)
+    values (${url}, ${error}, ${refuses}, now() + make_interval(secs => ${pauseMs / 1_000}))
+    on conflict (url) do update set
+      error = excluded.error, refuses = excluded.refuses, next_try_at = excluded.next_try_at`;
+}
+
+/** Forgets all places but these. */
+export async function forgetOthers(sql: Sql, urls: readonly string[]): Promise<void> {
+  await sql`delete from work.checkpoint_sinks where url <> all(${[...urls]}::text[])`;
+}
+
+/** Returns the states of these places, in their order. Null if no process has asked one yet. */
+export async function sinkStates(
+  sql: Sql,
+  urls: readonly string[],
+): Promise<{ url: string; state: SinkState | null }[]> {
+  const rows = await sql<({ url: string } & SinkState)[]>`
+    select url, size::float8 as size, taken_at, error, refuses, next_try_at
+      from work.checkpoint_sinks where url = any(${[...urls]}::text[])`;
+  const states = new Map(rows.map(({ url, ...state }) => [url, state]));
+  return urls.map((url) => ({ url, state: states.get(url) ?? null }));
+}
