@@ -6,6 +6,7 @@ import { streamName } from '../domain/streams.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
+  MtimeOutcome,
   Priority,
   Transfer,
   TransferCreated,
@@ -15,6 +16,7 @@ import type {
 import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
 import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -74,6 +76,7 @@ export async function createTransfer(
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
+    ...optionsOf(request),
     retry_of: retryOf,
     created_at: reserved.now,
     estimated_start: estimatedStart,
@@ -232,6 +235,7 @@ export type Outcome =
       speedBps: number | null;
       checksumSha256: string;
       verification: Verification;
+      mtime?: MtimeOutcome;
     }
   | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
   /** The mover shuts down in order and releases the claim. */
@@ -263,13 +267,14 @@ export function endAttempt(
 function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
-      const { sizeBytes, speedBps, checksumSha256, verification } = outcome;
+      const { sizeBytes, speedBps, checksumSha256, verification, mtime } = outcome;
       const data = {
         completed_at: now(),
         size_bytes: sizeBytes,
         speed_bps: speedBps,
         checksum_sha256: checksumSha256,
         verification,
+        ...(mtime && { mtime }),
       };
       return { type: 'complete', claim_id, data };
     }

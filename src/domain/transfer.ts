@@ -1,6 +1,7 @@
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { TransferError } from './transfer-errors.ts';
+import type { TransferOptions } from './transfer-options.ts';
 
 export const TRANSFER_STATUSES = [
   'pending',
@@ -48,7 +49,12 @@ export interface Verification {
   atomic_replace: boolean;
 }
 
-export interface TransferCreated {
+/** Whether the destination has the modification time of the source. `at` is null if that has none. */
+export type MtimeOutcome =
+  | { preserved: true; at: string }
+  | { preserved: false; at: string | null; reason: string };
+
+export interface TransferCreated extends TransferOptions {
   transfer_id: string;
   account_id: string;
   /** Last path segment of the source, percent-decoded. */
@@ -98,6 +104,8 @@ export interface TransferCompleted {
   duration_ms: number;
   checksum_sha256: string;
   verification: Verification;
+  /** Only with `preserve_mtime`. */
+  mtime?: MtimeOutcome;
 }
 
 export type TransferFailed = { error: TransferError; failed_at: string } & AttemptFigures;
@@ -131,6 +139,7 @@ export type Transfer = { facts: TransferFacts } & (
       duration_ms: number;
       checksum_sha256: string;
       verification: Verification;
+      mtime?: MtimeOutcome;
     }
   | { status: 'failed'; failed_at: string }
   | { status: 'cancelled'; cancelled_at: string }

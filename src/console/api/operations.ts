@@ -192,6 +192,8 @@ export type Batch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -243,6 +245,9 @@ export type BatchItem = {
   destination_uri: string;
   priority?: Priority;
   metadata?: Record<string, string>;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchList = {
@@ -260,6 +265,8 @@ export type BatchRequest = {
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
@@ -320,6 +327,8 @@ export type CreatedBatch = {
   priority: Priority;
   notify_on_complete: boolean;
   metadata: Record<string, string>;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -847,6 +856,9 @@ export type LiveTransfer = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   account: string;
   seconds_left: number | null;
@@ -1335,6 +1347,9 @@ export type TransferDetail = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
 };
 
@@ -1425,6 +1440,9 @@ export type TransferRequest = {
   priority?: Priority;
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled";

@@ -3,6 +3,7 @@ import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
+import { commonOptions } from '../transfers/options.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
 
@@ -53,6 +54,8 @@ export const batch = z
     priority: z.enum(PRIORITIES),
     notify_on_complete: z.boolean(),
     metadata: z.record(z.string(), z.string()),
+    // Absent unless asked for.
+    ...commonOptions,
     counts,
     bytes,
     created_at: timestamp,

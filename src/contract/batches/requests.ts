@@ -5,6 +5,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
+import { commonOptions, transferOptions } from '../transfers/options.ts';
 import { batchId, metadata, transferUri } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
@@ -26,6 +27,7 @@ const item = z
     ),
     priority: z.enum(PRIORITIES).optional().describe('In place of the `priority` of the batch.'),
     metadata: ownMetadata,
+    ...transferOptions,
   })
   .meta({
     id: 'BatchItem',
@@ -85,6 +87,7 @@ export const batchRequest = z
       .nullish()
       .transform((value) => value ?? {})
       .describe('Of each transfer without `metadata` of its own.'),
+    ...commonOptions,
   })
   .superRefine((request, context) => {
     const issue = (path: string, message: string) =>

@@ -5,6 +5,7 @@ import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';
 import { transferError, transferErrorCode } from './errors.ts';
+import { transferOptions } from './options.ts';
 import { batchId, transferId, transferStatus } from './requests.ts';
 
 /** Failed transfers whose error codes a summary counts, newest first. */
@@ -149,6 +150,8 @@ export const transferDetail = z
     metadata: z.record(z.string(), z.string()),
     retry_of: retryOf,
     batch_id: batchId.nullable().describe('The batch that it belongs to. Null if none.'),
+    // Absent unless asked for.
+    ...transferOptions,
     waiting_for: waitingFor,
   })
   .meta({ id: 'TransferDetail' });

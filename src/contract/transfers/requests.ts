@@ -6,6 +6,7 @@ import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
+import { transferOptions } from './options.ts';
 
 const TRANSFER_ID = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
 const BATCH_ID = { examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
@@ -91,6 +92,7 @@ export const transferRequest = z
         'Your own key-value pairs: at most 10 keys, each value at most 256 characters. Null means ' +
           'none.',
       ),
+    ...transferOptions,
   })
   .meta({
     id: 'TransferRequest',

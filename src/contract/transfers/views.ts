@@ -1,4 +1,5 @@
 import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import { optionsOf } from '../../domain/transfer-options.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 
@@ -67,6 +68,7 @@ export function toDetail(
     metadata: facts.metadata,
     retry_of: facts.retry_of,
     batch_id: facts.batch_id ?? null,
+    ...optionsOf(facts),
     waiting_for: waiting,
   };
 }
