@@ -15,7 +15,12 @@ import { bytes, note, print, printFacts, printJson, printTable } from './output.
 import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';
 import { createProgressBar } from './progress.ts';
 import { operator, stopSignal, withInstallation } from './session.ts';
-import { ACCOUNT_OPTION, type Common } from './transfer-options.ts';
+import {
+  ACCOUNT_OPTION,
+  type Common,
+  PRESERVE_MTIME_OPTION,
+  verifyOption,
+} from './transfer-options.ts';
 
 const LOOK_MS = 500;
 /** Rejected items that `show` prints. */
@@ -39,6 +44,8 @@ interface CreateOptions extends WatchOptions {
   priority: string;
   metadata: Record<string, string>;
   notifyOnComplete?: boolean;
+  verify?: string;
+  preserveMtime?: boolean;
 }
 
 interface ListOptions extends Common {
@@ -64,6 +71,8 @@ export function addBatchCommands(program: Command): void {
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
     .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
     .option('--notify-on-complete', 'notify all webhooks of the account of the end of each file')
+    .addOption(verifyOption())
+    .option(...PRESERVE_MTIME_OPTION)
     .option('--watch', 'follow it to its end, as `batches show --watch` does')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
@@ -147,6 +156,8 @@ async function create(
     priority,
     metadata,
     notify_on_complete: options.notifyOnComplete ?? false,
+    verify: options.verify,
+    preserve_mtime: options.preserveMtime,
   };
   const request = parseRequest(batchRequest, body, 'The batch');
   const reserved = reserveBatch();

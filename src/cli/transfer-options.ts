@@ -7,6 +7,17 @@ export const ACCOUNT_OPTION = [
   'acc_default',
 ] as const;
 
+export const PRESERVE_MTIME_OPTION = [
+  '--preserve-mtime',
+  'give the destination the modification time of the source',
+] as const;
+
+export function verifyOption(): Option {
+  return new Option('--verify <how>', 'compare the destination with the source').choices([
+    'read_back',
+  ]);
+}
+
 export interface Common {
   account: string;
   json?: boolean | undefined;

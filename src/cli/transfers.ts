@@ -21,6 +21,8 @@ import {
   type Common,
   type FilterOptions,
   filtersOf,
+  PRESERVE_MTIME_OPTION,
+  verifyOption,
   withFilters,
 } from './transfer-options.ts';
 import { waitInWords, watch } from './watch.ts';
@@ -30,6 +32,9 @@ interface CreateOptions extends Common {
   metadata: Record<string, string>;
   notifyOnComplete?: boolean;
   watch?: boolean;
+  expectedSha256?: string;
+  verify?: string;
+  preserveMtime?: boolean;
 }
 
 interface ListOptions extends Common, FilterOptions {
@@ -55,6 +60,9 @@ export function addTransferCommands(program: Command): void {
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
     .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
     .option('--notify-on-complete', 'notify all webhooks of the account of its end')
+    .option('--expected-sha256 <hex>', 'fail unless the file has this SHA-256')
+    .addOption(verifyOption())
+    .option(...PRESERVE_MTIME_OPTION)
     .option('--watch', 'follow it to its end, as `transfers watch` does')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
@@ -144,6 +152,9 @@ async function create(
     priority,
     metadata,
     notify_on_complete: options.notifyOnComplete ?? false,
+    expected_sha256: options.expectedSha256,
+    verify: options.verify,
+    preserve_mtime: options.preserveMtime,
   };
   const request = parseRequest(transferRequest, body, 'The transfer');
   const created = await createTransfer(installation.commands, account, request, operator());
@@ -213,6 +224,9 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     moved: `${bytes(detail.transferred_bytes)} (${detail.progress_pct} %)`,
     speed: detail.speed_bps === null ? null : `${bytes(Math.round(detail.speed_bps / 8))}/s`,
     sha256: detail.checksum_sha256,
+    ...(detail.expected_sha256 && { 'expected sha256': detail.expected_sha256 }),
+    ...(detail.verify && { verify: detail.verify }),
+    ...(detail.preserve_mtime && { 'preserve mtime': 'yes' }),
     ...(detail.retry_of && { 'retry of': detail.retry_of }),
     ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,

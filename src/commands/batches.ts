@@ -16,6 +16,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -105,14 +106,17 @@ export async function cancelBatch(
   return changeBatch(deps, batchId, command, cause, { known });
 }
 
+type CommonField =
+  | 'priority'
+  | 'metadata'
+  | 'notify_on_complete'
+  | 'after'
+  | 'verify'
+  | 'preserve_mtime';
+
 function createdOf(
   accountId: string,
-  {
-    priority,
-    metadata,
-    notify_on_complete,
-    after,
-  }: Pick<BatchRequest, 'priority' | 'metadata' | 'notify_on_complete' | 'after'>,
+  common: Pick<BatchRequest, CommonField>,
   { batchId, now }: ReservedBatch,
   source: BatchSource,
 ): BatchCreated {
@@ -120,10 +124,11 @@ function createdOf(
     batch_id: batchId,
     account_id: accountId,
     source,
-    priority,
-    metadata,
-    notify_on_complete,
-    ...(after && { after }),
+    priority: common.priority,
+    metadata: common.metadata,
+    notify_on_complete: common.notify_on_complete,
+    ...(common.after && { after: common.after }),
+    ...optionsOf(common),
     created_at: now,
   };
 }
@@ -182,12 +187,14 @@ async function pagesOf(
   const pages: BatchListed[] = [];
   for (const [i, item] of items.entries()) {
     const routed = routedOr(errors, i, () => {
-      const { priority: own, metadata, ...uris } = item;
+      const { priority: own, metadata, source_uri, destination_uri } = item;
+      const uris = { source_uri, destination_uri };
       return {
         ...uris,
         route: routeOf({ ...uris, after }, estimate.endpoints, accountId),
         ...(own !== undefined && { priority: own }),
         ...(metadata !== undefined && { metadata }),
+        ...optionsOf(item),
       };
     });
     const page = routed && pager.add(routed, null);

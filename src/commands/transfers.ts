@@ -8,6 +8,7 @@ import { streamName } from '../domain/streams.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
+  MtimeOutcome,
   Priority,
   Transfer,
   TransferCreated,
@@ -17,6 +18,7 @@ import type {
 import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
 import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
@@ -76,6 +78,7 @@ export async function createTransfer(
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,
+    ...optionsOf(request),
     retry_of: retryOf,
     ...(request.after && { after: request.after }),
     created_at: reserved.now,
@@ -257,6 +260,7 @@ export type Outcome =
       verification: Verification;
       /** Of the source when it was copied: modification time, ETag or version. */
       sourceVersion?: string | null;
+      mtime?: MtimeOutcome;
     }
   | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
   /** The mover shuts down in order and releases the claim. */
@@ -288,7 +292,8 @@ export function endAttempt(
 function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
-      const { sizeBytes, speedBps, checksumSha256, verification, sourceVersion = null } = outcome;
+      const { sizeBytes, speedBps, checksumSha256, verification, mtime } = outcome;
+      const { sourceVersion = null } = outcome;
       const data = {
         completed_at: now(),
         size_bytes: sizeBytes,
@@ -296,6 +301,7 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
         checksum_sha256: checksumSha256,
         verification,
         source_version: sourceVersion,
+        ...(mtime && { mtime }),
       };
       return { type: 'complete', claim_id, data };
     }

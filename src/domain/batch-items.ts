@@ -8,6 +8,7 @@ import {
   type RejectedItem,
 } from './batch.ts';
 import type { TransferCreated } from './transfer.ts';
+import { optionsOf } from './transfer-options.ts';
 import { placesOf } from './uri.ts';
 
 /**
@@ -68,6 +69,7 @@ function transferOf(
     priority: item.priority ?? batch.priority,
     notify_on_complete,
     metadata: item.metadata ?? batch.metadata,
+    ...optionsOf({ ...batch, ...item }),
     retry_of: item.retry_of ?? null,
     batch_id,
     ...(after && { after }),

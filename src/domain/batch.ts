@@ -3,6 +3,7 @@ import type { Decider } from './decider.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { Priority } from './transfer.ts';
+import type { CommonOptions, TransferOptions } from './transfer-options.ts';
 
 /*
  * A batch is many transfers that were asked for at once: a list of items, the files of a folder, or
@@ -42,7 +43,7 @@ export type BatchSource =
   /** The files that a run of a flow takes. */
   | { type: 'flow'; flow_id: string; run_id: string };
 
-export interface BatchCreated {
+export interface BatchCreated extends CommonOptions {
   batch_id: string;
   account_id: string;
   source: BatchSource;
@@ -56,7 +57,7 @@ export interface BatchCreated {
 }
 
 /** An item that becomes a transfer. */
-export interface BatchItem {
+export interface BatchItem extends TransferOptions {
   source_uri: string;
   destination_uri: string;
   /** Place in `routes` of the page. */

@@ -67,7 +67,7 @@ export const TRANSFER_ERRORS = {
   checksum_mismatch: {
     retryable: false,
     advice:
-      'What the destination holds is not what was read. Check the disks and memory of both servers.',
+      'The source is not the file that `expected_sha256` names: ask its sender. Or what the destination holds is not what was read: check the disks and memory of both servers.',
   },
   size_mismatch: {
     retryable: true,

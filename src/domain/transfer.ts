@@ -2,6 +2,7 @@ import { type After, type AfterEvent, type AfterOutcome, nextStep, withOutcome }
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { TransferError } from './transfer-errors.ts';
+import type { TransferOptions } from './transfer-options.ts';
 
 export const TRANSFER_STATUSES = [
   'pending',
@@ -49,7 +50,12 @@ export interface Verification {
   atomic_replace: boolean;
 }
 
-export interface TransferCreated {
+/** Whether the destination has the modification time of the source. `at` is null if that has none. */
+export type MtimeOutcome =
+  | { preserved: true; at: string }
+  | { preserved: false; at: string | null; reason: string };
+
+export interface TransferCreated extends TransferOptions {
   transfer_id: string;
   account_id: string;
   /** Last path segment of the source, percent-decoded. */
@@ -106,6 +112,8 @@ export interface TransferCompleted {
    * steps to take now (`after`).
    */
   source_version?: string | null;
+  /** Only with `preserve_mtime`. */
+  mtime?: MtimeOutcome;
 }
 
 export type TransferFailed = { error: TransferError; failed_at: string } & AttemptFigures;
@@ -143,6 +151,7 @@ export type Transfer = { facts: TransferFacts } & (
       source_version?: string | null;
       /** What the steps after it have done. */
       after?: AfterOutcome;
+      mtime?: MtimeOutcome;
     }
   | { status: 'failed'; failed_at: string }
   | { status: 'cancelled'; cancelled_at: string }

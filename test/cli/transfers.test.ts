@@ -79,6 +79,11 @@ describeWithPostgres('waybill transfers', () => {
       'case=4711',
       '--metadata',
       'ward=a=b',
+      '--expected-sha256',
+      'AB'.repeat(32),
+      '--verify',
+      'read_back',
+      '--preserve-mtime',
     );
     expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
       {
@@ -86,6 +91,9 @@ describeWithPostgres('waybill transfers', () => {
         status: 'pending',
         priority: 'high',
         metadata: { case: '4711', ward: 'a=b' },
+        expected_sha256: 'ab'.repeat(32),
+        verify: 'read_back',
+        preserve_mtime: true,
         progress_pct: 0,
       },
     ]);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -78,7 +78,15 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.getByRole('button', { name: 'Add metadata' }).click();
         await page.getByLabel('Name 1').fill('order');
         await page.getByLabel('Value 1').fill('4711');
+        const expected = page.getByLabel('Expected SHA-256');
+        await expected.fill('4711');
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await eventually(() => expected.getAttribute('aria-invalid')).toBe('true');
+        pardon(400);
         await expectAccessible(page);
+        await expected.fill(createHash('sha256').update(content).digest('hex'));
+        await page.getByLabel('Read back and compare').check();
+        await page.getByLabel('Keep the modification time').check();
         await page.getByRole('button', { name: 'Create transfer' }).click();
 
         await eventually(() => heading(page)).toBe('report 100 %.csv');
@@ -96,6 +104,9 @@ await describeConsole('transfers in the Admin Console', () => {
           'Test administrator (console)',
         );
         expect(await page.getByText('4711').count()).toBe(1);
+        await page.getByText('Read back and compare, Keep the modification time').waitFor();
+        await page.getByText('read back and hashed').waitFor();
+        await page.getByText(/Modification time kept: \d/).waitFor();
 
         await page.getByRole('link', { name: 'Show state after revision 1' }).click();
         const then = page.locator('#past-state');

@@ -8,6 +8,8 @@ import { describeWithPostgres } from '../support/postgres.ts';
 
 const STARTED = { claimId: 'clm_1', source: null, destination: null };
 
+const OPTIONS = { expected_sha256: 'ab'.repeat(32), verify: 'read_back' };
+
 describeWithPostgres('batches', () => {
   let api: TestApi;
 
@@ -30,8 +32,12 @@ describeWithPostgres('batches', () => {
   it('creates all transfers of the items, in order', async () => {
     const { status, body, headers } = await api.ask('POST', '/v1/batches', {
       json: {
-        items: [item('a.csv'), item('b.csv', { priority: 'high', metadata: { own: '1' } })],
+        items: [
+          item('a.csv'),
+          item('b.csv', { priority: 'high', metadata: { own: '1' }, ...OPTIONS }),
+        ],
         metadata: { common: '1' },
+        preserve_mtime: true,
         notify_on_complete: true,
       },
     });
@@ -41,6 +47,7 @@ describeWithPostgres('batches', () => {
       status: 'open',
       folder: null,
       retry_of: null,
+      preserve_mtime: true,
       counts: { items: 2, pending: 2, completed: 0, failed: 0, rejected: 0 },
       ended_at: null,
     });
@@ -51,6 +58,7 @@ describeWithPostgres('batches', () => {
       destination: 's3://archive/in/a.csv',
       priority: 'normal',
       metadata: { common: '1' },
+      preserve_mtime: true,
       batch_id: body.id,
       status: 'pending',
     });
@@ -58,7 +66,10 @@ describeWithPostgres('batches', () => {
       destination: 's3://archive/in/b.csv',
       priority: 'high',
       metadata: { own: '1' },
+      ...OPTIONS,
+      preserve_mtime: true,
     });
+    expect(first.body).not.toHaveProperty('expected_sha256');
     const { transfer_ids, ...batch } = body;
     expect((await api.ask('GET', `/v1/batches/${body.id}`)).body).toEqual(batch);
     const listed = await api.ask('GET', `/v1/transfers?batch_id=${body.id}&sort=created_at`);

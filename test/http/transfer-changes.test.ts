@@ -17,6 +17,9 @@ const BODY = {
   priority: 'low',
   metadata: { order: '4711' },
   notify_on_complete: true,
+  expected_sha256: 'ab'.repeat(32),
+  verify: 'read_back',
+  preserve_mtime: true,
 };
 const UNKNOWN = 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
 const FAILURE = { code: 'auth_failed', message: 'no', phase: 'source_sign_in' } as const;
@@ -129,7 +132,8 @@ function changes(start: () => Promise<TestApi>): void {
       expect(answer.status).toBe(201);
       expect(schemas.retriedTransfer.parse(answer.body)).toEqual(answer.body);
       const { id } = answer.body;
-      const { source_uri, destination_uri, priority, metadata } = BODY;
+      const { source_uri, destination_uri, priority, metadata, ...options } = BODY;
+      const { expected_sha256, verify, preserve_mtime } = options;
       expect(answer.body).toMatchObject({ source_uri, destination_uri, priority, retry_of: old });
       expect(answer.headers.get('location')).toBe(`/v1/transfers/${id}`);
       expect(await detail(id)).toMatchObject({
@@ -139,6 +143,9 @@ function changes(start: () => Promise<TestApi>): void {
         destination: 's3://archive/in/report.csv',
         priority,
         metadata,
+        expected_sha256,
+        verify,
+        preserve_mtime,
         retry_of: old,
         retry_count: 0,
         error: null,

@@ -156,6 +156,8 @@ describeWithPostgres('transfers over HTTP', () => {
         { ...BODY, metadata: { a: 1, b: null } },
         ['metadata.a', 'metadata.b'],
       ],
+      ['half a SHA-256', { ...BODY, expected_sha256: 'ab'.repeat(16) }, ['expected_sha256']],
+      ['an unknown verification', { ...BODY, verify: 'twice' }, ['verify']],
       ['a NUL', { ...BODY, metadata: { a: 'x\0' } }, ['metadata.a']],
       ['half of a surrogate pair', { ...BODY, metadata: { a: '\ud800' } }, ['metadata.a']],
     ])('rejects %s', async (_what, json, fields) => {
@@ -254,6 +256,16 @@ describeWithPostgres('transfers over HTTP', () => {
           limit: null,
         },
       });
+    });
+
+    test('shows the options that were asked for', async () => {
+      const options = {
+        expected_sha256: 'ab'.repeat(32),
+        verify: 'read_back',
+        preserve_mtime: true,
+      };
+      const id = await create({ ...options, expected_sha256: 'AB'.repeat(32) });
+      expect((await api.ask('GET', `/v1/transfers/${id}`)).body).toMatchObject(options);
     });
 
     test('shows the progress of a transfer, and never 100 percent before its end', async () => {

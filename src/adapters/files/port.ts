@@ -1,5 +1,6 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { UnixTime } from './modification-time.ts';
 
 /** The step in the use of one endpoint that failed. The mover adds the side. */
 export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 'commit';
@@ -38,6 +39,8 @@ export interface FileIdentity {
 
 export interface SourceFile {
   readonly identity: FileIdentity;
+  /** When its content was last changed, as the server or its metadata says. Null if unknown. */
+  readonly modifiedAt: UnixTime | null;
   /**
    * Number of parallel reads, in any order. 1 means one after the other, from the start to the end.
    */
@@ -81,6 +84,8 @@ export interface OpenDestination {
   /** Whether to replace an existing file. If false, the commit fails with `destination_exists`. */
   overwrite: boolean;
   resume: ResumePoint | null;
+  /** The modification time that the file gets. Absent: whatever the server gives it. */
+  modifiedAt?: UnixTime | undefined;
   /**
    * Counts the bytes of the file from where it was opened on, as the server acknowledges them, or
    * as the socket has sent them if the protocol acknowledges only a whole request. For people to
@@ -95,6 +100,8 @@ export interface CommitProof {
   size: number;
   destinationChecksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
   atomicReplace: boolean;
+  /** Why the file has not the modification time that was asked for. */
+  timeRefused?: string;
 }
 
 export interface DestinationFile {
@@ -109,6 +116,11 @@ export interface DestinationFile {
   readonly resumedFrom: number;
   /** Resolves when the server has acknowledged every byte. */
   write(offset: number, data: Uint8Array): Promise<void>;
+  /**
+   * Opens the bytes written so far for reading, when all of them are written. Close it before the
+   * commit. Null if the server shows no byte before the commit.
+   */
+  openWritten(): Promise<SourceFile | null>;
   /** Returns what a successor needs to continue after the first `bytes` bytes. */
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**

@@ -14,7 +14,7 @@ export const ERROR_ADVICE = {
   disk_full: "Make room on the destination, or raise the quota of its user.",
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
   destination_exists: "The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.",
-  checksum_mismatch: "What the destination holds is not what was read. Check the disks and memory of both servers.",
+  checksum_mismatch: "The source is not the file that `expected_sha256` names: ask its sender. Or what the destination holds is not what was read: check the disks and memory of both servers.",
   size_mismatch: "What the destination holds has another size than what was read. Check what else writes there.",
   source_endpoint_not_configured: "Configure an endpoint for the source: a host that no endpoint names is never dialled.",
   endpoint_removed: "The endpoint was removed. Configure it again, then retry the transfer.",

@@ -218,6 +218,8 @@ export type Batch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -269,6 +271,9 @@ export type BatchItem = {
   destination_uri: string;
   priority?: Priority;
   metadata?: Record<string, string>;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchList = {
@@ -287,6 +292,8 @@ export type BatchRequest = {
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type BatchStatus = "creating" | "open" | "completed" | "completed_with_failures" | "cancelled";
@@ -348,6 +355,8 @@ export type CreatedBatch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -880,6 +889,9 @@ export type LiveTransfer = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
   account: string;
@@ -1369,6 +1381,9 @@ export type TransferDetail = {
   metadata: Record<string, string>;
   retry_of: string | null;
   batch_id: string | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
 };
@@ -1498,6 +1513,9 @@ export type TransferRequest = {
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
+  expected_sha256?: string;
+  verify?: "read_back";
+  preserve_mtime?: boolean;
 };
 
 export type TransferSourceDeletedData = {

@@ -4,6 +4,7 @@ import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
+import { commonOptions } from '../transfers/options.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
 
@@ -57,6 +58,8 @@ export const batch = z
     after: afterRequested
       .optional()
       .describe('What each transfer does once it has completed. Absent if nothing.'),
+    // Absent unless asked for.
+    ...commonOptions,
     counts,
     bytes,
     created_at: timestamp,

@@ -6,6 +6,7 @@ import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from '../transfers/after.ts';
+import { commonOptions, transferOptions } from '../transfers/options.ts';
 import { batchId, metadata, transferUri } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
@@ -27,6 +28,7 @@ const item = z
     ),
     priority: z.enum(PRIORITIES).optional().describe('In place of the `priority` of the batch.'),
     metadata: ownMetadata,
+    ...transferOptions,
   })
   .meta({
     id: 'BatchItem',
@@ -87,6 +89,7 @@ export const batchRequest = z
       .transform((value) => value ?? {})
       .describe('Of each transfer without `metadata` of its own.'),
     after: afterRequest,
+    ...commonOptions,
   })
   .superRefine((request, context) => {
     const issue = (path: string, message: string) =>

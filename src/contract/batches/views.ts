@@ -1,5 +1,6 @@
 import type { Batch } from '../../domain/batch.ts';
 import type { TransferStatus } from '../../domain/transfer.ts';
+import { optionsOf } from '../../domain/transfer-options.ts';
 import type { BatchAnswer } from './answers.ts';
 
 /** What the transfers of a batch show. */
@@ -29,6 +30,7 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
     notify_on_complete,
     metadata,
     ...(after && { after }),
+    ...optionsOf(batch),
     counts: countsOf(items, rejected, progress.transfers),
     bytes: { total: progress.bytes, completed: progress.completedBytes },
     created_at,

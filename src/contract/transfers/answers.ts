@@ -6,6 +6,7 @@ import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';
 import { afterAnswer } from './after.ts';
 import { transferError, transferErrorCode } from './errors.ts';
+import { transferOptions } from './options.ts';
 import { batchId, transferId, transferStatus } from './requests.ts';
 
 /** Failed transfers whose error codes a summary counts, newest first. */
@@ -150,6 +151,8 @@ export const transferDetail = z
     metadata: z.record(z.string(), z.string()),
     retry_of: retryOf,
     batch_id: batchId.nullable().describe('The batch that it belongs to. Null if none.'),
+    // Absent unless asked for.
+    ...transferOptions,
     waiting_for: waitingFor,
     after: afterAnswer
       .optional()

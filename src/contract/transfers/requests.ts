@@ -7,6 +7,7 @@ import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
+import { transferOptions } from './options.ts';
 
 const TRANSFER_ID = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
 const BATCH_ID = { examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
@@ -93,6 +94,7 @@ export const transferRequest = z
           'none.',
       ),
     after: afterRequest,
+    ...transferOptions,
   })
   .meta({
     id: 'TransferRequest',

@@ -1,5 +1,6 @@
 import type { After, AfterEvent } from '../../domain/after.ts';
 import { type AttemptFigures, isClosed, isEnded, type Transfer } from '../../domain/transfer.ts';
+import { optionsOf } from '../../domain/transfer-options.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
 import type { AfterAnswer } from './after.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
@@ -69,6 +70,7 @@ export function toDetail(
     metadata: facts.metadata,
     retry_of: facts.retry_of,
     batch_id: facts.batch_id ?? null,
+    ...optionsOf(facts),
     waiting_for: waiting,
     ...(facts.after && { after: toAfter(transfer, facts.after) }),
   };

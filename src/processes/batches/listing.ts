@@ -7,6 +7,7 @@ import { type Batch, type BatchFolder, type BatchListed, MOST_FILES } from '../.
 import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { optionsOf } from '../../domain/transfer-options.ts';
 import { retriedAmong } from '../../projections/changeable-transfers.ts';
 import { eachTransfer } from '../../projections/transfer-queries.ts';
 import { findFiles } from './folder.ts';
@@ -111,7 +112,7 @@ async function* failedOf(
     for (const { facts } of transfers) {
       const { transfer_id, source_uri, destination_uri, priority, metadata } = facts;
       const uris = { source_uri, destination_uri };
-      const own = { priority, metadata, retry_of: transfer_id };
+      const own = { priority, metadata, ...optionsOf(facts), retry_of: transfer_id };
       if (isNew && !retried.has(transfer_id))
         yield {
           item: routedOr(source_uri, () => ({

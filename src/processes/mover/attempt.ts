@@ -6,6 +6,7 @@ import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import type { TransferOptions } from '../../domain/transfer-options.ts';
 import type { Claim, ResumeSave } from '../dispatch/claims.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
@@ -118,7 +119,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   if (started && !holds(started, claimId)) return 'not_begun';
 
   const outcome: Outcome = started
-    ? await attempt(deps, context)
+    ? await attempt(deps, context, started.state.facts)
     : { type: 'released', figures: context.meter.resumable() };
   await deps.gather();
   // The stream decides whether the claim is still valid, even after a long outage.
@@ -187,10 +188,14 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
   return 'lease_lost';
 }
 
-async function attempt(deps: AttemptDeps, context: AttemptContext): Promise<Outcome> {
+async function attempt(
+  deps: AttemptDeps,
+  context: AttemptContext,
+  options: TransferOptions,
+): Promise<Outcome> {
   const { claim, meter, signal } = context;
   try {
-    return await moveBetween(deps, context, readySource(context), readyDestination(context));
+    return await moveBetween(deps, context, options);
   } catch (error) {
     // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
     if (error instanceof LeaseLost || signal.aborted)
@@ -224,20 +229,23 @@ async function hold({ sql }: AttemptDeps, { configured }: Target, signal: AbortS
 
 async function moveBetween(
   deps: AttemptDeps,
-  { claim, meter, signal }: AttemptContext,
-  source: Target,
-  destination: Target,
+  context: AttemptContext,
+  options: TransferOptions,
 ): Promise<Outcome> {
+  const { claim, meter, signal } = context;
+  const source = readySource(context);
+  const destination = readyDestination(context);
   const from = await untilAnswered(() => deps.sources.lend(source.configured), signal);
   try {
     const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
-      const { bytes, sha256, verification, sourceVersion } = await moveFile({
+      const { bytes, sha256, ...evidence } = await moveFile({
         transferId: claim.transferId,
         claimId: claim.claimId,
         source: { endpoint: from.endpoint, path: source.path },
         destination: { endpoint: to.endpoint, path: destination.path },
         overwrite: destination.configured.overwrite,
+        options,
         record: claim.resumeRecord as ResumeRecord | null,
         meter,
         buffers: deps.buffers,
@@ -257,8 +265,7 @@ async function moveBetween(
         sizeBytes: bytes,
         speedBps: meter.read().speed_bps,
         checksumSha256: sha256,
-        verification,
-        sourceVersion,
+        ...evidence,
       };
     } finally {
       to.release();

@@ -1,13 +1,9 @@
+import { isSameSecond } from '../../adapters/files/modification-time.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import { onSide } from './failure.ts';
-import type { Committed, Move } from './move-state.ts';
-
-/** The complete file that the destination should have. */
-interface Whole {
-  size: number;
-  /** Lowercase hex. */
-  sha256: string;
-}
+import type { Committing, Move, Moved } from './move-state.ts';
+import { mtimeOutcome } from './mtime.ts';
+import { readAt } from './read-back.ts';
 
 /**
  * Checks whether a predecessor's commit succeeded: reads the destination back and compares size and
@@ -15,12 +11,12 @@ interface Whole {
  * returns null if overwriting is allowed, because a second commit then does no harm. Otherwise it
  * throws AttemptError `permission_denied`.
  */
-export async function findCommitted(move: Move, whole: Whole): Promise<Committed | null> {
-  const { size, sha256 } = whole;
+export async function findCommitted(move: Move, whole: Committing): Promise<Moved | null> {
+  const { size, sha256, modifiedAt } = whole;
   const found = await onSide('destination', () =>
-    readBack(move, size).catch((error) => handleUnreadable(move, whole, error)),
+    readAt(move, size).catch((error) => handleUnreadable(move, whole, error)),
   );
-  if (found !== sha256) return null;
+  if (found?.sha256 !== sha256) return null;
   move.meter.start(size, size, undefined);
   // Only the predecessor knew whether the replace was atomic: it may have removed an older file.
   const verification = {
@@ -30,13 +26,16 @@ export async function findCommitted(move: Move, whole: Whole): Promise<Committed
     read_back: true,
     atomic_replace: false,
   } as const;
-  return { bytes: size, sha256, verification };
+  // Servers store whole seconds.
+  const kept = modifiedAt && found.modifiedAt && isSameSecond(modifiedAt, found.modifiedAt);
+  const refused = kept ? null : 'The file has another modification time';
+  return { bytes: size, sha256, verification, ...mtimeOutcome(modifiedAt, refused) };
 }
 
 /** Handles a denied read: the credentials may allow only writes, or the file may be archived. */
 function handleUnreadable(
   { overwrite, destination }: Move,
-  { size, sha256 }: Whole,
+  { size, sha256 }: Committing,
   error: unknown,
 ): null {
   if (!(error instanceof FileError) || error.code !== 'permission_denied') throw error;
@@ -47,36 +46,4 @@ function handleUnreadable(
   throw new FileError('permission_denied', 'commit', `${problem}: ${error.message}. ${advice}`, {
     cause: error,
   });
-}
-
-/** Returns the SHA-256 of the file at the destination, or null if none of this size is there. */
-async function readBack(
-  { destination, buffers, createHasher, signal }: Move,
-  size: number,
-): Promise<string | null> {
-  const file = await destination.endpoint
-    .openSource(destination.path, signal)
-    .catch((error: unknown) => {
-      if (error instanceof FileError && error.code === 'source_not_found') return null;
-      throw error;
-    });
-  if (!file) return null;
-  const hasher = createHasher(size);
-  try {
-    if (file.identity.size !== size) return null;
-    for (let offset = 0; offset < size; ) {
-      const pooled = await buffers.take(Math.min(buffers.bufferBytes, size - offset), signal);
-      try {
-        await file.read(offset, pooled.buffer);
-        await hasher.update(pooled.buffer);
-        offset += pooled.buffer.length;
-      } finally {
-        pooled.release();
-      }
-    }
-    return await hasher.digest();
-  } finally {
-    hasher.close();
-    await file.close();
-  }
 }

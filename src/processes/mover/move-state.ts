@@ -1,5 +1,7 @@
+import type { UnixTime } from '../../adapters/files/modification-time.ts';
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
-import type { Verification } from '../../domain/transfer.ts';
+import type { MtimeOutcome, Verification } from '../../domain/transfer.ts';
+import type { TransferOptions } from '../../domain/transfer-options.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import type { Hasher } from './hasher.ts';
 import type { Meter } from './meter.ts';
@@ -15,6 +17,7 @@ export interface Move {
   source: Place;
   destination: Place;
   overwrite: boolean;
+  options: TransferOptions;
   /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
   meter: Meter;
@@ -26,14 +29,23 @@ export interface Move {
   signal: AbortSignal;
 }
 
-/** The file at the destination. */
-export interface Committed {
+export interface Moved {
   bytes: number;
   sha256: string;
   verification: Verification;
+  mtime?: MtimeOutcome;
 }
 
-export interface Moved extends Committed {
+/** What the destination should have after the commit. */
+export interface Committing {
+  size: number;
+  /** Lowercase hex. */
+  sha256: string;
+  /** Only if the modification time is to be preserved; null if the source has none. */
+  modifiedAt?: UnixTime | null;
+}
+
+export interface MovedFrom extends Moved {
   /** Of the source that was read: modification time, ETag or version. */
   sourceVersion: string | null;
 }
@@ -46,7 +58,7 @@ export interface ResumeRecord {
   crcs: string;
   destination: ResumePoint;
   /** Set before the commit. From then on the file may have its final name. */
-  committing: { size: number; sha256: string } | null;
+  committing: Committing | null;
   /** Counts the saves of a transfer. A save that arrives late must not replace a later one. */
   saves: number;
 }

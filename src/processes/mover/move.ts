@@ -6,9 +6,10 @@
  * 1. Look for a finished commit, if the resume record says that a predecessor began one.
  * 2. Open the source and the destination. Start over if they do not match the record (resume.ts).
  * 3. Pump the remaining chunks (pump.ts), and save the record every two seconds.
- * 4. Check that the source is unchanged. Save size and SHA-256 as `committing`, which also renews
+ * 4. Check that the source is unchanged, and its expected SHA-256 if there is one. Save size and SHA-256 as `committing`, which also renews
  *    the lease.
- * 5. Commit: the file appears under its name.
+ * 5. Commit: the file appears under its name. With `verify: read_back`, the destination is read and
+ *    compared before that, or after it if the server shows nothing before.
  *
  * `MoveState` is the progress in memory. A successor gets the resume record (move-state.ts). A file
  * of one chunk saves no record before `committing`, because sending it again is as fast.
@@ -32,15 +33,18 @@ import type { Verification } from '../../domain/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
 import {
-  type Committed,
+  type Committing,
   chunkCount,
   deliveredBytes,
   encodeCrcs,
   type Move,
   type Moved,
+  type MovedFrom,
   type MoveState,
 } from './move-state.ts';
+import { mtimeOutcome, timeToPreserve } from './mtime.ts';
 import { pump } from './pump.ts';
+import { comparePublished, compareWritten } from './read-back.ts';
 import { openDestination, type Progress, resumeFrom, startOverIfChanged } from './resume.ts';
 
 /** Reconnects in a row, with no chunk delivered in between, before the attempt fails. */
@@ -52,7 +56,7 @@ const SAVE_EVERY_MS = 2_000;
  * Moves one file, starting where the record of a predecessor ends, and verifies it. Replaces broken
  * connections, and reads nothing twice for that. Throws AttemptError or LeaseLost.
  */
-export async function moveFile(move: Move): Promise<Moved> {
+export async function moveFile(move: Move): Promise<MovedFrom> {
   const progress: Progress = {
     state: null,
     destination: null,
@@ -62,7 +66,7 @@ export async function moveFile(move: Move): Promise<Moved> {
   if (move.record) resumeFrom(progress, move.record, move);
   try {
     const mayReconnect = createReconnectLimit(RECONNECTS);
-    return await pRetry(() => connectAndMove(move, progress), {
+    const moved = await pRetry(() => connectAndMove(move, progress), {
       retries: Number.POSITIVE_INFINITY,
       ...RECONNECT_MS,
       signal: move.signal,
@@ -71,6 +75,7 @@ export async function moveFile(move: Move): Promise<Moved> {
         isBrokenConnection(error) &&
         mayReconnect(progress.state.delivered),
     });
+    return { ...moved, sourceVersion: progress.state?.source.version ?? null };
   } finally {
     progress.state?.hasher.close();
   }
@@ -98,7 +103,7 @@ function isBrokenConnection(error: unknown): boolean {
 async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   const { committing } = progress;
   const committed = committing && (await findCommitted(move, committing));
-  if (committed) return { ...committed, sourceVersion: versionOf(progress) };
+  if (committed) return committed;
   const source = await onSide('source', () =>
     move.source.endpoint.openSource(move.source.path, move.signal),
   );
@@ -143,36 +148,50 @@ async function moveOpened(
   });
   await checkUnchanged(source, state);
   move.signal.throwIfAborted();
-  progress.committing ??= { size, sha256: await state.hasher.digest() };
+  const modifiedAt = timeToPreserve(move, source);
+  progress.committing ??= {
+    size,
+    sha256: expected(move, await state.hasher.digest()),
+    ...(modifiedAt !== undefined && { modifiedAt }),
+  };
+  const whole = progress.committing;
+  const readBack = move.options.verify === 'read_back';
+  const compared = readBack && (await compareWritten(move, destination, whole));
   // The save renews the lease: no other mover can have taken over when the commit begins.
   if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
-  const moved = await commit(destination, progress.committing);
+  const proof = await commit(destination, whole);
+  if (readBack && !compared) await comparePublished(move, whole);
   move.meter.complete();
-  return { ...moved, sourceVersion: versionOf(progress) };
+  const verification = verificationOf(proof, readBack);
+  const mtime = mtimeOutcome(whole.modifiedAt, proof.timeRefused ?? null);
+  return { bytes: size, sha256: whole.sha256, verification, ...mtime };
 }
 
-function versionOf({ state }: Progress): string | null {
-  return state?.source.version ?? null;
+/** Returns the SHA-256 of the source. Throws if the client expects another one. */
+function expected({ options: { expected_sha256 } }: Move, sha256: string): string {
+  if (expected_sha256 === undefined || expected_sha256 === sha256) return sha256;
+  const message = `The source has the SHA-256 ${sha256}, expected is ${expected_sha256}`;
+  throw new AttemptError({ code: 'checksum_mismatch', message, phase: 'verify' });
 }
 
-async function commit(
-  destination: DestinationFile,
-  whole: { size: number; sha256: string },
-): Promise<Committed> {
+async function commit(destination: DestinationFile, whole: Committing): Promise<CommitProof> {
   const proof = await onSide('destination', () => destination.commit(whole));
   if (proof.size !== whole.size) {
     const message = `The mover wrote ${whole.size} bytes, but the destination has ${proof.size}`;
     throw new AttemptError({ code: 'size_mismatch', message, phase: 'verify' });
   }
-  return { bytes: whole.size, sha256: whole.sha256, verification: verificationOf(proof) };
+  return proof;
 }
 
-function verificationOf({ destinationChecksum, atomicReplace }: CommitProof): Verification {
+function verificationOf(
+  { destinationChecksum, atomicReplace }: CommitProof,
+  readBack: boolean,
+): Verification {
   return {
     size: true,
     source_unchanged: true,
     destination_checksum: destinationChecksum,
-    read_back: false,
+    read_back: readBack,
     atomic_replace: atomicReplace,
   };
 }

@@ -6,6 +6,7 @@ import { createSharedCounter } from '../../concurrency/shared-counter.ts';
 import { onSide } from './failure.ts';
 import { COUNTED_ABOVE_BYTES } from './meter.ts';
 import {
+  type Committing,
   chunkCount,
   decodeCrcs,
   deliveredBytes,
@@ -13,12 +14,13 @@ import {
   type MoveState,
   type ResumeRecord,
 } from './move-state.ts';
+import { timeToPreserve } from './mtime.ts';
 
 /** The progress that outlives a connection. */
 export interface Progress {
   state: MoveState | null;
   destination: ResumePoint | null;
-  committing: { size: number; sha256: string } | null;
+  committing: Committing | null;
   saves: number;
 }
 
@@ -78,6 +80,7 @@ export async function openDestination(
       size,
       overwrite,
       resume,
+      modifiedAt: timeToPreserve(move, source) ?? undefined,
       acknowledged,
       signal,
     }),

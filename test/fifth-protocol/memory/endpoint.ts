@@ -43,6 +43,7 @@ export function createMemoryEndpoint({
       const identity = { size: content.length, version: null };
       return {
         identity,
+        modifiedAt: null,
         parallelReads: 1,
         readAtOnce: true,
         read: async (offset, target) =>
@@ -58,6 +59,7 @@ export function createMemoryEndpoint({
         chunkSize: CHUNK_BYTES,
         resumedFrom: 0,
         write: async (offset, data) => content.set(data, offset),
+        openWritten: async () => null,
         resumePoint: async () => ({ bytes: 0, state: null }),
         async commit() {
           await ask('PUT', path, 'commit', content);

@@ -43,6 +43,7 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     source: { endpoint, path: 'source' },
     destination: { endpoint, path },
     overwrite: true,
+    options: {},
     record: null,
     meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),

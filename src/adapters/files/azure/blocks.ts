@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
+import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
-import type { Store } from './store.ts';
+import { metadataOf, type Store } from './store.ts';
 
 /** The state in a resume point of staged blocks. */
 export interface BlocksState {
@@ -23,6 +24,7 @@ export interface BlocksOptions {
   blockSize: number;
   /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
   checksum: 'md5' | 'crc64';
+  modifiedAt?: UnixTime | undefined;
   acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
@@ -184,7 +186,11 @@ function stagedBlocks(
       }
       const blob = overwrite ? store.blob(name) : store.blobOnce(name);
       const conditions = overwrite ? {} : { ifNoneMatch: '*' };
-      await blob.commitBlockList(claims.map(blockId), { abortSignal: signal, conditions });
+      await blob.commitBlockList(claims.map(blockId), {
+        abortSignal: signal,
+        conditions,
+        ...metadataOf(options.modifiedAt),
+      });
       const held = await committedSize();
       if (held !== size)
         throw new FileError(

@@ -1,4 +1,4 @@
-import { destinationFile, streamedPieces } from '../http/destination-file.ts';
+import { destinationFile, streamedPieces, type UploadedFile } from '../http/destination-file.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
 import { createBlockStream } from './block-stream.ts';
@@ -52,9 +52,9 @@ async function openBlockBlob(
   store: Store,
   limits: BlockLimits,
   name: string,
-  { transferId, claimId, size, overwrite, resume, acknowledged }: OpenDestination,
+  { transferId, claimId, size, overwrite, resume, modifiedAt, acknowledged }: OpenDestination,
   signal: AbortSignal,
-): Promise<Omit<DestinationFile, 'close'>> {
+): Promise<UploadedFile> {
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
   if (blockSize === null)
@@ -63,7 +63,7 @@ async function openBlockBlob(
   const checksum = isWhole ? 'md5' : 'crc64';
   const blocks = await openBlocks(
     store,
-    { name, transferId, claimId, size, blockSize, checksum, acknowledged, signal },
+    { name, transferId, claimId, size, blockSize, checksum, modifiedAt, acknowledged, signal },
     resume,
   );
   return {

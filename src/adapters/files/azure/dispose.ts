@@ -3,7 +3,7 @@ import { abortError } from '../abort.ts';
 import { isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
-import { identityOf } from './source.ts';
+import { describe } from './source.ts';
 import type { Store } from './store.ts';
 
 /** How often to ask for the state of a copy that the service makes in the background. */
@@ -39,7 +39,7 @@ async function disposeBlob(store: Store, path: string, options: DisposeOptions):
           movedAs = name;
     return { outcome: 'gone', movedAs };
   }
-  const found = identityOf(path, source);
+  const found = describe(path, source).identity;
   if (!isSame(found, identity)) return { outcome: 'changed', found };
   if (moveTo === null) return (await remove(store, path, options)) ?? { outcome: 'deleted' };
 
@@ -82,7 +82,7 @@ async function remove(
     if (!/^(ConditionNotMet|BlobNotFound)$/.test(serverAnswer(error) ?? '')) throw error;
     const there = await find(store, name, signal);
     if (there === null) throw unclear(name);
-    return { outcome: 'changed', found: identityOf(name, there) };
+    return { outcome: 'changed', found: describe(name, there).identity };
   }
 }
 

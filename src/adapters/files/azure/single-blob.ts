@@ -1,15 +1,15 @@
-import { singleRequest } from '../http/destination-file.ts';
-import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
+import { singleRequest, type UploadedFile } from '../http/destination-file.ts';
+import { FileError, type OpenDestination } from '../port.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import type { Store } from './store.ts';
+import { metadataOf, type Store } from './store.ts';
 
 /** Opens a blob that the commit stores in one request. */
 export function openSingleBlob(
   store: Store,
   name: string,
-  { size, overwrite, acknowledged }: OpenDestination,
+  { size, overwrite, modifiedAt, acknowledged }: OpenDestination,
   signal: AbortSignal,
-): Omit<DestinationFile, 'close'> {
+): UploadedFile {
   return singleRequest(name, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
@@ -17,6 +17,7 @@ export function openSingleBlob(
     const { contentMD5 } = await blob.upload(content, size, {
       abortSignal: store.counted(acknowledged, size, signal),
       transactionalContentMD5: md5,
+      ...metadataOf(modifiedAt),
       conditions: overwrite ? {} : { ifNoneMatch: '*' },
     });
     if (contentMD5 === undefined) return { size, destinationChecksum: 'none', atomicReplace: true };

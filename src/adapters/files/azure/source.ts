@@ -1,12 +1,14 @@
 import { createLifetime } from '../http/lifetime.ts';
-import { type Answer, openRanges } from '../http/source-file.ts';
+import { type Answer, type Described, openRanges } from '../http/source-file.ts';
+import { fromRfc3339, MTIME_KEY, toUnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
 
-interface Described {
+interface Properties {
   contentLength?: number | undefined;
   etag?: string | undefined;
+  lastModified?: Date | undefined;
   metadata?: Record<string, string> | undefined;
 }
 
@@ -35,14 +37,14 @@ export async function openSource(
     const abortSignal = AbortSignal.any([lifetime.ended]);
     store.fill(target, abortSignal);
     const conditions = identity?.version ? { ifMatch: identity.version } : {};
-    const { contentRange, contentLength, etag, metadata } = await blob.download(
+    const { contentRange, contentLength, etag, lastModified, metadata } = await blob.download(
       first,
       target.length,
       { abortSignal, conditions },
     );
     return {
       range: contentRange,
-      identity: (size) => identityOf(name, { contentLength: size, etag, metadata }),
+      describe: (size) => describe(name, { contentLength: size, etag, lastModified, metadata }),
       // The whole content came with the answer.
       read: async () => contentLength ?? 0,
       discard: () => {},
@@ -52,16 +54,20 @@ export async function openSource(
   return openRanges(name, lifetime, {
     get,
     isPastEnd: (error) => serverAnswer(error) === 'InvalidRange',
-    stat: async () => identityOf(name, await store.properties(name, lifetime.ended)),
+    stat: async () => describe(name, await store.properties(name, lifetime.ended)),
   });
 }
 
-export function identityOf(
+export function describe(
   name: string,
-  { contentLength, etag, metadata }: Described,
-): FileIdentity {
+  { contentLength, etag, lastModified, metadata }: Properties,
+): Described {
   // An account with a hierarchical namespace marks a folder this way.
   if (metadata?.hdi_isfolder === 'true')
     throw new FileError('source_not_found', 'open', `${name} is a directory`);
-  return { size: contentLength ?? 0, version: etag ?? null };
+  const written = lastModified && lastModified.getTime() / 1_000;
+  return {
+    identity: { size: contentLength ?? 0, version: etag ?? null },
+    modifiedAt: fromRfc3339(metadata?.[MTIME_KEY]) ?? toUnixTime(written),
+  };
 }

@@ -11,6 +11,7 @@ import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import { createHttp } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
+import { MTIME_KEY, toRfc3339, type UnixTime } from '../modification-time.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
@@ -122,6 +123,11 @@ export function createStore({
     },
     close: () => http.close(),
   };
+}
+
+/** Returns the metadata that has the modification time, in rclone's form. */
+export function metadataOf(time: UnixTime | undefined): { metadata?: Record<string, string> } {
+  return time === undefined ? {} : { metadata: { [MTIME_KEY]: toRfc3339(time, 9) } };
 }
 
 /** Returns the URL of the container, without a SAS. */

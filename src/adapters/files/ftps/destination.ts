@@ -8,13 +8,15 @@ import {
   FileError,
   type FileStep,
   type OpenDestination,
+  type SourceFile,
 } from '../port.ts';
 import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
-import { existing, isFolder, nullIfRefused, sizeOf } from './stat.ts';
+import { sourceFile } from './source.ts';
+import { existing, isFolder, nullIfRefused, setTime, sizeOf } from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
 const CHUNK_SIZE = 4 << 20;
@@ -132,7 +134,7 @@ function destinationFile(
   { path, part, upload, resumedFrom, options }: Opened,
 ): DestinationFile {
   const { connection } = lease;
-  const { signal, size, overwrite, acknowledged } = options;
+  const { signal, size, overwrite, modifiedAt, acknowledged } = options;
   let position = resumedFrom;
   let unfinished = upload;
   let underWay: Promise<unknown> | null = null;
@@ -172,6 +174,26 @@ function destinationFile(
     await upload?.finish();
   }
 
+  /** Reads on the connection that has written: the pool may have no other. */
+  async function openWritten(): Promise<SourceFile> {
+    try {
+      await finish();
+    } catch (error) {
+      throw fail(error, 'verify');
+    }
+    const borrowed = { connection, fresh: lease.fresh, release: () => {}, abandon };
+    const pool: Pick<Pool, 'acquireFor' | 'use'> = {
+      acquireFor: (_, work) => work(borrowed),
+      use: (_, _step, work) => work(connection),
+    };
+    return sourceFile(pool, {
+      path: part,
+      identity: { size, version: null },
+      modifiedAt: null,
+      signal,
+    });
+  }
+
   async function commit(sent: number): Promise<CommitProof> {
     try {
       await finish();
@@ -183,8 +205,10 @@ function destinationFile(
           `${path}: the server holds ${held} bytes, sent were ${sent}`,
         );
       }
+      const timeRefused = modifiedAt && (await setTime(connection, part, modifiedAt));
       const { atomicReplace } = await publish(namesOn(connection), part, path, overwrite);
-      return { size: held, destinationChecksum: 'none', atomicReplace };
+      const proof = { size: held, destinationChecksum: 'none', atomicReplace } as const;
+      return timeRefused ? { ...proof, timeRefused } : proof;
     } catch (error) {
       throw fail(error, 'commit');
     }
@@ -211,6 +235,7 @@ function destinationFile(
     chunkSize: CHUNK_SIZE,
     resumedFrom,
     write: (offset, data) => track(append(offset, data)),
+    openWritten: () => track(openWritten()),
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     commit: (whole) => track(commit(whole.size)),
     close() {

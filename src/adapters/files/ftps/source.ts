@@ -1,4 +1,5 @@
 import { abortError } from '../abort.ts';
+import { fromFtp, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import { type Download, startDownload } from './download.ts';
 import { fileError, statError } from './errors.ts';
@@ -12,14 +13,15 @@ export async function openSource(
   signal: AbortSignal,
 ): Promise<SourceFile> {
   try {
-    return sourceFile(pool, { path, identity: await identify(pool, path, signal, 'open'), signal });
+    const identity = await identify(pool, path, signal, 'open');
+    return sourceFile(pool, { path, identity, modifiedAt: fromFtp(identity.version), signal });
   } catch (error) {
     throw statError(error, 'open', path);
   }
 }
 
 async function identify(
-  pool: Pool,
+  pool: Pick<Pool, 'use'>,
   path: string,
   signal: AbortSignal,
   step: FileStep,
@@ -34,11 +36,15 @@ async function identify(
 interface Opened {
   path: string;
   identity: FileIdentity;
+  modifiedAt: UnixTime | null;
   signal: AbortSignal;
 }
 
 /** Creates the source file. It holds a connection only from its first byte to its last. */
-function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile {
+export function sourceFile(
+  pool: Pick<Pool, 'acquireFor' | 'use'>,
+  { path, identity, modifiedAt, signal }: Opened,
+): SourceFile {
   let lease: Lease | null = null;
   let download: Download | null = null;
   let reading: Promise<void> | null = null;
@@ -102,6 +108,7 @@ function sourceFile(pool: Pool, { path, identity, signal }: Opened): SourceFile 
 
   return {
     identity,
+    modifiedAt,
     parallelReads: 1,
     readAtOnce: false,
     read(offset, target) {

@@ -1,4 +1,5 @@
 import { FTPError } from 'basic-ftp';
+import { toFtp, type UnixTime } from '../modification-time.ts';
 import type { FileIdentity } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
@@ -47,6 +48,19 @@ export async function sizeOf(connection: Connection, path: string): Promise<numb
   const size = Number(/^213 +(\d+)/.exec(message)?.[1]);
   if (Number.isSafeInteger(size)) return size;
   throw new Error(`the server names no size: ${message}`);
+}
+
+/**
+ * Sets the modification time of a file by MFMT, in whole seconds. Resolves with the reason if that
+ * is not possible, or null.
+ */
+export async function setTime(
+  connection: Connection,
+  path: string,
+  time: UnixTime,
+): Promise<string | null> {
+  if (!connection.features.has('MFMT')) return 'The server does not announce MFMT';
+  return (await refusalOf(connection, `MFMT ${toFtp(time)} ${path}`))?.message ?? null;
 }
 
 export async function isFolder(connection: Connection, path: string): Promise<boolean> {

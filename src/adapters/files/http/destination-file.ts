@@ -3,13 +3,13 @@ import type { Readable } from 'node:stream';
 import { type CommitProof, type DestinationFile, FileError } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
 
+/** A destination whose bytes are visible only after the commit. */
+export type UploadedFile = Omit<DestinationFile, 'close' | 'openWritten'>;
+
 /**
  * Wraps a destination: after its lifetime ends it writes nothing, and it throws FileErrors only.
  */
-export function destinationFile(
-  file: Omit<DestinationFile, 'close'>,
-  lifetime: Lifetime,
-): DestinationFile {
+export function destinationFile(file: UploadedFile, lifetime: Lifetime): DestinationFile {
   return {
     ...file,
     write: (offset, data) =>
@@ -18,6 +18,7 @@ export function destinationFile(
         lifetime.ended.throwIfAborted();
       }),
     commit: (whole) => lifetime.run('commit', () => file.commit(whole)),
+    openWritten: async () => null,
     close: lifetime.close,
   };
 }
@@ -30,7 +31,7 @@ export function singleRequest(
   name: string,
   { size, chunkSize }: { size: number; chunkSize: number },
   put: (content: Buffer, md5: Buffer) => Promise<CommitProof>,
-): Omit<DestinationFile, 'close'> {
+): UploadedFile {
   let content = Buffer.alloc(0);
   return {
     parallelWrites: 1,

@@ -1,12 +1,19 @@
+import type { UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
+
+/** What an answer says of a file. */
+export interface Described {
+  identity: FileIdentity;
+  modifiedAt: UnixTime | null;
+}
 
 /** The answer to a request for a range, before its bytes are read. */
 export interface Answer {
   /** The header `Content-Range`. */
   range: string | undefined;
-  /** Returns the identity of the whole file, whose size is given. */
-  identity(size: number): FileIdentity;
+  /** Describes the whole file, whose size is given. */
+  describe(size: number): Described;
   /** Reads the bytes into the target and returns how many arrived. */
   read(): Promise<number>;
   /** Discards the bytes. */
@@ -20,12 +27,11 @@ export interface Requests {
   get(first: number, target: Uint8Array, identity: FileIdentity | null): Promise<Answer>;
   /** Returns whether the server rejects the range because the file ends before it. */
   isPastEnd(error: unknown): boolean;
-  stat(): Promise<FileIdentity>;
+  stat(): Promise<Described>;
 }
 
 /** A file as the first request found it. */
-interface Found {
-  identity: FileIdentity;
+interface Found extends Described {
   /** The first bytes of the file, as many as came with that request. */
   head: Uint8Array;
 }
@@ -54,15 +60,15 @@ export async function openRanges(
     const range = answer && headRange(answer.range);
     if (answer === null || range === null) {
       answer?.discard();
-      return { identity: await stat(), head: NO_BYTES };
+      return { ...(await stat()), head: NO_BYTES };
     }
-    const identity = answer.identity(range.size);
+    const described = answer.describe(range.size);
     // If the content breaks off here, its range is read again later.
     const taken = await answer.read().catch(() => 0);
-    return { identity, head: taken === range.bytes ? bytes.subarray(0, taken) : NO_BYTES };
+    return { ...described, head: taken === range.bytes ? bytes.subarray(0, taken) : NO_BYTES };
   }
 
-  const { identity, head } = await lifetime.run('open', readHead);
+  const { identity, modifiedAt, head } = await lifetime.run('open', readHead);
   const { size } = identity;
 
   async function fill(first: number, target: Uint8Array): Promise<void> {
@@ -89,6 +95,7 @@ export async function openRanges(
 
   return {
     identity,
+    modifiedAt,
     parallelReads: 4,
     readAtOnce: head.length === size,
     async read(offset, target) {
@@ -101,7 +108,7 @@ export async function openRanges(
         fill(offset + known.length, target.subarray(known.length)),
       );
     },
-    stat: () => lifetime.run('verify', stat),
+    stat: () => lifetime.run('verify', async () => (await stat()).identity),
     close: lifetime.close,
   };
 }

@@ -1,4 +1,4 @@
-import { destinationFile, streamedPieces } from '../http/destination-file.ts';
+import { destinationFile, streamedPieces, type UploadedFile } from '../http/destination-file.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
 import { digestOf } from './checksums.ts';
@@ -48,9 +48,9 @@ async function openMultipart(
   uploads: Uploads,
   limits: PartLimits,
   key: string,
-  { transferId, size, overwrite, resume, acknowledged }: OpenDestination,
+  { transferId, size, overwrite, resume, modifiedAt, acknowledged }: OpenDestination,
   signal: AbortSignal,
-): Promise<Omit<DestinationFile, 'close'>> {
+): Promise<UploadedFile> {
   const { chunkSize } = limits;
   const partSize = partSizeOf(size, limits);
   if (partSize === null)
@@ -59,7 +59,7 @@ async function openMultipart(
       'open',
       `${key}: a multipart upload can't hold ${size} bytes`,
     );
-  const cut: UploadOptions = { key, size, partSize, acknowledged, signal };
+  const cut: UploadOptions = { key, size, partSize, modifiedAt, acknowledged, signal };
   const resumed = resume && (await resumeUpload(store, cut, resume));
   // An earlier upload of this transfer that can't be resumed is of no use. If the abort is denied,
   // the bucket's lifecycle rule removes the upload.

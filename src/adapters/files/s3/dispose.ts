@@ -8,7 +8,7 @@ import { isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import { storageOf } from './new-object.ts';
-import { identityOf } from './source.ts';
+import { describe } from './source.ts';
 import type { Store } from './store.ts';
 
 /** S3 copies no larger object in one request ("CopyObject"). */
@@ -48,7 +48,7 @@ async function disposeObject(
           movedAs = name;
     return { outcome: 'gone', movedAs };
   }
-  const found = identityOf(head);
+  const found = describe(head).identity;
   if (!isSame(found, identity)) return { outcome: 'changed', found };
   if (moveTo === null) return (await remove(store, key, options)) ?? { outcome: 'deleted' };
 
@@ -102,7 +102,7 @@ async function remove(
     if (!isMissing(error) && serverAnswer(error) !== 'PreconditionFailed') throw error;
     const head = await find(store, key, signal);
     if (head === null) throw unclear(key);
-    return { outcome: 'changed', found: identityOf(head) };
+    return { outcome: 'changed', found: describe(head).identity };
   }
 }
 
@@ -133,7 +133,7 @@ async function copyTo(
   { identity, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
   const there = await find(store, target, signal);
-  if (there !== null) return isSame(identityOf(there), identity) ? 'present' : 'taken';
+  if (there !== null) return isSame(describe(there).identity, identity) ? 'present' : 'taken';
   if (identity.size > COPIED_AT_MOST)
     throw new FileError('file_too_large', 'commit', `${key}: S3 copies no object above 5 GiB`);
   const { s3, settings } = store;

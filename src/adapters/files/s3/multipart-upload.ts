@@ -11,10 +11,11 @@ import {
 import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
+import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
-import { refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import type { UploadState } from './uploads.ts';
 
@@ -58,6 +59,7 @@ export interface UploadOptions {
   key: string;
   size: number;
   partSize: number;
+  modifiedAt?: UnixTime | undefined;
   acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
@@ -71,6 +73,7 @@ export async function beginUpload(store: Store, options: UploadOptions): Promise
       Key: options.key,
       ChecksumAlgorithm: 'CRC32',
       ...storageOf(settings),
+      ...metadataOf(options.modifiedAt),
     }),
     { abortSignal: options.signal },
   );

@@ -1,4 +1,5 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
+import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
@@ -34,6 +35,11 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
     ...(sse === null ? {} : { ServerSideEncryption: sse }),
     ...(sse_kms_key_id === null ? {} : { SSEKMSKeyId: sse_kms_key_id }),
   };
+}
+
+/** Returns the metadata that has the modification time, in rclone's form. */
+export function metadataOf(time: UnixTime | undefined): { Metadata?: Record<string, string> } {
+  return time === undefined ? {} : { Metadata: { [MTIME_KEY]: time } };
 }
 
 /**

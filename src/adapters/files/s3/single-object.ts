@@ -1,21 +1,21 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
-import { singleRequest } from '../http/destination-file.ts';
+import { singleRequest, type UploadedFile } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
-import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
+import { FileError, type OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object that the commit stores in one request. */
 export function openSingleObject(
   store: Store,
   key: string,
-  { size, overwrite, acknowledged }: OpenDestination,
+  { size, overwrite, modifiedAt, acknowledged }: OpenDestination,
   signal: AbortSignal,
-): Omit<DestinationFile, 'close'> {
+): UploadedFile {
   /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
   async function isOurs(md5: Buffer): Promise<boolean | null> {
     const { ETag, ServerSideEncryption } = await store.head(key, signal);
@@ -31,6 +31,7 @@ export function openSingleObject(
       Body: content,
       ContentMD5: md5.toString('base64'),
       ...storageOf(store.settings),
+      ...metadataOf(modifiedAt),
     };
     const sending: SendOptions = { abortSignal: signal, sent: sentBytes(acknowledged, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {

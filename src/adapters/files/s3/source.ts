@@ -2,15 +2,17 @@ import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import type { SendOptions, Target } from '../http/http.ts';
 import { createLifetime } from '../http/lifetime.ts';
-import { type Answer, openRanges } from '../http/source-file.ts';
+import { type Answer, type Described, openRanges } from '../http/source-file.ts';
+import { MTIME_KEY, toUnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
 
-interface Described {
+interface Properties {
   ContentLength?: number | undefined;
   ETag?: string | undefined;
   LastModified?: Date | undefined;
+  Metadata?: Record<string, string> | undefined;
 }
 
 /**
@@ -47,7 +49,7 @@ export async function openSource(
     const body = Body as Readable;
     return {
       range: answer.ContentRange,
-      identity: (size) => identityOf({ ...answer, ContentLength: size }),
+      describe: (size) => describe({ ...answer, ContentLength: size }),
       read: async () => into.filled ?? (await readInto(body, target)),
       discard: () => body.destroy(),
     };
@@ -68,7 +70,7 @@ export async function openSource(
   return openRanges(key, lifetime, {
     get,
     isPastEnd: (error) => serverAnswer(error) === 'InvalidRange',
-    stat: async () => identityOf(await store.head(key, lifetime.ended)),
+    stat: async () => describe(await store.head(key, lifetime.ended)),
   });
 }
 
@@ -77,6 +79,10 @@ function condition(identity: FileIdentity | null): { IfMatch?: string } {
   return identity?.version?.startsWith('"') ? { IfMatch: identity.version } : {};
 }
 
-export function identityOf({ ContentLength, ETag, LastModified }: Described): FileIdentity {
-  return { size: ContentLength ?? 0, version: ETag ?? LastModified?.toISOString() ?? null };
+export function describe({ ContentLength, ETag, LastModified, Metadata }: Properties): Described {
+  const written = LastModified && LastModified.getTime() / 1_000;
+  return {
+    identity: { size: ContentLength ?? 0, version: ETag ?? LastModified?.toISOString() ?? null },
+    modifiedAt: toUnixTime(Metadata?.[MTIME_KEY]) ?? toUnixTime(written),
+  };
 }

@@ -1,14 +1,16 @@
 import { basename, dirname, join } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { abortable, abortError } from '../abort.ts';
+import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
-import { fileError, hasStatus, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
+import { sourceFile } from './source.ts';
 import { createWriteConnections } from './write-connections.ts';
 
 /** Opens a new part file beside the destination, or takes over the part that a predecessor left. */
@@ -134,7 +136,7 @@ function destinationFile(
   { path, part, handle, resumedFrom, options }: Opened,
 ): DestinationFile {
   const { connection } = lease;
-  const { signal, size, overwrite } = options;
+  const { signal, size, overwrite, modifiedAt } = options;
   const connections = createWriteConnections(
     pool,
     lease,
@@ -166,6 +168,20 @@ function destinationFile(
     }
   }
 
+  /** Sets the time of the part. Resolves with the server's refusal, or null. */
+  async function setTime(time: UnixTime): Promise<string | null> {
+    const seconds = wholeSeconds(time);
+    if (seconds >= 2 ** 32) return 'SFTP has no times after 2106';
+    const setting = connection.request((sftp, done) => sftp.utimes(part, seconds, seconds, done));
+    return abortable(setting, signal, 'commit').then(
+      () => null,
+      (error) => {
+        if (isRefusal(error)) return error.message;
+        throw error;
+      },
+    );
+  }
+
   function closeHandles(): Promise<void> {
     handlesClosed ??= connections.close();
     return handlesClosed;
@@ -191,6 +207,23 @@ function destinationFile(
       writes.add(writing);
       return writing;
     },
+    async openWritten() {
+      try {
+        const opening = connection.request<Buffer>((sftp, done) => sftp.open(part, 'r', done));
+        const reading = await abortable(opening, signal, 'verify');
+        const identity = { size, version: null };
+        const borrowed = { connection, release: () => {}, abandon };
+        return sourceFile(borrowed, {
+          path: part,
+          handle: reading,
+          identity,
+          modifiedAt: null,
+          signal,
+        });
+      } catch (error) {
+        throw await fail(error, 'verify');
+      }
+    },
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {
@@ -212,12 +245,14 @@ function destinationFile(
             `${path}: the server has ${stats.size} bytes, ${whole.size} bytes were sent`,
           );
         }
+        const timeRefused = modifiedAt && (await setTime(modifiedAt));
         const { atomicReplace } = await abortable(
           publish(namesOn(connection), part, path, overwrite),
           signal,
           'commit',
         );
-        return { size: stats.size, destinationChecksum: 'none', atomicReplace };
+        const proof = { size: stats.size, destinationChecksum: 'none', atomicReplace } as const;
+        return timeRefused ? { ...proof, timeRefused } : proof;
       } catch (error) {
         throw await fail(error, 'commit');
       }

@@ -1,6 +1,7 @@
 import type { Stats } from 'ssh2';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable, abortError } from '../abort.ts';
+import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
@@ -32,7 +33,13 @@ export async function openSource(
     const { connection } = lease;
     const opening = connection.request<Buffer>((sftp, done) => sftp.open(path, 'r', done));
     const handle = await abortable(opening, signal, 'open');
-    return sourceFile(lease, { path, handle, identity: identityOf(stats), signal });
+    return sourceFile(lease, {
+      path,
+      handle,
+      identity: identityOf(stats),
+      modifiedAt: toUnixTime(stats.mtime),
+      signal,
+    });
   } catch (error) {
     if (signal.aborted) lease.abandon();
     else lease.release();
@@ -52,10 +59,15 @@ interface Opened {
   path: string;
   handle: Buffer;
   identity: FileIdentity;
+  modifiedAt: UnixTime | null;
   signal: AbortSignal;
 }
 
-function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): SourceFile {
+/** Creates a source file on an open handle. */
+export function sourceFile(
+  lease: Lease,
+  { path, handle, identity, modifiedAt, signal }: Opened,
+): SourceFile {
   const { connection } = lease;
   const requests = createSemaphore(READS_IN_FLIGHT);
   const reads = new Set<Promise<void>>();
@@ -112,6 +124,7 @@ function sourceFile(lease: Lease, { path, handle, identity, signal }: Opened): S
 
   return {
     identity,
+    modifiedAt,
     parallelReads: 4,
     readAtOnce: false,
     read(offset, target) {

@@ -1,6 +1,7 @@
 import type { EndpointDefinition } from '../../../domain/endpoint.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import type { UnixTime } from '../modification-time.ts';
 import {
   type CommitProof,
   type Disposed,
@@ -37,6 +38,7 @@ export type FileFunctions = {
   dispose(endpoint: number, path: string, options: Omit<DisposeOptions, 'signal'>): Disposed;
   read(source: number, offset: number, buffer: Uint8Array): void;
   stat(source: number): FileIdentity;
+  openWritten(destination: number): OpenedSource | null;
   write(destination: number, offset: number, data: Uint8Array): void;
   resumePoint(destination: number, bytes: number): ResumePoint;
   commit(destination: number, whole: { size: number; sha256: string }): CommitProof;
@@ -47,6 +49,7 @@ export type FileFunctions = {
 export interface OpenedSource {
   target: number;
   identity: FileIdentity;
+  modifiedAt: UnixTime | null;
   parallelReads: number;
   readAtOnce: boolean;
   /** The content of a small file, or the error of reading it; null for a larger file. */

@@ -43,9 +43,7 @@ answerCalls<FileFunctions>(
     connections: (_, endpoint) => find(endpoints, endpoint).connections(),
     async openSource({ signal, keepSignal }, endpoint, path) {
       const file = await find(endpoints, endpoint).openSource(path, signal);
-      const { identity, parallelReads, readAtOnce } = file;
-      const target = add(sources, file, keepSignal());
-      return { target, identity, parallelReads, readAtOnce, content: await contentOf(file) };
+      return openedSource(file, add(sources, file, keepSignal()));
     },
     async openDestination({ signal, keepSignal }, endpoint, path, options) {
       const file = await find(endpoints, endpoint).openDestination(path, { ...options, signal });
@@ -62,6 +60,10 @@ answerCalls<FileFunctions>(
       find(endpoints, endpoint).dispose(path, { ...options, signal }),
     read: (_, source, offset, buffer) => find(sources, source).read(offset, buffer),
     stat: (_, source) => find(sources, source).stat(),
+    async openWritten(_, destination) {
+      const file = await find(destinations, destination).openWritten();
+      return file && openedSource(file, add(sources, file));
+    },
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
     commit: (_, destination, whole) => find(destinations, destination).commit(whole),
@@ -76,6 +78,12 @@ answerCalls<FileFunctions>(
   },
   { gather: true, describe: describeError },
 );
+
+async function openedSource(file: SourceFile, target: number): Promise<OpenedSource> {
+  const { identity, modifiedAt, parallelReads, readAtOnce } = file;
+  const content = await contentOf(file);
+  return { target, identity, modifiedAt, parallelReads, readAtOnce, content };
+}
 
 async function contentOf(file: SourceFile): Promise<OpenedSource['content']> {
   if (file.identity.size > READ_AHEAD_BYTES) return null;

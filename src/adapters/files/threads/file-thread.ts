@@ -110,11 +110,12 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
 
 function remoteSource(
   run: Run,
-  { target, identity, parallelReads, readAtOnce, content }: OpenedSource,
+  { target, identity, modifiedAt, parallelReads, readAtOnce, content }: OpenedSource,
 ): SourceFile {
   const calls = createCallCount();
   return {
     identity,
+    modifiedAt,
     parallelReads,
     readAtOnce,
     async read(offset, buffer) {
@@ -137,6 +138,10 @@ function remoteDestination(
     chunkSize,
     resumedFrom,
     write: (offset, data) => calls.count(run.call('write', [target, offset, data])),
+    async openWritten() {
+      const opened = await calls.count(run.call('openWritten', [target]));
+      return opened && remoteSource(run, opened);
+    },
     resumePoint: (bytes) => calls.count(run.call('resumePoint', [target, bytes])),
     commit: (whole) => calls.count(run.call('commit', [target, whole])),
     close: () => closeFile(run, target, calls.underWay()),

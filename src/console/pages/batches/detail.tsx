@@ -10,6 +10,7 @@ import { Progress } from '../../components/progress.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { addressOf } from '../transfers/filter.ts';
+import { optionsInWords } from '../transfers/option-fields.tsx';
 import { labelOf, STATUSES } from '../transfers/states.tsx';
 import { BatchActions } from './actions.tsx';
 import { Failures, Rejected } from './failures.tsx';
@@ -115,6 +116,7 @@ function Details({ batch }: { batch: Batch }) {
             </a>
           ) : undefined,
           Priority: priority,
+          Options: optionsInWords(batch),
           Created: <Time at={created_at} />,
           Ended: ended_at && <Time at={ended_at} />,
         }}

@@ -4,6 +4,7 @@ import type { Priority } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
+import { CommonOptionFields, chosen, NO_OPTIONS } from '../transfers/option-fields.tsx';
 import { PriorityField } from '../transfers/priority-field.tsx';
 
 /** Copies a folder as a batch. */
@@ -14,6 +15,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
   const [exclude, setExclude] = useState('');
   const [recursive, setRecursive] = useState(false);
   const [priority, setPriority] = useState<Priority>('normal');
+  const [options, setOptions] = useState(NO_OPTIONS);
   const body = {
     source_uri: source,
     destination_uri: destination,
@@ -21,6 +23,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
     recursive,
     exclude: exclude.split(/\s+/).filter(Boolean),
     priority,
+    ...chosen(options),
   };
   // One for each content: if an answer was lost, the next click gets the same new batch.
   const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
@@ -82,6 +85,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
             />
             <span>Files of subfolders too</span>
           </label>
+          <CommonOptionFields options={options} onChange={setOptions} />
           <PriorityField value={priority} onChange={setPriority} />
         </>
       )}

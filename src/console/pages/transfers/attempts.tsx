@@ -1,4 +1,9 @@
-import type { AttemptFigures, TransferEvent, Verification } from '../../../domain/transfer.ts';
+import type {
+  AttemptFigures,
+  MtimeOutcome,
+  TransferEvent,
+  Verification,
+} from '../../../domain/transfer.ts';
 import type { HistoryItem } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
@@ -19,6 +24,7 @@ type AttemptEnd = Pick<AttemptFigures, 'transferred_bytes' | 'size_bytes' | 'spe
   /** Why it ended, unless it completed. */
   reason?: string;
   verification?: Verification;
+  mtime?: MtimeOutcome;
 };
 
 const COLUMNS: Column<Attempt>[] = [
@@ -31,6 +37,7 @@ const COLUMNS: Column<Attempt>[] = [
           <Status tone={end.tone}>{end.outcome}</Status>
           {end.reason && <span class="reason">{end.reason}</span>}
           {end.verification && <Verified by={end.verification} />}
+          {end.mtime && <span class="reason">{mtimeInWords(end.mtime)}</span>}
         </span>
       ) : (
         <Status tone="active">Running</Status>
@@ -88,6 +95,12 @@ function Verified({ by }: { by: Verification }) {
       Verified: {checksOf(by)}.{by.atomic_replace && ' Replaced in one step.'}
     </span>
   );
+}
+
+function mtimeInWords(mtime: MtimeOutcome): string {
+  return mtime.preserved
+    ? `Modification time kept: ${mtime.at}.`
+    : `Modification time not kept: ${mtime.reason}.`;
 }
 
 function attemptsOf(items: HistoryItem[]): Attempt[] {

@@ -8,6 +8,7 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { useSession } from '../../session.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
+import { chosen, OptionFields, optionsOf } from './option-fields.tsx';
 import { type Place, placeOf, uriOf } from './place.ts';
 import { PlaceFields } from './place-fields.tsx';
 import { PriorityField } from './priority-field.tsx';
@@ -66,6 +67,7 @@ function TransferForm({
   const [priority, setPriority] = useState<Priority>(template?.priority ?? 'normal');
   const [notify, setNotify] = useState(false);
   const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));
+  const [options, setOptions] = useState(() => optionsOf(template));
 
   async function create(): Promise<void> {
     const body = {
@@ -74,6 +76,7 @@ function TransferForm({
       priority,
       notify_on_complete: notify,
       metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
+      ...chosen(options),
     };
     const { id } = await call('POST /v1/transfers', { body });
     route(`/console/transfers/${id}`);
@@ -84,7 +87,7 @@ function TransferForm({
       <Form
         submit="Create transfer"
         onSubmit={create}
-        fields={['source_uri', 'destination_uri']}
+        fields={['source_uri', 'destination_uri', 'expected_sha256']}
         beside={
           <a class="button" href="/console/transfers">
             Cancel
@@ -120,6 +123,7 @@ function TransferForm({
                 Notify all webhooks when it ends
               </label>
             </div>
+            <OptionFields options={options} onChange={setOptions} error={errors.expected_sha256} />
             <MetadataFields entries={metadata} onChange={setMetadata} />
           </>
         )}

@@ -4,6 +4,7 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, speed } from '../../components/units.ts';
+import { optionsInWords } from './option-fields.tsx';
 import { TransferState } from './states.tsx';
 
 interface TransferFactsProps {
@@ -20,6 +21,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
     progress_pct,
     speed_bps,
     checksum_sha256,
+    expected_sha256,
     metadata,
     error,
     after,
@@ -56,6 +58,11 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
               <code>{checksum_sha256}</code> <CopyButton text={checksum_sha256} what="SHA-256" />
             </>
           ) : null,
+          'Expected SHA-256':
+            expected_sha256 !== undefined && expected_sha256 !== checksum_sha256 ? (
+              <code>{expected_sha256}</code>
+            ) : undefined,
+          Options: optionsInWords(transfer),
         }}
       />
       {Object.keys(metadata).length > 0 && (

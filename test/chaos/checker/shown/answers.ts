@@ -148,7 +148,16 @@ function detail(state: TransferState): Fields {
     priority,
     metadata,
     batch_id: facts.batch_id ?? null,
+    ...optionsOf(facts),
   };
+}
+
+/** Returns the options that the transfer was created with. */
+function optionsOf(facts: Fields): Fields {
+  const names = ['expected_sha256', 'verify', 'preserve_mtime'];
+  return Object.fromEntries(
+    names.filter((name) => name in facts).map((name) => [name, facts[name]]),
+  );
 }
 
 /** Members of each answer that follow from the log. */

@@ -1,0 +1,24 @@
+/** What a client asks of a transfer beyond the copy. An option that is not asked for is absent. */
+export interface TransferOptions {
+  /** SHA-256 that the file must have, in lowercase hex. */
+  expected_sha256?: string;
+  /** `read_back`: the mover reads the destination and compares its SHA-256 with the source's. */
+  verify?: 'read_back';
+  /** The destination gets the modification time of the source, if its server can. */
+  preserve_mtime?: boolean;
+}
+
+/** The options that all transfers of a batch can share. */
+export type CommonOptions = Omit<TransferOptions, 'expected_sha256'>;
+
+/** Options as a request has them. */
+type Asked = { [Name in keyof TransferOptions]?: TransferOptions[Name] | undefined };
+
+/** Returns the options that are asked for, so that a transfer without options has no field more. */
+export function optionsOf({ expected_sha256, verify, preserve_mtime }: Asked): TransferOptions {
+  return {
+    ...(expected_sha256 !== undefined && { expected_sha256 }),
+    ...(verify !== undefined && { verify }),
+    ...(preserve_mtime && { preserve_mtime }),
+  };
+}
