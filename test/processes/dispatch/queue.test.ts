@@ -165,6 +165,7 @@ await describeTransfers('a queue', () => {
       'batches',
       'catalog',
       'dispatch',
+      'flows',
       'proof',
       'transfer_search',
       'transfers',
