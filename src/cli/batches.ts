@@ -17,9 +17,12 @@ import { createProgressBar } from './progress.ts';
 import { operator, stopSignal, withInstallation } from './session.ts';
 import {
   ACCOUNT_OPTION,
+  type AfterOptions,
+  afterOf,
   type Common,
   PRESERVE_MTIME_OPTION,
   verifyOption,
+  withAfter,
 } from './transfer-options.ts';
 
 const LOOK_MS = 500;
@@ -36,7 +39,7 @@ interface WatchOptions extends Common {
   watch?: boolean;
 }
 
-interface CreateOptions extends WatchOptions {
+interface CreateOptions extends WatchOptions, AfterOptions {
   items?: string;
   pattern?: string;
   recursive?: boolean;
@@ -59,9 +62,9 @@ export function addBatchCommands(program: Command): void {
     .command('batches')
     .description('create and follow batches; each copies many files');
 
-  batches
-    .command('create')
-    .description('copy the files of a folder, or the items of a file')
+  withAfter(
+    batches.command('create').description('copy the files of a folder, or the items of a file'),
+  )
     .argument('[source]', 'a folder, such as sftp://hospital/out/')
     .argument('[destination]', 'the folder for its files; ends in a slash')
     .option('--pattern <glob>', 'only files that match, such as *.csv')
@@ -158,6 +161,7 @@ async function create(
     notify_on_complete: options.notifyOnComplete ?? false,
     verify: options.verify,
     preserve_mtime: options.preserveMtime,
+    after: afterOf(options),
   };
   const request = parseRequest(batchRequest, body, 'The batch');
   const reserved = reserveBatch();

@@ -13,9 +13,15 @@ import { listFiles, listFlows } from '../projections/flow-queries.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest } from './parse.ts';
 import { operator, stopSignal, withInstallation } from './session.ts';
-import { ACCOUNT_OPTION, type Common } from './transfer-options.ts';
+import {
+  ACCOUNT_OPTION,
+  type AfterOptions,
+  afterOf,
+  type Common,
+  withAfter,
+} from './transfer-options.ts';
 
-interface CreateOptions extends Common {
+interface CreateOptions extends Common, AfterOptions {
   name: string;
   pattern?: string;
   recursive?: boolean;
@@ -48,9 +54,7 @@ export function addFlowCommands(program: Command): void {
     command.option(...ACCOUNT_OPTION).option('--json', 'one JSON document, as the API answers');
 
   common(
-    flows
-      .command('create')
-      .description('copy the files of a folder as they come')
+    withAfter(flows.command('create').description('copy the files of a folder as they come'))
       .argument('<source>', 'a folder, such as sftp://hospital/out/')
       .argument('<destination>', 'a template, such as s3://archive/{date:yyyy-MM-dd}/')
       .requiredOption('--name <name>', 'for people, and for {flow} in the destination')
@@ -149,6 +153,7 @@ async function create(
     ...(timed && { trigger: { every, cron, time_zone: timeZone } }),
     priority,
     metadata,
+    after: afterOf(options),
     start: options.newOnly ? 'new_only' : 'now',
     enabled: !options.paused,
   };

@@ -18,6 +18,40 @@ export function verifyOption(): Option {
   ]);
 }
 
+/** The options that say what follows a completed transfer, as the user gives them. */
+export interface AfterOptions {
+  sourceAfter?: string;
+  moveTo?: string;
+  writeMarker?: string;
+}
+
+/** Adds the options that say what follows a completed transfer. */
+export function withAfter(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--source-after <action>', 'what becomes of the source once it is copied').choices(
+        ['keep', 'delete'],
+      ),
+    )
+    .addOption(
+      new Option('--move-to <folder>', 'move the source there: a folder below its own').conflicts(
+        'sourceAfter',
+      ),
+    )
+    .option(
+      '--write-marker <end>',
+      'then write an empty file NAME.done beside the destination: .done',
+    );
+}
+
+/** Returns `after` of the API, as the options give it. */
+export function afterOf({ sourceAfter, moveTo, writeMarker }: AfterOptions) {
+  const source = moveTo === undefined ? sourceAfter : { move_to: moveTo };
+  return source === undefined && writeMarker === undefined
+    ? undefined
+    : { source, destination_marker: writeMarker };
+}
+
 export interface Common {
   account: string;
   json?: boolean | undefined;

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import type { Handled } from '../commands/handle.ts';
 import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
 import { toSearchPagination } from '../contract/pages.ts';
+import type { AfterAnswer } from '../contract/transfers/after.ts';
 import { transfersToCsv } from '../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
@@ -18,16 +19,19 @@ import { operator, withInstallation } from './session.ts';
 import { addTransferChanges, printCreated } from './transfer-changes.ts';
 import {
   ACCOUNT_OPTION,
+  type AfterOptions,
+  afterOf,
   type Common,
   type FilterOptions,
   filtersOf,
   PRESERVE_MTIME_OPTION,
   verifyOption,
+  withAfter,
   withFilters,
 } from './transfer-options.ts';
 import { waitInWords, watch } from './watch.ts';
 
-interface CreateOptions extends Common {
+interface CreateOptions extends Common, AfterOptions {
   priority: string;
   metadata: Record<string, string>;
   notifyOnComplete?: boolean;
@@ -49,9 +53,7 @@ export function addTransferCommands(program: Command): void {
     .command('transfers')
     .description('create and follow transfers; each copies one file');
 
-  transfers
-    .command('create')
-    .description('copy a file')
+  withAfter(transfers.command('create').description('copy a file'))
     .argument(
       '<source>',
       'such as sftp://hospital/out/report.csv, with the name of an endpoint or its host',
@@ -155,6 +157,7 @@ async function create(
     expected_sha256: options.expectedSha256,
     verify: options.verify,
     preserve_mtime: options.preserveMtime,
+    after: afterOf(options),
   };
   const request = parseRequest(transferRequest, body, 'The transfer');
   const created = await createTransfer(installation.commands, account, request, operator());
@@ -227,6 +230,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     ...(detail.expected_sha256 && { 'expected sha256': detail.expected_sha256 }),
     ...(detail.verify && { verify: detail.verify }),
     ...(detail.preserve_mtime && { 'preserve mtime': 'yes' }),
+    ...(detail.after && { after: afterInWords(detail.after) }),
     ...(detail.retry_of && { 'retry of': detail.retry_of }),
     ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,
@@ -236,4 +240,12 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     error: error && `${error.code}: ${error.message}`,
     ...(error ? { advice: error.advice } : {}),
   });
+}
+
+function afterInWords({ source, destination_marker, state, reason }: AfterAnswer): string {
+  const action =
+    typeof source === 'object' ? `move the source to ${source.move_to}` : `${source} the source`;
+  const steps = destination_marker === null ? action : `write ${destination_marker}, ${action}`;
+  const because = reason ? ` (${reason.code}: ${reason.message})` : '';
+  return `${steps}: ${state.replace('_', ' ')}${because}`;
 }

@@ -1,5 +1,6 @@
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { BatchRequest } from '../contract/batches/requests.ts';
+import { refuseMovesInto } from '../domain/after.ts';
 import {
   type Batch,
   type BatchCommand,
@@ -63,7 +64,8 @@ export async function createFolderBatch(
   reserved: ReservedBatch,
 ): Promise<Handled<Batch>> {
   const { source_uri = '', destination_uri = '', pattern = '*', recursive = false } = request;
-  const { exclude = [] } = request;
+  const { exclude = [], after } = request;
+  refuseMovesInto(recursive, after);
   const folder = source_uri.endsWith('/') ? source_uri : `${source_uri}/`;
   const endpoints = await deps.endpoints();
   for (const [field, uri] of Object.entries({ source_uri: folder, destination_uri }))

@@ -1,4 +1,5 @@
 import type { FlowChanges, FlowRequest } from '../contract/flows/requests.ts';
+import { refuseMovesInto } from '../domain/after.ts';
 import { type BatchCommand, type BatchCompleted, batchDecider } from '../domain/batch.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import {
@@ -119,8 +120,10 @@ export async function requestRun(
 async function refuseUnroutable(
   deps: CommandDeps,
   accountId: string,
-  { source, destination_uri, name }: Pick<FlowSettings, 'source' | 'destination_uri' | 'name'>,
+  flow: Pick<FlowSettings, 'source' | 'destination_uri' | 'name' | 'after'>,
 ): Promise<void> {
+  const { source, destination_uri, name, after } = flow;
+  refuseMovesInto(source.recursive, after);
   const endpoints = await deps.endpoints();
   const sample = { flow: name, path: 'name', at: new Date(), time_zone: 'UTC' };
   const uris = {
@@ -165,7 +168,7 @@ export async function withLast(
  */
 export async function createBatchOfRun(
   deps: Pick<CommandDeps, 'store'>,
-  { flow_id, account_id, priority, metadata }: Flow,
+  { flow_id, account_id, priority, metadata, after }: Flow,
   { run_id, batch_id, started_at }: Pick<OpenRun, 'run_id' | 'batch_id' | 'started_at'>,
   cause: Cause,
   isNew: boolean,
@@ -177,6 +180,7 @@ export async function createBatchOfRun(
     priority,
     metadata,
     notify_on_complete: false,
+    ...(after && { after }),
     created_at: started_at,
   } as const;
   const command: BatchCommand = { type: 'create', data, pages: [] };

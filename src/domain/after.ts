@@ -1,3 +1,4 @@
+import { fieldError } from './errors.ts';
 import type { Event } from './event.ts';
 import type { Transfer, TransferState } from './transfer.ts';
 import type { TransferErrorCode } from './transfer-errors.ts';
@@ -19,6 +20,15 @@ export interface After {
   source: SourceAction;
   /** Added to the name of the destination. Null for no marker. */
   destination_marker: string | null;
+}
+
+/** Throws if sources are moved into folders that the same listing finds. */
+export function refuseMovesInto(recursive: boolean, after: After | null | undefined): void {
+  if (recursive && typeof after?.source === 'object')
+    throw fieldError(
+      'after.source.move_to',
+      'cannot be used with recursive, which would find the moved files again: leave out one of both',
+    );
 }
 
 /** Why a step was not taken. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { After } from './after.ts';
 import { DomainError } from './errors.ts';
 import type { Event } from './event.ts';
 import type { FlowTrigger } from './flow-trigger.ts';
@@ -38,6 +39,8 @@ export interface FlowSettings {
   destination_uri: string;
   priority: Priority;
   metadata: Record<string, string>;
+  /** What follows the copy of each file. Nothing if absent or null. */
+  after?: After | null;
 }
 
 export const FLOW_STARTS = ['now', 'new_only'] as const;

@@ -64,6 +64,14 @@ describeWithPostgres('flows', () => {
     [{ source: { uri: 'sftp://elsewhere/' } }, 'source.uri'],
     [{ name: '' }, 'name'],
     [{ after: 'delete' }, 'after'],
+    [{ after: { source: 'burn' } }, 'after.source'],
+    [
+      {
+        source: { uri: 'sftp://files.example.com/out/', recursive: true },
+        after: { source: { move_to: 'old/' } },
+      },
+      'after.source.move_to',
+    ],
   ])('are rejected with %j', async (changes, field) => {
     const { status, body } = await ask('POST', '', { ...REQUEST, ...changes });
     expect(status).toBe(400);
@@ -74,10 +82,15 @@ describeWithPostgres('flows', () => {
     const id = await create();
     const changed = await ask('PATCH', `/${id}`, { trigger: { every: '5m' }, name: 'other' });
     expect(changed.body).toMatchObject({ name: 'other', trigger: { every: '5m', cron: null } });
+    const after = { source: 'delete', destination_marker: '.done' };
+    expect((await ask('PATCH', `/${id}`, { after })).body).toMatchObject({ name: 'other', after });
+    expect((await ask('PATCH', `/${id}`, { name: 'other' })).body.after).toEqual(after);
+    expect((await ask('PATCH', `/${id}`, { after: null })).body.after).toBeNull();
     // A client may send back what it was shown.
     const { ready, trigger } = changed.body;
-    const again = await ask('PATCH', `/${id}`, { ready, trigger });
-    expect(again.body.updated_at).toBe(changed.body.updated_at);
+    const before = (await ask('GET', `/${id}`)).body.updated_at;
+    const again = await ask('PATCH', `/${id}`, { ready, trigger, after: null });
+    expect(again.body.updated_at).toBe(before);
     expect((await ask('PATCH', `/${id}`, {})).status).toBe(400);
     const paused = await ask('POST', `/${id}/pause`);
     expect(paused.body).toMatchObject({ status: 'paused', next_run_at: null });

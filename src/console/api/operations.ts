@@ -582,6 +582,7 @@ export type Flow = {
   destination_uri: string;
   priority: Priority;
   metadata: Record<string, string>;
+  after: After | null;
   start: "now" | "new_only";
   created_at: string;
   updated_at: string;
@@ -602,6 +603,7 @@ export type FlowChanges = {
   destination_uri?: string;
   priority?: Priority;
   metadata?: Record<string, string>;
+  after?: AfterRequest | null;
 };
 
 export type FlowFailure = {
@@ -674,6 +676,7 @@ export type FlowRequest = {
   destination_uri: string;
   priority?: Priority;
   metadata?: Record<string, string> | null;
+  after?: AfterRequest | null;
   enabled?: boolean;
   start?: "now" | "new_only";
 };

@@ -3,6 +3,7 @@ import { FLOW_STARTS } from '../../domain/flow.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
+import { afterRequested } from '../transfers/after.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { flowStatus } from './requests.ts';
 
@@ -105,6 +106,9 @@ export const flow = z
     destination_uri: z.string().meta({ examples: ['s3://archive/{date:yyyy-MM-dd}/'] }),
     priority: z.enum(PRIORITIES),
     metadata: z.record(z.string(), z.string()),
+    after: afterRequested
+      .nullable()
+      .describe('What follows the copy of each file. Null if nothing.'),
     start: z.enum(FLOW_STARTS),
     created_at: timestamp,
     updated_at: timestamp,

@@ -13,6 +13,7 @@ import { plain, text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
+import { afterRequest } from '../transfers/after.ts';
 import { flowId, metadata } from '../transfers/requests.ts';
 
 const PATTERNS = 20;
@@ -164,6 +165,13 @@ const fields = {
   metadata: metadata.nullish().transform((value) => value ?? {}),
 };
 
+/** Null takes back what a flow has. */
+const afterChange = afterRequest
+  .unwrap()
+  .transform((after) => after ?? null)
+  .optional()
+  .describe('What follows the copy of each file. Null means nothing.');
+
 /** Body of POST /v1/flows. */
 export const flowRequest = z
   .strictObject({
@@ -174,6 +182,7 @@ export const flowRequest = z
     trigger: trigger.default(null),
     priority: fields.priority.default('normal'),
     metadata: fields.metadata.describe('Of each transfer.'),
+    after: afterRequest,
     enabled: z.boolean().default(true).describe('False to create the flow as paused.'),
     start: z
       .enum(FLOW_STARTS)
@@ -204,6 +213,7 @@ export const flowChanges = z
     destination_uri: fields.destination_uri.optional(),
     priority: fields.priority.optional(),
     metadata: metadata.optional().describe('Of each transfer.'),
+    after: afterChange,
   })
   .refine((changes) => Object.keys(changes).length > 0, 'must change something')
   .meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });

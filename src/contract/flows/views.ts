@@ -39,7 +39,7 @@ export interface ShownFile {
 /** Returns a flow as clients see it. */
 export function toFlow(state: Flow, outlook: FlowOutlook, runs: ShownRun[]): FlowAnswer {
   const { flow_id, name, status, source, ready, trigger, destination_uri } = state;
-  const { priority, metadata, start, created_at, updated_at, failing } = state;
+  const { priority, metadata, after = null, start, created_at, updated_at, failing } = state;
   return {
     id: flow_id,
     name,
@@ -50,6 +50,7 @@ export function toFlow(state: Flow, outlook: FlowOutlook, runs: ShownRun[]): Flo
     destination_uri,
     priority,
     metadata,
+    after,
     start,
     created_at,
     updated_at,

@@ -55,7 +55,7 @@ export async function* examine(
   stop: AbortSignal,
 ): AsyncGenerator<Examined, void, void> {
   const { commands } = deps;
-  const { account_id, source, ready } = flow;
+  const { account_id, source, ready, after } = flow;
   const endpoints = await commands.endpoints();
   const time_zone =
     flow.trigger !== null && 'cron' in flow.trigger ? flow.trigger.time_zone : 'UTC';
@@ -95,7 +95,7 @@ export async function* examine(
         : ofNew(one, flow, ages && (ages.get(key) ?? 0));
       if (decision.decision !== 'take') return { path, entry, ...decision };
       const item = {
-        ...toItem(one, source.uri, endpoints, { account_id }, urisOf),
+        ...toItem(one, source.uri, endpoints, { account_id, ...(after && { after }) }, urisOf),
         version,
         ...(before?.transfer_id && { retry_of: before.transfer_id }),
       };
