@@ -33,7 +33,7 @@ import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { storyOf, untilCleanedUp } from '../support/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
-vi.setConfig({ testTimeout: 180_000 });
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 });
 
 const MiB = 1 << 20;
 /** Files that every adapter sends in one piece, and in several. */
