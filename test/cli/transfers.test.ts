@@ -84,6 +84,10 @@ describeWithPostgres('waybill transfers', () => {
       '--verify',
       'read_back',
       '--preserve-mtime',
+      '--move-to',
+      'sent',
+      '--write-marker',
+      '.done',
     );
     expect((await cli.run(['transfers', 'get', id, '--json'])).json()).toMatchObject([
       {
@@ -94,6 +98,7 @@ describeWithPostgres('waybill transfers', () => {
         expected_sha256: 'ab'.repeat(32),
         verify: 'read_back',
         preserve_mtime: true,
+        after: { source: { move_to: 'sent/' }, destination_marker: '.done', state: 'waiting' },
         progress_pct: 0,
       },
     ]);

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
@@ -53,6 +53,23 @@ await describeTransfers('a flow', () => {
     expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
     expect(arrived('in/orders/a.csv')).toBe('second');
     expect(await flows.taken(id)).toEqual(['a.csv', 'a.csv', 'b.csv']);
+  });
+
+  test('moves what it has copied out of the way, and marks the copy', async () => {
+    write('spool/a.csv', 'a');
+    const id = await flows.create('spool', {
+      source: { uri: 'sftp://alpha/spool', pattern: '*.csv' },
+      destination_uri: 'sftp://beta/spooled/',
+      after: { source: { move_to: 'old' }, destination_marker: '.done' },
+    });
+    expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
+    expect(arrived('spooled/a.csv')).toBe('a');
+    await until('the source is moved', async () =>
+      existsSync(join(pair.alpha.root, 'spool/old/a.csv')),
+    );
+    expect(existsSync(join(pair.alpha.root, 'spool/a.csv'))).toBe(false);
+    expect(arrived('spooled/a.csv.done')).toBe('');
+    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
   });
 
   test('waits for files that are not ready, and says so', async () => {
