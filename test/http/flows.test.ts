@@ -85,6 +85,11 @@ describeWithPostgres('flows', () => {
     const after = { source: 'delete', destination_marker: '.done' };
     expect((await ask('PATCH', `/${id}`, { after })).body).toMatchObject({ name: 'other', after });
     expect((await ask('PATCH', `/${id}`, { name: 'other' })).body.after).toEqual(after);
+    const marker = { destination_marker: '.ok' };
+    expect((await ask('PATCH', `/${id}`, { after: marker })).body.after).toEqual({
+      source: 'keep',
+      ...marker,
+    });
     expect((await ask('PATCH', `/${id}`, { after: null })).body.after).toBeNull();
     // A client may send back what it was shown.
     const { ready, trigger } = changed.body;

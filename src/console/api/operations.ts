@@ -102,7 +102,7 @@ export type AfterReason = {
 };
 
 export type AfterRequest = {
-  source: unknown;
+  source?: unknown;
   destination_marker?: string | null;
 };
 

@@ -37,6 +37,7 @@ const action = z.union([z.enum(['keep', 'delete']), moveSource]);
 // Generators of clients understand no union of a text and an object, so the document has no type.
 const sourceAction = z
   .unknown()
+  .optional()
   .transform((value, context): SourceAction => {
     const parsed = action.safeParse(value ?? 'keep');
     if (parsed.success) return parsed.data;
