@@ -169,7 +169,7 @@ export function toCheckpoint(signed: CheckpointSigned): Checkpoint {
   return { size, root_hash, key_id, note, signed_at };
 }
 
-/** What is known of a place that keeps checkpoints; null if nothing is. */
+/** The recorded state of a place that keeps checkpoints. */
 type KnownSink = Omit<SinkList['data'][number], 'url' | 'state'> & { refuses: boolean };
 
 /** Returns a place that keeps checkpoints as the API shows it. */

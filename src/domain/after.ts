@@ -56,7 +56,7 @@ interface SourceTaken {
 
 export interface SourceKept {
   reason: AfterReason;
-  /** What is there in place of the file that was copied. Null if that is not the reason. */
+  /** The file that replaced the copied one. Null for any other reason than `source_changed`. */
   found: DescribedFile | null;
   kept_at: string;
 }

@@ -10,7 +10,7 @@ import type { Priority } from './transfer.ts';
  * batch, whose items are the versions that the run takes. So the streams of its batches say what was
  * taken, and the stream of the flow says which batches these are. flow-decider.ts has the rules.
  *
- * A run that finds nothing has no event, unless somebody asked for it.
+ * A scheduled run that finds nothing has no event. A requested one has `flow.run_empty`.
  */
 
 export const FLOW_STATUSES = ['active', 'paused', 'removed'] as const;
@@ -33,7 +33,7 @@ export interface FlowSettings {
   name: string;
   source: FlowSource;
   ready: FlowReady;
-  /** Null for a flow that runs only when somebody asks for it. */
+  /** Null for a flow that runs only on request. */
   trigger: FlowTrigger | null;
   /** A template (flow-template.ts). */
   destination_uri: string;
@@ -128,7 +128,7 @@ export type FlowEvent =
   | Event<'flow.removed', { removed_at: string }>
   | Event<'flow.files_skipped', FilesSkipped>
   | Event<'flow.run_requested', { run_id: string; requested_at: string }>
-  /** A run that somebody asked for took nothing. */
+  /** A requested run took nothing. */
   | Event<'flow.run_empty', { run_id: string; error: ListingError | null; ended_at: string }>
   /** A run takes files. */
   | Event<'flow.run_started', RunStarted>

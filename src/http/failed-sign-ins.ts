@@ -1,10 +1,10 @@
 import type { SignInFailed } from '../domain/access.ts';
 
-/** Failures of one address gather for this time after the first, which is told at once. */
+/** How long the failures of one address gather. The first one is recorded at once. */
 const GATHER_MS = 60_000;
 /** Ids of keys that one event names, at most. */
 const KEYS = 10;
-/** Addresses that are told apart at a time. The failures of further ones are added up. */
+/** How many addresses are counted separately at a time. Further ones share one count. */
 const ADDRESSES = 100;
 
 type Counted = Omit<SignInFailed, 'address'>;
@@ -24,7 +24,7 @@ export interface FailedSignIns {
 
 /**
  * Counts failed sign-ins by address, so that a flood of them makes few events: the first failure of
- * an address is told at once, those of the next minute together. Nothing waits for it.
+ * an address is one event, those of the next minute are another. No request waits for it.
  */
 export function createFailedSignIns(
   tell: (failed: SignInFailed) => void,

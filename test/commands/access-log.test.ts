@@ -105,7 +105,7 @@ describeWithPostgres('the access log of a process', () => {
     for (const events of Object.values(lengths)) expect(events?.length).toBeLessThanOrEqual(1_000);
   });
 
-  test('begins another stream if somebody else writes to its own', async () => {
+  test('begins another stream if another process writes to its own', async () => {
     let stream = '';
     const shared: EventStore = {
       ...store,

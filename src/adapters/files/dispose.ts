@@ -1,9 +1,9 @@
 /*
  * Deletes or moves a source on a server with folders and renames.
  *
- * The file first gets a name of its own in the same folder (`heldPath`). There no writer replaces
- * it, so what is compared is what is deleted. If it is not the file that was copied, it gets its name
- * back. A call that was interrupted leaves the file under that name, and the next call continues.
+ * The file first gets a private name in the same folder (`heldPath`). No writer replaces it there, so
+ * Waybill deletes the very file that it compared. A file other than the copied one gets its name
+ * back. An interrupted call leaves the file under the private name, and the next call continues.
  */
 import { basename, join } from 'node:path/posix';
 import { heldPath, nameWithId } from './part-name.ts';

@@ -9,7 +9,7 @@ const uri = (example: string) => z.string().meta({ format: 'uri', examples: [exa
 const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
 const MOST_FOLDER_BYTES = 1_024;
 
-/** Returns what is wrong with a folder below that of the source. Null if nothing is. */
+/** Returns the fault of a `move_to` folder, as text. Null for a valid one. */
 function objectionToFolder(folder: string): string | null {
   const segments = folder.replace(/\/$/, '').split('/');
   if (folder.startsWith('/'))

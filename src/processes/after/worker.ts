@@ -213,7 +213,7 @@ async function failed(
   );
   const delayMs = isOfServer(error) ? outageDelay(tries) : retryDelays[tries - 1];
   if (delayMs === undefined) return { event: givenUp(transfer, step, { code, message }) };
-  // A refusal left the source as it was. Otherwise, nobody knows what the server has done.
+  // A refusal leaves the source unchanged. After a network failure, the source may be changed.
   const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
   return { claim: { ...claim, tries, begun }, delayMs };
 }

@@ -104,7 +104,7 @@ export async function* examine(
   }
 }
 
-/** What is taken has an item. The caller adds it. */
+/** A decision without the item of a file to take, which the caller adds. */
 type Undecided = Exclude<Decision, { decision: 'take' }> | { decision: 'take'; reason: string };
 
 function ofKnown(file: KnownFile, now: number): Undecided {

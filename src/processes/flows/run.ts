@@ -86,7 +86,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
 
     /** Records the look. `whole` means that it saw all files of the folder. */
     async save(whole: boolean): Promise<void> {
-      // What is beyond the limit of a batch is taken at once by the next run.
+      // The next run starts at once and takes the files beyond the limit of a batch.
       const again = isFull ? Date.now() : readyAt;
       await saveLook(sql, flow_id, {
         began_at: began.toISOString(),
