@@ -22,13 +22,40 @@ export function isSame(one: FileIdentity, other: FileIdentity): boolean {
 }
 
 /** Outlives a connection that breaks within a call. */
-export interface DisposeProgress {
+interface DisposeProgress {
   /** True once the source may have been changed. */
   begun: boolean;
 }
 
-/** Does what `dispose` of the port says. Throws FileError, or the server's refusal. */
-export async function disposeByName(
+/** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
+interface Connections<Connection> {
+  use(
+    signal: AbortSignal,
+    step: 'commit',
+    work: (connection: Connection) => Promise<Disposed>,
+  ): Promise<Disposed>;
+}
+
+/** Does what `dispose` of the port says. Throws FileError. */
+export async function disposeOn<Connection>(
+  pool: Connections<Connection>,
+  sourcesOn: (connection: Connection) => Sources,
+  fileError: (error: unknown, step: 'commit', path: string) => FileError,
+  path: string,
+  options: DisposeOptions,
+): Promise<Disposed> {
+  const progress = { begun: false };
+  try {
+    return await pool.use(options.signal, 'commit', (connection) =>
+      disposeByName(sourcesOn(connection), path, options, progress),
+    );
+  } catch (error) {
+    throw fileError(error, 'commit', path);
+  }
+}
+
+/** Throws FileError, or the server's refusal. */
+async function disposeByName(
   sources: Sources,
   path: string,
   options: DisposeOptions,

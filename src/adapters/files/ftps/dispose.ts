@@ -1,4 +1,4 @@
-import { disposeByName, type Sources } from '../dispose.ts';
+import { disposeOn, type Sources } from '../dispose.ts';
 import type { Disposed, DisposeOptions } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { makeFolder } from './destination.ts';
@@ -8,19 +8,8 @@ import type { Pool } from './pool.ts';
 import { statOf } from './stat.ts';
 
 /** Deletes or moves a file, if it is still the one that was copied. */
-export async function dispose(
-  pool: Pool,
-  path: string,
-  options: DisposeOptions,
-): Promise<Disposed> {
-  const progress = { begun: false };
-  try {
-    return await pool.use(options.signal, 'commit', (connection) =>
-      disposeByName(sourcesOn(connection), path, options, progress),
-    );
-  } catch (error) {
-    throw fileError(error, 'commit', path);
-  }
+export function dispose(pool: Pool, path: string, options: DisposeOptions): Promise<Disposed> {
+  return disposeOn(pool, sourcesOn, fileError, path, options);
 }
 
 function sourcesOn(connection: Connection): Sources {
