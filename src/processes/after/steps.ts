@@ -2,7 +2,12 @@
  * One step after a transfer: the marker beside the destination, or what becomes of the source.
  */
 import { createHash } from 'node:crypto';
-import { type Disposed, FileError, type FileIdentity } from '../../adapters/files/port.ts';
+import {
+  type Disposed,
+  type FileEndpoint,
+  FileError,
+  type FileIdentity,
+} from '../../adapters/files/port.ts';
 import type {
   AfterEvent,
   AfterReason,
@@ -14,7 +19,7 @@ import { markerOf, movedTo } from '../../domain/after-places.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
-import type { EndpointPool, LentEndpoint } from '../endpoints/pool.ts';
+import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;
 
@@ -57,7 +62,7 @@ export async function writeMarker(
   { configured, path }: Place,
   signal: AbortSignal,
 ): Promise<MarkerEvent> {
-  await withEndpoint(destinations, configured, ({ endpoint }) =>
+  await withEndpoint(destinations, configured, (endpoint) =>
     writeEmpty(endpoint, path, {
       transferId: transfer.facts.transfer_id,
       overwrite: configured.overwrite,
@@ -72,7 +77,7 @@ export async function writeMarker(
 }
 
 async function writeEmpty(
-  endpoint: LentEndpoint['endpoint'],
+  endpoint: FileEndpoint,
   path: string,
   options: { transferId: string; overwrite: boolean; signal: AbortSignal },
 ): Promise<void> {
@@ -86,7 +91,7 @@ async function writeEmpty(
 }
 
 async function isEmpty(
-  endpoint: LentEndpoint['endpoint'],
+  endpoint: FileEndpoint,
   path: string,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -110,7 +115,7 @@ export async function settleSource(
   const identity = { size: transfer.facts.size_bytes as number, version };
   const folder = path.slice(0, path.lastIndexOf('/') + 1);
   const moveTo = action && folder + action.move_to;
-  const disposed = await withEndpoint(sources, configured, ({ endpoint }) =>
+  const disposed = await withEndpoint(sources, configured, (endpoint) =>
     endpoint.dispose(path, { transferId: transfer_id, identity, moveTo, signal }),
   );
   const taken = { source_file: described(identity), confirmed: disposed.outcome !== 'gone' };
@@ -153,19 +158,6 @@ export function givenUp(transfer: Completed, step: 'marker' | 'source', reason: 
 
 function described({ size, version }: FileIdentity): DescribedFile {
   return { size_bytes: size, version };
-}
-
-async function withEndpoint<T>(
-  pool: EndpointPool,
-  configured: ConfiguredEndpoint,
-  work: (lent: LentEndpoint) => Promise<T>,
-): Promise<T> {
-  const lent = await pool.lend(configured);
-  try {
-    return await work(lent);
-  } finally {
-    lent.release();
-  }
 }
 
 function now(): string {

@@ -27,6 +27,20 @@ interface Entry {
   outdated: boolean;
 }
 
+/** Works on an endpoint, and gives it back afterwards. */
+export async function withEndpoint<Result>(
+  pool: EndpointPool,
+  configured: ConfiguredEndpoint,
+  work: (endpoint: FileEndpoint) => Promise<Result>,
+): Promise<Result> {
+  const { endpoint, release } = await pool.lend(configured);
+  try {
+    return await work(endpoint);
+  } finally {
+    release();
+  }
+}
+
 export interface EndpointPoolDeps {
   vault: Pick<Vault, 'open'>;
   open(

@@ -25,7 +25,7 @@ import {
   noteObservation,
   type Observation,
 } from './connectivity.ts';
-import { createEndpointPool, type EndpointPool } from './pool.ts';
+import { createEndpointPool, type EndpointPool, withEndpoint } from './pool.ts';
 
 const EVERY_MS = 60_000;
 const TIME_LIMIT_MS = 15_000;
@@ -213,8 +213,9 @@ async function look(
   );
   const timer = setTimeout(() => limit.abort(timedOut), limitMs);
   try {
-    const { endpoint, release } = await pool.lend(configured);
-    const peer = await endpoint.probe(AbortSignal.any([signal, limit.signal])).finally(release);
+    const peer = await withEndpoint(pool, configured, (endpoint) =>
+      endpoint.probe(AbortSignal.any([signal, limit.signal])),
+    );
     if (peer.trusted) return { connected: true, error: null, fingerprint: peer.fingerprint };
     // A server answers, so the endpoint is connected. The error shows that transfers do not trust
     // it.

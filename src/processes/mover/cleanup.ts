@@ -5,7 +5,7 @@ import { reasonOf } from '../../domain/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import { endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
-import type { EndpointPool } from '../endpoints/pool.ts';
+import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { ResumeRecord } from './move-state.ts';
 
@@ -43,18 +43,13 @@ export async function cleanUp(
       try {
         if (match) {
           if (held.has(match.endpoint.endpoint_id)) return;
-          const lent = await endpoints.lend(match.endpoint);
-          try {
-            const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
-            const leftovers = {
+          await withEndpoint(endpoints, match.endpoint, (endpoint) =>
+            endpoint.removeLeftovers(match.path, {
               transferId: transfer_id,
               resume: (resume_record as ResumeRecord | null)?.destination ?? null,
-              signal: within,
-            };
-            await lent.endpoint.removeLeftovers(match.path, leftovers);
-          } finally {
-            lent.release();
-          }
+              signal: AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]),
+            }),
+          );
         }
         await endCleanup(sql, { transfer_id, tries });
       } catch (error) {
