@@ -6,10 +6,9 @@ import { DialogButton } from '../../components/dialog-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
-import { Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { PagedTable } from '../../components/paged-table.tsx';
 import { Progress } from '../../components/progress.tsx';
-import { type Column, Table } from '../../components/table.tsx';
+import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
@@ -47,7 +46,7 @@ const COLUMNS: Column<Batch>[] = [
 export function BatchListPage() {
   const { query, route } = useLocation();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
-  const { data, error, reload } = useLoad(
+  const list = useLoad(
     (signal) => call('GET /v1/batches', { query: { limit: PAGE, offset }, signal }),
     [offset],
     (loaded) => (loaded?.data.some(({ ended_at }) => ended_at === null) ? OPEN_MS : QUIET_MS),
@@ -72,26 +71,19 @@ export function BatchListPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
-      {data?.pagination.total === 0 && (
-        <Empty title="No batches yet">
-          <p>
-            A batch copies the files of a folder, or up to 1,000 files with one request of the API.
-            Here you follow it as one, and see first what failed.
-          </p>
-        </Empty>
-      )}
-      {data && data.pagination.total > 0 && (
-        <>
-          <Table
-            caption="Batches, newest first"
-            columns={COLUMNS}
-            rows={data.data}
-            id={({ id }) => id}
-          />
-          <Pager pagination={data.pagination} shown={data.data.length} />
-        </>
-      )}
+      <PagedTable
+        list={list}
+        caption="Batches, newest first"
+        columns={COLUMNS}
+        empty={
+          <Empty title="No batches yet">
+            <p>
+              A batch copies the files of a folder, or up to 1,000 files with one request of the
+              API. Here you follow it as one, and see first what failed.
+            </p>
+          </Empty>
+        }
+      />
     </Page>
   );
 }

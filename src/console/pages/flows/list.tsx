@@ -6,9 +6,8 @@ import { DialogButton } from '../../components/dialog-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
-import { Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
+import { PagedTable } from '../../components/paged-table.tsx';
+import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
@@ -41,7 +40,7 @@ const COLUMNS: Column<Flow>[] = [
 export function FlowListPage() {
   const { query, route } = useLocation();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
-  const { data, error, reload } = useLoad(
+  const list = useLoad(
     (signal) => call('GET /v1/flows', { query: { limit: PAGE, offset }, signal }),
     [offset],
     LOAD_MS,
@@ -66,26 +65,19 @@ export function FlowListPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
-      {data?.pagination.total === 0 && (
-        <Empty title="No flows yet">
-          <p>
-            A flow looks at a folder again and again, and copies what is new there. It takes each
-            version of a file once.
-          </p>
-        </Empty>
-      )}
-      {data && data.pagination.total > 0 && (
-        <>
-          <Table
-            caption="Flows, newest first"
-            columns={COLUMNS}
-            rows={data.data}
-            id={({ id }) => id}
-          />
-          <Pager pagination={data.pagination} shown={data.data.length} />
-        </>
-      )}
+      <PagedTable
+        list={list}
+        caption="Flows, newest first"
+        columns={COLUMNS}
+        empty={
+          <Empty title="No flows yet">
+            <p>
+              A flow looks at a folder again and again, and copies what is new there. It takes each
+              version of a file once.
+            </p>
+          </Empty>
+        }
+      />
     </Page>
   );
 }
