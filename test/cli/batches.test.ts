@@ -1,50 +1,35 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import {
-  type DemoServer,
-  fingerprintOf,
-  newHostKey,
-  startDemoServer,
-} from '../../src/dev/sftp-server.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
 } from '../support/postgres.ts';
+import { type Shelf, startShelf } from '../support/shelf.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
 describeWithPostgres('waybill batches and flows', () => {
   let database: TestDatabase;
-  let folder: string;
-  let server: DemoServer;
+  let shelf: Shelf;
   let cli: Cli;
   let service: ChildProcess;
 
   beforeAll(async () => {
     database = await createTestDatabase();
     cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
-    folder = await mkdtemp(join(tmpdir(), 'waybill-batches-'));
-    await mkdir(join(folder, 'out/sub'), { recursive: true });
+    shelf = await startShelf();
+    await mkdir(join(shelf.root, 'out/sub'), { recursive: true });
     for (const name of ['a.csv', 'b.csv', 'c.tmp', 'sub/d.csv'])
-      await writeFile(join(folder, 'out', name), name);
-    const hostKey = newHostKey();
-    const account = { username: 'demo', password: 'secret' };
-    server = await startDemoServer({ root: folder, port: 0, hostKey, ...account });
-    const endpoint = {
-      name: 'shelf',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: server.port,
-      host_key_sha256: fingerprintOf(hostKey),
-      ...account,
-    };
-    const added = await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(endpoint));
+      await writeFile(join(shelf.root, 'out', name), name);
+    const added = await cli.run(
+      ['endpoints', 'add', '--file', '-'],
+      JSON.stringify(shelf.endpoint),
+    );
     expect(added).toMatchObject({ code: 0 });
     service = cli.start(['serve', '--roles', 'projector,mover,monitor']);
     await written(service.stdout as NodeJS.ReadableStream, /waybill runs/);
@@ -52,8 +37,7 @@ describeWithPostgres('waybill batches and flows', () => {
   afterAll(async () => {
     service.kill();
     await once(service, 'close');
-    await server.close();
-    await rm(folder, { recursive: true });
+    await shelf.stop();
     await database.drop();
   });
 
@@ -66,7 +50,7 @@ describeWithPostgres('waybill batches and flows', () => {
     expect(stdout).toMatch(/^status +completed$/m);
     expect(stdout).toMatch(/^completed +3 \(19 bytes\)$/m);
     expect(code).toBe(0);
-    expect((await readdir(join(folder, 'in'), { recursive: true })).sort()).toEqual([
+    expect((await readdir(join(shelf.root, 'in'), { recursive: true })).sort()).toEqual([
       'a.csv',
       'b.csv',
       'sub',
@@ -94,7 +78,7 @@ describeWithPostgres('waybill batches and flows', () => {
     const [first, last] = created.json<{ id: string; status: string }>();
     expect(last).toMatchObject({ status: 'completed_with_failures', counts: { failed: 1 } });
     expect(created.code).toBe(6);
-    await writeFile(join(folder, 'out', 'late.csv'), 'late');
+    await writeFile(join(shelf.root, 'out', 'late.csv'), 'late');
     const retried = await cli.run(['batches', 'retry', String(first?.id), '--watch', '--json']);
     expect(retried.json().at(-1)).toMatchObject({
       status: 'completed',

@@ -1,61 +1,33 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import {
-  type DemoServer,
-  fingerprintOf,
-  newHostKey,
-  startDemoServer,
-} from '../../src/dev/sftp-server.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
 } from '../support/postgres.ts';
+import { type Shelf, startShelf } from '../support/shelf.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
-const hostKey = newHostKey();
-
 describeWithPostgres('waybill transfers', () => {
   let database: TestDatabase;
-  let folder: string;
-  let server: DemoServer;
+  let shelf: Shelf;
   let cli: Cli;
 
   beforeAll(async () => {
     database = await createTestDatabase();
     cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
-    folder = await mkdtemp(join(tmpdir(), 'waybill-transfers-'));
-    server = await startDemoServer({
-      root: folder,
-      port: 0,
-      hostKey,
-      username: 'demo',
-      password: 'secret',
-    });
-    await writeFile(join(folder, 'report.csv'), 'a,b\n'.repeat(100_000));
-    const endpoint = {
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: server.port,
-      username: 'demo',
-      password: 'secret',
-    };
-    const file = JSON.stringify({
-      ...endpoint,
-      name: 'shelf',
-      host_key_sha256: fingerprintOf(hostKey),
-    });
+    shelf = await startShelf();
+    await writeFile(join(shelf.root, 'report.csv'), 'a,b\n'.repeat(100_000));
+    const file = JSON.stringify(shelf.endpoint);
     expect(await cli.run(['endpoints', 'add', '--file', '-'], file)).toMatchObject({ code: 0 });
   });
   afterAll(async () => {
-    await server.close();
-    await rm(folder, { recursive: true });
+    await shelf.stop();
     await database.drop();
   });
 
@@ -316,8 +288,8 @@ describeWithPostgres('waybill transfers', () => {
         progress_pct: 100,
         size_bytes: 400_000,
       });
-      expect(await readFile(join(folder, 'new', 'report.csv'))).toEqual(
-        await readFile(join(folder, 'report.csv')),
+      expect(await readFile(join(shelf.root, 'new', 'report.csv'))).toEqual(
+        await readFile(join(shelf.root, 'report.csv')),
       );
 
       const failed = await cli.run([

@@ -1,14 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import {
-  type DemoServer,
-  fingerprintOf,
-  newHostKey,
-  startDemoServer,
-} from '../../src/dev/sftp-server.ts';
 import {
   describeConsole,
   eventually,
@@ -16,6 +8,7 @@ import {
   expectNoSidewaysScroll,
 } from '../support/console.ts';
 import { configureEndpoint } from '../support/installation.ts';
+import { type Shelf, startShelf } from '../support/shelf.ts';
 import { useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -25,32 +18,19 @@ const NARROW = { viewport: { width: 320, height: 700 }, colorScheme: 'dark' } as
 
 await describeConsole('batches in the console', () => {
   const console = useConsole();
-  let root: string;
-  let server: DemoServer;
+  let shelf: Shelf;
 
   beforeAll(async () => {
-    root = await mkdtemp(join(tmpdir(), 'waybill-batches-'));
+    shelf = await startShelf();
+    const { root } = shelf;
     mkdirSync(join(root, 'out/sub'), { recursive: true });
     // A folder has the name of a file, so that file fails.
     mkdirSync(join(root, 'in/taken.csv'), { recursive: true });
     for (const name of ['a.csv', 'taken.csv', 'sub/b.csv', 'c\\d.csv', 'e.tmp'])
       writeFileSync(join(root, 'out', name), name);
-    const hostKey = newHostKey();
-    const account = { username: 'demo', password: 'secret' };
-    server = await startDemoServer({ root, port: 0, hostKey, ...account });
-    await configureEndpoint(console.installation, {
-      name: 'shelf',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: server.port,
-      host_key_sha256: fingerprintOf(hostKey),
-      ...account,
-    });
+    await configureEndpoint(console.installation, shelf.endpoint);
   });
-  afterAll(async () => {
-    await server?.close();
-    await rm(root, { recursive: true });
-  });
+  afterAll(() => shelf?.stop());
 
   test('a folder is copied, its failures come first, and they are retried', async () => {
     const page = await console.visitSignedIn('/console/batches');

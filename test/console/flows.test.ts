@@ -1,14 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, test, vi } from 'vitest';
-import {
-  type DemoServer,
-  fingerprintOf,
-  newHostKey,
-  startDemoServer,
-} from '../../src/dev/sftp-server.ts';
 import {
   describeConsole,
   eventually,
@@ -16,6 +8,7 @@ import {
   expectNoSidewaysScroll,
 } from '../support/console.ts';
 import { configureEndpoint } from '../support/installation.ts';
+import { type Shelf, startShelf } from '../support/shelf.ts';
 import { useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -23,30 +16,17 @@ vi.setConfig({ testTimeout: 120_000 });
 
 await describeConsole('flows in the console', () => {
   const console = useConsole();
-  let root: string;
-  let server: DemoServer;
+  let shelf: Shelf;
 
   beforeAll(async () => {
-    root = await mkdtemp(join(tmpdir(), 'waybill-flows-'));
+    shelf = await startShelf();
+    const { root } = shelf;
     mkdirSync(join(root, 'out'));
     for (const name of ['a.csv', 'b.csv', 'b.csv.done'])
       writeFileSync(join(root, 'out', name), name);
-    const hostKey = newHostKey();
-    const account = { username: 'demo', password: 'secret' };
-    server = await startDemoServer({ root, port: 0, hostKey, ...account });
-    await configureEndpoint(console.installation, {
-      name: 'shelf',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: server.port,
-      host_key_sha256: fingerprintOf(hostKey),
-      ...account,
-    });
+    await configureEndpoint(console.installation, shelf.endpoint);
   });
-  afterAll(async () => {
-    await server?.close();
-    await rm(root, { recursive: true });
-  });
+  afterAll(() => shelf?.stop());
 
   test('a flow is created, rehearsed, run, paused and deleted', async () => {
     const page = await console.visitSignedIn('/console/flows');
