@@ -8,7 +8,7 @@ import { causeOf, clientOf, RejectedKey } from './auth.ts';
 import { clientNetwork } from './client-address.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
 
-/** A page that stays open reads a history again and again. One event tells of this time. */
+/** A page that stays open reads a history again and again. One event covers this time. */
 const REPEATS_MS = 5 * 60_000;
 /** Reads that are remembered for it, at most. */
 const REMEMBERED = 10_000;

@@ -25,6 +25,7 @@ import { closeIdleConnections } from './closing.ts';
 import { compressAnswers } from './compression.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { flowRoutes } from './flows/routes.ts';
+import { flowRunRoutes } from './flows/run-routes.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
@@ -171,6 +172,7 @@ function routes(deps: RouteDeps): FastifyPluginAsync {
     await app.register(transferChangeRoutes(deps));
     await app.register(batchRoutes(deps));
     await app.register(flowRoutes(deps));
+    await app.register(flowRunRoutes(deps));
     await app.register(webhookRoutes(deps));
     await app.register(deliveryRoutes(deps));
     await app.register(receiptRoutes(deps));

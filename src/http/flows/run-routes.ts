@@ -1,0 +1,122 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { loadFlow, requestRun } from '../../commands/flows.ts';
+import * as answers from '../../contract/flows/answers.ts';
+import * as requests from '../../contract/flows/requests.ts';
+import { toFile, toRun } from '../../contract/flows/views.ts';
+import { toPagination } from '../../contract/pages.ts';
+import { newId } from '../../domain/ids.ts';
+import { dryRun } from '../../processes/flows/dry-run.ts';
+import { listFiles, listRuns } from '../../projections/flow-queries.ts';
+import { causeOf, clientOf } from '../auth.ts';
+import { noQuery, responses, WITH_BODY } from '../documentation.ts';
+import type { TransferRoutesDeps } from '../transfers/routes.ts';
+
+const DRY_RUN_WITHIN_MS = 30_000;
+const TAGS = ['Flows'];
+
+/** The runs of a flow, and the files that they took. */
+export function flowRunRoutes({
+  sql,
+  commands,
+}: Pick<TransferRoutesDeps, 'sql' | 'commands'>): FastifyPluginAsyncZod {
+  return async (app) => {
+    app.route({
+      method: 'POST',
+      url: '/flows/:flow_id/runs',
+      config: { scope: 'flows:write' },
+      schema: {
+        operationId: 'runFlow',
+        summary: 'Run a flow now',
+        description:
+          'The run begins a moment later, also if the flow is paused. With `dry_run`, the answer ' +
+          'says what a run would take now, what not, and why. Nothing is taken.',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: noQuery,
+        body: requests.runRequest,
+        response: responses(
+          {
+            200: ['What a run would do (`dry_run`)', answers.dryRun],
+            202: ['The run is requested', answers.requestedRun],
+          },
+          [...WITH_BODY, 'not_found'],
+        ),
+      },
+      async handler(request, reply) {
+        const { accountId } = clientOf(request);
+        const { flow_id } = request.params;
+        if (request.body.dry_run) {
+          const { state } = await loadFlow(commands, accountId, flow_id);
+          const left = new AbortController();
+          reply.raw.once('close', () => left.abort());
+          const within = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
+          return dryRun({ sql, commands }, state, AbortSignal.any([left.signal, within]));
+        }
+        const { runId, position } = await requestRun(
+          commands,
+          accountId,
+          flow_id,
+          newId('run'),
+          causeOf(request),
+        );
+        await commands.waitFor('flows', position);
+        const body: answers.RequestedRun = { id: runId, status: 'requested' };
+        return reply.code(202).send(body);
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows/:flow_id/runs',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'listFlowRuns',
+        summary: 'List the runs of a flow',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: requests.flowPageQuery,
+        response: responses({ 200: ['A page of runs', answers.flowRunList] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<answers.FlowRunList> {
+        const { flow_id } = request.params;
+        await loadFlow(commands, clientOf(request).accountId, flow_id);
+        const { runs, total } = await listRuns(sql, flow_id, request.query);
+        return {
+          data: runs.map(toRun),
+          pagination: toPagination(request.query, runs.length, total),
+        };
+      },
+    });
+
+    app.route({
+      method: 'GET',
+      url: '/flows/:flow_id/files',
+      config: { scope: 'flows:read' },
+      schema: {
+        operationId: 'listFlowFiles',
+        summary: 'List the files of a flow',
+        tags: TAGS,
+        params: requests.flowParams,
+        querystring: requests.flowPageQuery,
+        response: responses({ 200: ['A page of files', answers.flowFileList] }, [
+          'invalid_parameter',
+          'unknown_field',
+          'not_found',
+        ]),
+      },
+      async handler(request): Promise<answers.FlowFileList> {
+        const { flow_id } = request.params;
+        await loadFlow(commands, clientOf(request).accountId, flow_id);
+        const { files, total } = await listFiles(sql, flow_id, request.query);
+        return {
+          data: files.map(toFile),
+          pagination: toPagination(request.query, files.length, total),
+        };
+      },
+    });
+  };
+}
