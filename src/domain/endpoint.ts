@@ -1,3 +1,4 @@
+import type { Bandwidth } from './bandwidth.ts';
 import type { Decider } from './decider.ts';
 import { assertSameAudience } from './endpoint-audience.ts';
 import { DomainError } from './errors.ts';
@@ -20,6 +21,8 @@ export interface EndpointOptions {
   accounts: string[] | null;
   /** True if a transfer may replace an existing destination file. */
   overwrite: boolean;
+  /** Limits the bytes that all its transfers move together. Absent in older events: no limit. */
+  bandwidth?: Bandwidth | null;
 }
 
 export interface EndpointDefinition extends EndpointOptions {
@@ -79,6 +82,7 @@ export type EndpointCommand =
    */
   | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
   | { type: 'accept_host_key'; host_key_sha256: string }
+  | { type: 'limit_bandwidth'; bandwidth: Bandwidth | null }
   | { type: 'pause' }
   | { type: 'resume' }
   | { type: 'remove' }
@@ -102,6 +106,8 @@ function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[]
       return update(command, state);
     case 'accept_host_key':
       return acceptHostKey(command.host_key_sha256, state);
+    case 'limit_bandwidth':
+      return updated({ ...state, bandwidth: command.bandwidth }, state);
     case 'pause':
       return state.paused ? [] : [{ type: 'endpoint.paused', data: {} }];
     case 'resume':
@@ -128,12 +134,17 @@ function update(
     ...command.definition,
     settings: keepHostKey(command.definition.settings, state.settings),
   };
-  const events: EndpointEvent[] = [];
-  if (JSON.stringify(definition) !== JSON.stringify(definitionOf(state)))
-    events.push({ type: 'endpoint.updated', data: definition });
+  const events = updated(definition, state);
   if (command.credentials)
     events.push({ type: 'endpoint.credentials_replaced', data: command.credentials });
   return events;
+}
+
+/** Returns the event of a new definition; none if it is the one that the endpoint has. */
+function updated(next: EndpointDefinition, state: Endpoint): EndpointEvent[] {
+  const data = definitionOf(next);
+  if (JSON.stringify(data) === JSON.stringify(definitionOf(state))) return [];
+  return [{ type: 'endpoint.updated', data }];
 }
 
 function definitionOf({
@@ -141,8 +152,9 @@ function definitionOf({
   max_connections,
   accounts,
   overwrite,
+  bandwidth = null,
 }: EndpointDefinition): EndpointDefinition {
-  return { max_connections, accounts, overwrite, settings };
+  return { max_connections, accounts, overwrite, bandwidth, settings };
 }
 
 function keepHostKey(next: EndpointSettings, now: EndpointSettings): EndpointSettings {
@@ -157,13 +169,7 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
   if (!hasHostKey(settings)) {
     throw new DomainError('validation_failed', 'This endpoint has no host key');
   }
-  if (settings.host_key_sha256 === hostKey) return [];
-  return [
-    {
-      type: 'endpoint.updated',
-      data: definitionOf({ ...state, settings: { ...settings, host_key_sha256: hostKey } }),
-    },
-  ];
+  return updated({ ...state, settings: { ...settings, host_key_sha256: hostKey } }, state);
 }
 
 const isEndpointEvent = eventGuard<EndpointEvent>({

@@ -163,6 +163,7 @@ export type AzureEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -171,6 +172,7 @@ export type AzureEndpoint = {
   ca_pem: string | null;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -183,6 +185,7 @@ export type AzureEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -198,6 +201,7 @@ export type AzureEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -206,6 +210,36 @@ export type AzureEndpointUpdate = {
   account_key?: string;
   sas_token?: string;
   ca_pem?: string | null;
+};
+
+export type Bandwidth = {
+  bytes_per_second: number | null;
+  windows: BandwidthWindow[];
+};
+
+export type BandwidthDay = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+
+export type BandwidthDayInput = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+
+export type BandwidthInput = {
+  bytes_per_second?: number | null;
+  windows?: BandwidthWindowInput[];
+};
+
+export type BandwidthWindow = {
+  days: BandwidthDay[];
+  from: string;
+  to: string;
+  time_zone: string;
+  bytes_per_second: number | null;
+};
+
+export type BandwidthWindowInput = {
+  days?: BandwidthDayInput[];
+  from: string;
+  to: string;
+  time_zone?: string;
+  bytes_per_second: number | null;
 };
 
 export type Batch = {
@@ -763,6 +797,7 @@ export type FtpsEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "ftps";
   host: string;
   base_path: string;
@@ -772,6 +807,7 @@ export type FtpsEndpoint = {
   port: number;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -784,6 +820,7 @@ export type FtpsEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "ftps";
   host: string;
   port?: number;
@@ -799,6 +836,7 @@ export type FtpsEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "ftps";
   host: string;
   port?: number;
@@ -1162,6 +1200,7 @@ export type S3Endpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "s3";
   bucket: string;
   prefix: string;
@@ -1174,6 +1213,7 @@ export type S3Endpoint = {
   sse_kms_key_id: string | null;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -1186,6 +1226,7 @@ export type S3EndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1205,6 +1246,7 @@ export type S3EndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1251,6 +1293,7 @@ export type SftpEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "sftp";
   host: string;
   port: number;
@@ -1259,6 +1302,7 @@ export type SftpEndpoint = {
   host_key_sha256: string | null;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -1271,6 +1315,7 @@ export type SftpEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "sftp";
   host: string;
   port?: number;
@@ -1287,6 +1332,7 @@ export type SftpEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "sftp";
   host: string;
   port?: number;

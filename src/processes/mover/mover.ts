@@ -2,10 +2,11 @@
  * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, up to `slots`
  * at once.
  *
- * Three loops run side by side:
+ * Four loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
  *   because one statement for many costs as much as a statement for one.
  * - `keepLeases` renews every claim each second and saves the progress of the attempts.
+ * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
  *
  * States: it waits until the catalog has caught up, then claims. When the signal aborts, it claims
@@ -29,7 +30,7 @@
  */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
+import { createFileThread, type FileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
@@ -48,6 +49,7 @@ import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { type BandwidthLimits, createBandwidthLimits, type Side } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
@@ -95,6 +97,8 @@ export interface MoverMetrics {
   claimed(waited: number): void;
   moved(bytes: number): void;
   ended(end: AttemptEnd, took: number): void;
+  /** Registers the function that returns the bandwidth limits of endpoints, divided. */
+  watchBandwidth(rates: BandwidthLimits['rates']): void;
   /** Registers the function that counts open connections. */
   watchConnections(
     count: () => Promise<{ endpoint: string; side: 'source' | 'destination'; open: number }[]>,
@@ -142,6 +146,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Bytes that no report to Postgres has. */
   let unreported = 0;
 
+  const threads: Record<Side, FileThread> = {
+    source: sourceThread,
+    destination: destinationThread,
+  };
+  const bandwidth = createBandwidthLimits({
+    ...deps,
+    processId,
+    setRate: (side, endpointId, rate) => threads[side].setRate(endpointId, rate),
+  });
+
   const attemptDeps: AttemptDeps & { durable: Sql } = {
     ...deps,
     actor: `mover:${processId}`,
@@ -150,6 +164,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
+    bandwidth,
     gather: createWriteBarrier(expected, GATHER_MS),
     moved(bytes) {
       unreported += bytes;
@@ -157,6 +172,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     },
     givenUp: givenUp.signal,
   };
+  deps.metrics.watchBandwidth(bandwidth.rates);
   deps.metrics.watchConnections(async () => [
     ...(await connections('source', sources)),
     ...(await connections('destination', destinations)),
@@ -217,6 +233,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     }
   }
 
+  /** Runs beside the attempts. A change of a limit holds for them within two seconds. */
+  async function keepLimits(): Promise<void> {
+    while (!signal.aborted || attempts.size > 0) {
+      await Promise.race([bandwidth.refresh(), sleep(RENEW_MS, undefined, { ref: false })]);
+      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
+        () => undefined,
+      );
+    }
+  }
+
   /** Never rejects. A late answer counts from the time of its request. */
   async function renewAll(): Promise<void> {
     const now = performance.now();
@@ -266,7 +292,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
 
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  const renewing = keepLeases();
+  const renewing = Promise.all([keepLeases(), keepLimits()]);
   const cleaning = runCleanUps();
   await catalogReady;
   const following = runAfterSteps(attemptDeps, signal);
