@@ -1468,6 +1468,7 @@ export type TransferListItem = {
   destination: string;
   created_at: string;
   completed_at: string | null;
+  error: TransferError | null;
   retry_of: string | null;
   waiting_for: WaitingFor | null;
 };
