@@ -1,5 +1,6 @@
 import { differences, same, sha256 } from '../canonical.ts';
 import type { Context } from '../context.ts';
+import { shownAfter } from '../log/after.ts';
 import type { TransferStory } from '../log/contents.ts';
 import { type Fields, hashOf, type LoggedEvent } from '../log/event.ts';
 import { STATUSES, type TransferState } from '../log/fold-transfer.ts';
@@ -149,6 +150,7 @@ function detail(state: TransferState): Fields {
     metadata,
     batch_id: facts.batch_id ?? null,
     ...optionsOf(facts),
+    ...(facts.after && { after: shownAfter(state) }),
   };
 }
 
