@@ -112,17 +112,17 @@ async function checkDetails(
 
 /** Returns every field of a list item. A new field of the API is also a change here. */
 function listItem({ status, facts, completed_at = null }: TransferState): Fields {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of } = facts;
   return {
-    id: transfer_id,
-    file_name,
-    size_bytes,
+    id: facts.transfer_id,
+    file_name: facts.file_name,
+    size_bytes: facts.size_bytes,
     status,
-    source,
-    destination,
-    created_at,
+    source: facts.source,
+    destination: facts.destination,
+    created_at: facts.created_at,
     completed_at,
-    retry_of,
+    error: facts.error,
+    retry_of: facts.retry_of,
     // The run is over: every transfer has ended.
     waiting_for: null,
   };
