@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Page } from 'playwright-core';
 import { startChromium } from '../test/support/chromium.ts';
 import { openPage, signIn } from '../test/support/console-pages.ts';
 
@@ -41,9 +42,16 @@ try {
 }
 
 async function photograph(url: string, key: string): Promise<void> {
+  mkdirSync(FOLDER, { recursive: true });
+  await inAllLooks(url, key, async (shoot) => {
+    await shoot('home-quiet', '/console');
+    await shoot('first-steps', '/console/transfers');
+  });
   const ids = {
     ...(await provideTransfers(url, key)),
     ...(await provideWebhook(url, key)),
+    ...(await provideBatches(url, key)),
+    flow: await provideFlow(url, key),
     endpoint: await findEndpoint(url, key),
   };
   const pages = {
@@ -61,41 +69,33 @@ async function photograph(url: string, key: string): Promise<void> {
     'new-endpoint': '/console/settings/endpoints/new',
     'api-keys': '/console/settings/api-keys',
     batches: '/console/batches',
+    batch: `/console/batches/${ids.batch}`,
+    'batch-with-failures': `/console/batches/${ids.failedBatch}`,
     flows: '/console/flows',
+    flow: `/console/flows/${ids.flow}`,
     webhooks: '/console/webhooks',
     webhook: `/console/webhooks/${ids.webhook}`,
     delivery: `/console/webhooks/${ids.webhook}/deliveries/${ids.delivery}`,
     'failed-deliveries': '/console/webhooks/failed-deliveries',
     operations: '/console/operations',
+    audit: '/console/audit',
+    checkpoints: '/console/checkpoints',
     'not-found': '/console/transfers/txr_none',
   };
-  mkdirSync(FOLDER, { recursive: true });
-  for (const [look, [width, colorScheme]] of Object.entries(LOOKS)) {
-    const options = { viewport: { width, height: 800 }, colorScheme };
-    const { page, complaints, close } = await openPage(
-      chromium.browser,
-      { url },
-      '/console/sign-in',
-      options,
-    );
-    await page.screenshot({ path: join(FOLDER, `sign-in-${look}.png`), fullPage: true });
-    await signIn(page, key);
-    for (const [name, path] of Object.entries(pages)) {
-      await page.goto(path);
-      // Live pages are never idle. Their first data has arrived by then.
-      await page.waitForTimeout(1_500);
-      await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
-    }
+  await inAllLooks(url, key, async (shoot, page, look) => {
+    for (const [name, path] of Object.entries(pages)) await shoot(name, path);
     for (const [name, path, button] of [
       ['new-api-key', '/console/settings/api-keys', 'Create key'],
       ['new-webhook', '/console/webhooks', 'New webhook'],
+      ['new-batch', '/console/batches', 'New batch'],
+      ['new-flow', '/console/flows', 'New flow'],
+      ['dry-run', `/console/flows/${ids.flow}`, 'Dry run'],
       ['file-picker', '/console/transfers/new', 'Browse'],
       ['endpoint-tested', `/console/settings/endpoints/${ids.endpoint}`, 'Test'],
     ] as const) {
       await page.goto(path);
       await page.getByRole('button', { name: button }).first().click();
-      await page.waitForTimeout(3_000);
-      await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
+      await shoot(name);
     }
     const moving = await create(
       url,
@@ -103,16 +103,41 @@ async function photograph(url: string, key: string): Promise<void> {
       'sftp://hospital/outbox/invoices.zip',
       `sftp://bank/inbox/${look}.zip`,
     );
-    await page.goto(`/console/transfers/${moving}`);
-    await page.waitForTimeout(3_000);
-    await page.screenshot({
-      path: join(FOLDER, `transfer-in-progress-${look}.png`),
-      fullPage: true,
-    });
+    await shoot('transfer-in-progress', `/console/transfers/${moving}`);
+  });
+  process.stdout.write(`${FOLDER}\n`);
+}
+
+/** Takes a picture of the page as it is, or of the one at `path`. */
+type Shoot = (name: string, path?: string) => Promise<void>;
+
+async function inAllLooks(
+  url: string,
+  key: string,
+  visit: (shoot: Shoot, page: Page, look: string) => Promise<void>,
+): Promise<void> {
+  for (const [look, [width, colorScheme]] of Object.entries(LOOKS)) {
+    const { page, complaints, close } = await openPage(
+      chromium.browser,
+      { url },
+      '/console/sign-in',
+      { viewport: { width, height: 800 }, colorScheme },
+    );
+    await page.screenshot({ path: join(FOLDER, `sign-in-${look}.png`), fullPage: true });
+    await signIn(page, key);
+    await visit(
+      async (name, path) => {
+        if (path !== undefined) await page.goto(path);
+        // Live pages are never idle. Their first data has arrived by then.
+        await page.waitForTimeout(path === undefined ? 3_000 : 1_500);
+        await page.screenshot({ path: join(FOLDER, `${name}-${look}.png`), fullPage: true });
+      },
+      page,
+      look,
+    );
     await close();
     for (const complaint of complaints) process.stderr.write(`${look}: ${complaint}\n`);
   }
-  process.stdout.write(`${FOLDER}\n`);
 }
 
 async function provideTransfers(
@@ -149,6 +174,38 @@ async function provideWebhook(
   const { id: delivery } = await ask(url, key, `/v1/webhooks/${webhook}/ping`, { method: 'POST' });
   await untilEnded(url, key, `/v1/deliveries/${delivery}`, ['failed']);
   return { webhook: webhook as string, delivery: delivery as string };
+}
+
+async function provideBatches(
+  url: string,
+  key: string,
+): Promise<{ batch: string; failedBatch: string }> {
+  const item = (name: string) => ({
+    source_uri: `sftp://hospital/outbox/${name}`,
+    destination_uri: 'sftp://bank/inbox/',
+  });
+  const createBatch = async (...names: string[]) => {
+    const body = JSON.stringify({ items: names.map(item) });
+    return (await ask(url, key, '/v1/batches', { method: 'POST', body })).id as string;
+  };
+  const batch = await createBatch('invoices.zip');
+  const failedBatch = await createBatch('invoices.zip', 'forgotten.zip', 'lost.zip');
+  for (const id of [batch, failedBatch])
+    await untilEnded(url, key, `/v1/batches/${id}`, ['completed', 'completed_with_failures']);
+  return { batch, failedBatch };
+}
+
+async function provideFlow(url: string, key: string): Promise<string> {
+  const body = JSON.stringify({
+    name: 'invoices',
+    source: { uri: 'sftp://hospital/outbox/', pattern: '*.zip' },
+    ready: { unchanged_for: '1s' },
+    trigger: { every: '1h' },
+    destination_uri: 'sftp://bank/inbox/{date:yyyy-MM-dd}/{path}',
+  });
+  const { id } = await ask(url, key, '/v1/flows', { method: 'POST', body });
+  await ask(url, key, `/v1/flows/${id}/runs`, { method: 'POST', body: '{}' });
+  return id as string;
 }
 
 async function findEndpoint(url: string, key: string): Promise<string> {

@@ -1,7 +1,7 @@
 import { Cron } from 'croner';
 import { parseDuration } from './durations.ts';
 
-/** When a flow runs: at a fixed distance, or at the times of a cron expression. */
+/** When a flow runs: at a fixed interval, or at the times of a cron expression. */
 export type FlowTrigger = { every: string } | { cron: string; time_zone: string };
 
 /** Shortest and longest distance of two runs. */

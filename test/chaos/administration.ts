@@ -75,6 +75,8 @@ export function startAdministration(
     rebuildCatalog: () => rebuild('catalog'),
     rebuildSearch: () => rebuild('transfer_search'),
     rebuildAudit: () => rebuild('audit'),
+    rebuildBatches: () => rebuild('batches'),
+    rebuildFlows: () => rebuild('flows'),
     rebuildDispatch: () => rebuild('dispatch'),
     replay: () => webhooks.replay(random),
     replayAgain: () => webhooks.replay(random),

@@ -31,7 +31,7 @@ await describeTransfers('the checker of a chaos run on the EventStoreDB engine',
     const folder = write(run.evidence);
     const { findings, figures } = await check(folder);
     expect(findings).toEqual([]);
-    expect(figures).toMatchObject({ transfers: 11, outcomes: 11, files: 6, api_details: 11 });
+    expect(figures).toMatchObject({ transfers: 15, outcomes: 15, files: 10, api_details: 15 });
     expect(figures.api_events).toBe(figures.events);
     await run.installation
       .sql`update read.transfers set revision = 2 where transfer_id = ${run.ids.plain}`;

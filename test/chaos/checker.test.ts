@@ -67,22 +67,28 @@ await describeTransfers('the checker of a chaos run', () => {
     const { findings, figures } = await checked(run.evidence);
     expect(findings).toEqual([]);
     const all = {
-      transfers: 11,
+      transfers: 15,
       retries: 1,
-      creates: 12,
-      outcomes: 11,
+      creates: 13,
+      outcomes: 15,
       cancels: 1,
-      transfer_rows: 11,
-      catalog_rows: 10,
-      files: 6,
+      transfer_rows: 15,
+      catalog_rows: 13,
+      files: 10,
+      files_after: 2,
+      batch_transfers: 3,
+      batch_items: 2,
+      batch_ends: 2,
+      flow_files: 1,
+      flow_versions: 1,
       placed_files: 1,
     };
     expect(figures).toMatchObject({
       ...all,
       storages: 3,
       api_totals: 7,
-      api_list_items: 11,
-      api_details: 11,
+      api_list_items: 15,
+      api_details: 15,
       exits: 1,
       idempotency_keys: 2,
     });
@@ -112,7 +118,7 @@ await describeTransfers('the checker of a chaos run', () => {
     await expect(promisify(execFile)(process.execPath, [main, folder])).rejects.toMatchObject({
       code: 1,
       stdout: expect.stringMatching(
-        /^processes: mover-1: it ended [\s\S]*transfers +11\n[\s\S]*1 findings\n$/,
+        /^processes: mover-1: it ended [\s\S]*transfers +15\n[\s\S]*1 findings\n$/,
       ),
     });
     rmSync(folder, { recursive: true });

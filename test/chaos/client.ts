@@ -40,6 +40,8 @@ export interface ChaosClient {
   send(about: About, call: Call): Promise<Answer | null>;
   /** Tries each process once until one answers. Not recorded in the evidence. */
   look(path: string): Promise<Answer | null>;
+  /** Asks once what a run of a flow would do. Not recorded in the evidence. */
+  dryRun(flowId: string): Promise<Answer | null>;
   /** Requests that do not have their last answer yet. */
   readonly underway: number;
   close(): Promise<void>;
@@ -113,6 +115,8 @@ export function createClient(
       }
       return null;
     },
+    dryRun: (flowId) =>
+      attempt({ method: 'POST', path: `/flows/${flowId}/runs`, body: { dry_run: true } }),
     get underway() {
       return underway;
     },
@@ -121,8 +125,12 @@ export function createClient(
 }
 
 function completed(about: About, answer: Answer | null): About {
-  if (about.kind !== 'create' || answer?.status !== 201) return about;
-  return { ...about, transferId: textOf(answer, 'id'), replayed: answer.replayed };
+  if (answer?.status !== 201) return about;
+  const [id, { replayed }] = [textOf(answer, 'id'), answer];
+  if (about.kind === 'create') return { ...about, transferId: id, replayed };
+  return about.kind === 'create_batch' || about.kind === 'retry_batch'
+    ? { ...about, batchId: id, replayed }
+    : about;
 }
 
 function isPassing(answer: Answer | null): boolean {

@@ -66,10 +66,49 @@ export type RequestRecord = { sentAt: string; answeredAt: string | null; status:
       transferId: string | null;
       replayed: boolean;
     }
+  | {
+      kind: 'create_batch';
+      idempotencyKey: string;
+      /** The files of `items`, in order, or those of a folder. */
+      files: BatchFile[];
+      ofFolder: boolean;
+      /** From the 201. */
+      batchId: string | null;
+      replayed: boolean;
+    }
+  | {
+      kind: 'retry_batch';
+      idempotencyKey: string;
+      /** The batch whose failed transfers it repeats. */
+      of: string;
+      /** From the 201. */
+      batchId: string | null;
+      replayed: boolean;
+    }
+  | { kind: 'cancel_batch'; batchId: string }
   | { kind: 'cancel'; transferId: string }
   | { kind: 'detail'; transferId: string }
   | { kind: 'other'; what: string }
 );
+
+/** A file of a batch, with the meaning that a `create` gives its fields. */
+export interface BatchFile {
+  source: { endpoint: string; path: string };
+  destination: { endpoint: string; path: string };
+  file: { size: number; sha256: string } | null;
+}
+
+/**
+ * One line of `versions.ndjson`: a version of a file that a writer put into the folder of a flow, in
+ * the order of the writes. Each version of a file has another size.
+ */
+export interface VersionRecord {
+  at: string;
+  endpoint: string;
+  path: string;
+  size: number;
+  sha256: string;
+}
 
 /** One line of `deliveries.ndjson`: a webhook request as a receiver got it. */
 export interface DeliveryRecord {

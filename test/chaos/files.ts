@@ -31,6 +31,9 @@ export interface SourceFiles {
   each(): Generator<SourceFile & { content: Buffer }>;
   /** Returns the file for a transfer, of at most `most` bytes. Large files are rare. */
   choose(random: Random, most?: number): SourceFile;
+  /** Generates a further file of this size, which the sources do not have yet. */
+  make(size: number): SourceFile & { content: Buffer };
+  contentOf(file: SourceFile): Buffer;
   largest: SourceFile;
 }
 
@@ -42,7 +45,7 @@ export function sourceFiles(seed: number): SourceFiles {
     for (let n = 0; n < files; n++) add(random.whole(least, most), weight / files);
   }
   for (const size of EDGES) for (const around of [size - 1, size, size + 1]) add(around, 1);
-  for (const file of all) file.sha256 = createHash('sha256').update(contentOf(file)).digest('hex');
+  for (const file of all) file.sha256 = digest(contentOf(file));
 
   function add(size: number, weight: number): void {
     const odd = random.chance(0.1) ? random.pick(ONE_IN_TEN_MANY_BYTES) : '';
@@ -62,6 +65,15 @@ export function sourceFiles(seed: number): SourceFiles {
     *each() {
       for (const file of all) yield { ...file, content: contentOf(file) };
     },
+    contentOf({ path }) {
+      const file = all.find((one) => one.path === path);
+      if (file === undefined) throw new RangeError(`no source has ${path}`);
+      return contentOf(file);
+    },
+    make(size) {
+      const content = contentOf({ size, seed: size % 256 });
+      return { path: '', size, sha256: digest(content), content };
+    },
     choose(random, most = Number.POSITIVE_INFINITY) {
       const possible = all.filter(({ size }) => size <= most);
       const drawn = random.next() * possible.reduce((sum, { weight }) => sum + weight, 0);
@@ -74,6 +86,10 @@ export function sourceFiles(seed: number): SourceFiles {
       return { path, size, sha256 };
     },
   };
+}
+
+function digest(content: Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
 }
 
 /**

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { uriOf } from './batch-load.ts';
 import { type Call, type ChaosClient, textOf } from './client.ts';
 import type { SourceFile, SourceFiles } from './files.ts';
-import type { ChaosEndpoint, Partners } from './partners.ts';
+import { type Partners, untilPut } from './partners.ts';
 import { type Random, randomFrom } from './random.ts';
 
 const MiB = 1 << 20;
-/** The load waits while more transfers than this are open. */
-const MOST_OPEN = 300;
 /** The load waits while more client requests than this are in progress. */
 const MOST_UNDERWAY = 60;
 /** Files on the small disk. They fit if nothing else fills it. */
@@ -44,12 +43,12 @@ interface LoadDeps {
   admin: ChaosClient;
   partners: Partners;
   files: SourceFiles;
-  /** Transfers that are known to have ended. */
-  ended(): number;
+  /** True while too many transfers are open. */
+  isFull(): boolean;
 }
 
 /** Creates transfers at the given rate. Changes, retries, repeats, aborts and reads some of them. */
-export function startLoad({ seed, rate, client, admin, partners, files, ended }: LoadDeps): Load {
+export function startLoad({ seed, rate, client, admin, partners, files, isFull }: LoadDeps): Load {
   const random = randomFrom(seed, 'transfers');
   const created = new Set<string>();
   const clients = new Set<Promise<void>>();
@@ -61,10 +60,7 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       await sleep(random.gapMs(rate), undefined, { signal: stopping.signal }).catch(
         () => undefined,
       );
-      while (
-        !stopping.signal.aborted &&
-        (created.size - ended() > MOST_OPEN || clients.size > MOST_UNDERWAY)
-      )
+      while (!stopping.signal.aborted && (isFull() || clients.size > MOST_UNDERWAY))
         await sleep(100);
       if (stopping.signal.aborted) return;
       const one = oneClient(n, randomFrom(seed, `transfer ${n}`)).finally(() =>
@@ -136,11 +132,14 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
 
   /** Plans a transfer and its requests: each call sends the same request. */
   function chooseTransfer(n: number, own: Random): PlannedTransfer {
-    const source = own.pick(partners.servers).endpoint;
+    const server = own.pick(partners.servers);
+    const source = server.endpoint;
     const destination = own.pick(partners.endpoints);
     const onSmallDisk = destination === partners.smallDisk?.endpoint;
     const file = chooseFile(n, own, onSmallDisk);
-    const sourcePath = file?.path ?? `outbox/missing-${n}.bin`;
+    const after = file && !onSmallDisk && file.size <= LARGE ? chooseAfter(own) : null;
+    const sourcePath =
+      file === null ? `outbox/missing-${n}.bin` : after ? `once/${n}.bin` : file.path;
     const path = onSmallDisk ? `small-${n % SMALL_DISK_NAMES}.bin` : nameFor(n, own, file);
     const idempotencyKey = own.chance(0.9) ? `chaos-${seed}-${n}` : null;
     const body = {
@@ -149,6 +148,13 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       priority: own.pick(['low', 'normal', 'normal', 'high']),
       metadata: { order: String(n) },
       ...(own.chance(0.1) ? { notify_on_complete: true } : {}),
+      ...(after && { after }),
+    };
+    let isPut: Promise<void> | null = null;
+    const put = async () => {
+      if (!after || !file) return;
+      isPut ??= untilPut(server, sourcePath, files.contentOf(file));
+      await isPut;
     };
     const send = async (call: Pick<Call, 'path' | 'body'> & { idempotencyKey: string | null }) => {
       const answer = await client.send(
@@ -168,7 +174,7 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
       return id;
     };
     return {
-      create: () => send({ path: '/transfers', body, idempotencyKey }),
+      create: () => put().then(() => send({ path: '/transfers', body, idempotencyKey })),
       retry: (of) => send({ path: `${of}/retry`, idempotencyKey: `retry-${seed}-${n}` }),
     };
   }
@@ -193,12 +199,17 @@ export function startLoad({ seed, rate, client, admin, partners, files, ended }:
   };
 }
 
+/** What follows some transfers. The source is a file of their own, because it does not stay. */
+function chooseAfter(own: Random): object | null {
+  if (!own.chance(0.12)) return null;
+  return {
+    source: own.pick(['delete', { move_to: 'archive' }]),
+    ...(own.chance(0.3) && { destination_marker: '.ready' }),
+  };
+}
+
 function nameFor(n: number, own: Random, file: SourceFile | null): string {
   if (file && file.size > LARGE) return `inbox/large-${own.whole(1, LARGE_NAMES)}.bin`;
   if (own.chance(0.15)) return `inbox/shared-${own.whole(1, SHARED_NAMES)}.bin`;
   return `inbox/${n % 50}/${own.chance(0.05) ? `ü %${n}#` : n}.bin`;
-}
-
-function uriOf({ scheme, name }: ChaosEndpoint, path: string): string {
-  return `${scheme}://${name}/${path.split('/').map(encodeURIComponent).join('/')}`;
 }

@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import { startAzurite, whyNoAzurite } from '../support/azurite.ts';
@@ -16,6 +17,8 @@ import { PARTNERS, type PartnerName } from './plan.ts';
 const MiB = 1 << 20;
 const SMALL_DISK_BYTES = 48 * MiB;
 const CONTAINER = 'chaos';
+const PUT_TRIES = 60;
+const PUT_AGAIN_MS = 1_000;
 
 /** An endpoint of the installation. */
 export interface ChaosEndpoint {
@@ -33,6 +36,8 @@ export interface Partner {
   name: PartnerName;
   proxy: TcpProxy;
   endpoint: ChaosEndpoint;
+  /** The folder on this machine that has its files; null if there is none. */
+  root: string | null;
   /** Writes a file without the service and the proxy. */
   put(path: string, content: Buffer): Promise<void>;
   /**
@@ -90,6 +95,18 @@ export async function startPartners(): Promise<Partners> {
   };
 }
 
+/** Puts a file, again and again while the server is down. */
+export async function untilPut({ put }: Partner, path: string, content: Buffer): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await put(path, content);
+    } catch (error) {
+      if (tries === PUT_TRIES) throw error;
+      await sleep(PUT_AGAIN_MS);
+    }
+  }
+}
+
 async function startSftp(): Promise<Partner & { smallDisk: SmallDisk | string }> {
   const server = await startSftpServer();
   const proxy = await startTcpProxy(server);
@@ -117,6 +134,7 @@ async function startSftp(): Promise<Partner & { smallDisk: SmallDisk | string }>
     name: 'sftp',
     proxy,
     endpoint: endpoint('sftp', server.root),
+    root: server.root,
     put: putInto(server.root),
     restart: { down: server.down, up: server.restart },
     smallDisk: mounted ?? {
@@ -190,6 +208,7 @@ async function startFtps(): Promise<Partner> {
         },
         record: { name: 'ftps', kind: 'folder', protocol: 'ftps', path: root },
       },
+      root,
       put: putInto(root),
       restart: { down: server.down, up: server.restart },
       async stop() {
@@ -237,6 +256,7 @@ async function startS3(): Promise<Partner> {
       },
       record: { name: 's3', kind: 's3', url, region, bucket, accessKeyId, secretAccessKey },
     },
+    root: null,
     put: async (path, content) =>
       void (await s3.send(new PutObjectCommand({ Bucket: bucket, Key: path, Body: content }))),
     restart: { down: server.gatewayDown, up: server.restartGateway },
@@ -273,6 +293,7 @@ async function startAzure(): Promise<Partner> {
       },
       record: { name: 'azure', kind: 'azure', url, container: CONTAINER, account, accountKey },
     },
+    root: null,
     put: async (path, content) =>
       void (await container.getBlockBlobClient(path).uploadData(content)),
     // Azurite writes its list of blobs to disk a moment later: a crash would lose files that it has

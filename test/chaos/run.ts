@@ -2,11 +2,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClientKey, startAdministration } from './administration.ts';
+import { putTree, startBatchLoad } from './batch-load.ts';
 import { check } from './checker/check.ts';
 import { createClient } from './client.ts';
 import type { RunRecord } from './evidence.ts';
 import { startChaos } from './faults.ts';
 import { sourceFiles } from './files.ts';
+import { putFolders, startFlowLoad } from './flow-load.ts';
 import { startLoad } from './load.ts';
 import { type ChaosOptions, parseOptions, USAGE } from './options.ts';
 import { startPartners } from './partners.ts';
@@ -21,6 +23,8 @@ import { openEvidence } from './writer.ts';
 
 const PROGRESS_MS = 12_000;
 const COUNT_MS = 3_000;
+/** The load waits while more transfers than this are open. */
+const MOST_OPEN = 300;
 /**
  * Longer than every retry schedule of the run with its timeouts, and than a clean-up that failed
  * three times.
@@ -52,6 +56,8 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
   const files = sourceFiles(seed);
   for (const { path, content } of files.each())
     await Promise.all(partners.servers.map((server) => server.put(path, content)));
+  await putTree(seed, partners.servers, files);
+  await putFolders(partners.servers);
   // Newer files at a destination come from the service.
   const startedAt = new Date().toISOString();
   const stores = await openStores(options);
@@ -75,7 +81,7 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
 
   say('all runs; the load begins');
   let counts: TransferCounts | null = null;
-  let known = 0;
+  const isFull = () => (counts?.open ?? 0) > MOST_OPEN;
   const load = startLoad({
     seed,
     rate: options.rate,
@@ -83,8 +89,10 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
     admin,
     partners,
     files,
-    ended: () => known,
+    isFull,
   });
+  const batches = startBatchLoad({ seed, client, partners, files, isFull });
+  const flows = await startFlowLoad({ seed, client: admin, partners, evidence, isFull, finding });
   const administration = startAdministration(
     {
       seed,
@@ -123,20 +131,20 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
       () => say(progressLine(left(), load.created.size, counts, evidence, chaos)),
       PROGRESS_MS,
     );
-    for (; !watching.signal.aborted; await sleep(COUNT_MS)) {
-      counts = await countTransfers(admin);
-      known = counts?.ended ?? known;
-    }
+    for (; !watching.signal.aborted; await sleep(COUNT_MS))
+      counts = (await countTransfers(admin)) ?? counts;
     clearInterval(progress);
   }
 
   await sleep(minutes * 60_000);
   say('the load ends; lifting all faults');
   receivers.heal();
-  await Promise.all([load.stop(), administration.stop(), chaos.stop()]);
+  const ending = [load, batches, flows, administration, chaos].map((one) => one.stop());
+  await Promise.all(ending);
   await administration.finish();
+  await flows.finish();
   say('waiting until the service has settled');
-  for (const waiting of await settle(admin, supervisor, stores.postgres, SETTLE_MS))
+  for (const waiting of await settle(admin, supervisor, stores.postgres, flows.ids, SETTLE_MS))
     finding('settled', `after ${SETTLE_MS / 1_000} s: ${waiting}`);
   watching.abort();
   await watched;

@@ -11,6 +11,10 @@ const CALM_LOOKS = 3;
 const WORK_LEFT = `
   select (select count(*)::integer from work.transfer_jobs) as "jobs",
          (select count(*)::integer from work.cleanups) as "clean-ups",
+         (select count(*)::integer from work.after_steps) as "steps after transfers",
+         (select count(*)::integer from read.batches where not ended) as "batches",
+         (select sum(jsonb_array_length(state -> 'open_runs'))::integer
+            from read.flows) as "runs of flows",
          (select count(*)::integer from work.webhook_replays) as "replays"`;
 
 export interface TransferCounts {
@@ -45,11 +49,12 @@ export async function settle(
   client: ChaosClient,
   supervisor: Supervisor,
   postgres: ChaosPostgres,
+  flowIds: string[],
   ms: number,
 ): Promise<string[]> {
   const deadline = Date.now() + ms;
   for (let calm = 0; ; ) {
-    const waiting = await unsettled(client, supervisor, postgres);
+    const waiting = await unsettled(client, supervisor, postgres, flowIds);
     calm = waiting.length === 0 ? calm + 1 : 0;
     if (calm === CALM_LOOKS) return [];
     if (Date.now() > deadline && waiting.length > 0) return waiting;
@@ -61,6 +66,7 @@ async function unsettled(
   client: ChaosClient,
   supervisor: Supervisor,
   postgres: ChaosPostgres,
+  flowIds: string[],
 ): Promise<string[]> {
   const notReady = supervisor.processes
     .filter(({ ready }) => !ready)
@@ -72,7 +78,9 @@ async function unsettled(
     totalOf(client, '/deliveries?status=pending&limit=1'),
     postgres.query<Record<string, number>>(WORK_LEFT).catch(() => []),
   ]);
+  const flows = await Promise.all(flowIds.map((id) => filesLeft(client, id)));
   return [
+    ...flows.flat(),
     ...openTransfers(transfers),
     ...behind(projections?.status === 200 ? (projections.body as Projections) : null),
     ...(deliveries === null
@@ -91,6 +99,31 @@ function openTransfers(counts: TransferCounts | null): string[] {
   return OPEN.filter((status) => counts.byStatus[status]).map(
     (status) => `${counts.byStatus[status]} transfers are ${status}`,
   );
+}
+
+/** How long a flow leaves a file that failed once. Further failures wait longer. */
+const TAKEN_AGAIN_MS = 70_000;
+
+/** Returns what a run of a flow would still take, now or soon. */
+async function filesLeft(client: ChaosClient, flowId: string): Promise<string[]> {
+  const answer = await client.dryRun(flowId);
+  if (answer?.status !== 200) return [`the dry run of ${flowId} does not answer`];
+  const { counts, data, error } = answer.body as DryRun;
+  const soon = data.filter(({ reason }) => {
+    const again = /taken again after (\S+)$/.exec(reason)?.[1];
+    return again !== undefined && Date.parse(again) < Date.now() + TAKEN_AGAIN_MS;
+  });
+  const left = counts.take + counts.wait + soon.length;
+  return [
+    ...(error === null ? [] : [`${flowId} cannot list its folder`]),
+    ...(left > 0 ? [`${left} files of ${flowId} are left`] : []),
+  ];
+}
+
+interface DryRun {
+  counts: { take: number; wait: number };
+  data: { reason: string }[];
+  error: unknown;
 }
 
 interface Projections {

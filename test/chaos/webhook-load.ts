@@ -14,8 +14,22 @@ const EVENTS: Record<ReceiverName, string[]> = {
     'transfer.failed',
     'transfer.cancelled',
   ],
-  'receiver-2': ['transfer.completed', 'transfer.failed'],
-  'receiver-3': ['transfer.completed'],
+  'receiver-2': [
+    'transfer.completed',
+    'transfer.failed',
+    'batch.completed',
+    'flow.run_completed',
+    'flow.run_failed',
+    'flow.recovered',
+  ],
+  'receiver-3': [
+    'transfer.completed',
+    'transfer.marker_written',
+    'transfer.marker_failed',
+    'transfer.source_deleted',
+    'transfer.source_moved',
+    'transfer.source_kept',
+  ],
   'receiver-4': ['transfer.created', 'transfer.cancelled', 'endpoint.connectivity_lost'],
 };
 

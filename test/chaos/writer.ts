@@ -7,6 +7,7 @@ import type {
   FaultRecord,
   RequestRecord,
   RunRecord,
+  VersionRecord,
   WebhookRecord,
 } from './evidence.ts';
 
@@ -16,6 +17,7 @@ export interface EvidenceWriter {
   delivery(record: DeliveryRecord): void;
   webhook(record: WebhookRecord): void;
   exit(record: ExitRecord): void;
+  version(record: VersionRecord): void;
   fault(record: FaultRecord): void;
   /** Requests so far, by kind and status. */
   requests: Map<string, number>;
@@ -36,6 +38,7 @@ export function openEvidence(folder: string): EvidenceWriter {
     webhooks: open('webhooks'),
     processes: open('processes'),
     faults: open('faults'),
+    versions: open('versions'),
   };
   const requests = new Map<string, number>();
   const faults = new Map<string, number>();
@@ -63,6 +66,7 @@ export function openEvidence(folder: string): EvidenceWriter {
       write('deliveries', record);
     },
     webhook: (record) => write('webhooks', record),
+    version: (record) => write('versions', record),
     exit(record) {
       exits.push(record);
       write('processes', record);

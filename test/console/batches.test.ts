@@ -51,9 +51,10 @@ await describeConsole('batches in the console', () => {
 
     await page.getByRole('heading', { level: 1, name: 'sftp://shelf/out/' }).waitFor();
     await page.getByText('Completed with failures').waitFor();
-    await page.getByText('4 of 4 files').waitFor();
+    await page.getByText('4 of 4 files ended, 2 failed').waitFor();
     const failed = page.getByRole('table', { name: 'Failed transfers' });
     await failed.getByRole('link', { name: 'taken.csv' }).waitFor();
+    await failed.getByText('Destination file exists').waitFor();
     const rejected = page.getByRole('table', { name: 'Rejected items' });
     await rejected.getByText('must not contain a backslash').waitFor();
     // What failed is above everything that did not.

@@ -6,7 +6,7 @@ import { describeCronYears } from './cron-years.ts';
 describeCronYears(false);
 
 describe('a trigger', () => {
-  it('comes at a fixed distance, or at the times of a cron expression', () => {
+  it('comes at a fixed interval, or at the times of a cron expression', () => {
     const from = new Date('2026-03-27T10:00:00Z');
     expect(nextRun({ every: '90s' }, from)?.toISOString()).toBe('2026-03-27T10:01:30.000Z');
     const weekdays = { cron: '0 6 * * 1-5', time_zone: 'Europe/Berlin' };

@@ -86,6 +86,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       destination: 's3://archive/in_1/%25/report.csv',
       created_at: CREATED[5],
       completed_at: null,
+      error: null,
       retry_of: null,
       waiting_for: {
         reason: 'no_mover',
@@ -370,6 +371,8 @@ describeWithPostgres('GET /v1/transfers', () => {
         { code: 'disk_full', transfers: 1 },
       ],
     });
+    const listed = await list('?from_date=2026-03-01&limit=1');
+    expect(listed.body.data[0]).toMatchObject({ status: 'failed', error: { message: 'no' } });
   });
 
   test.each([

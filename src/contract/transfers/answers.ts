@@ -53,6 +53,10 @@ const waitingFor = z
       'Accept reasons that you do not know.',
   );
 
+const lastError = transferError
+  .nullable()
+  .describe('Why the transfer or its last attempt failed. Null if there is no error.');
+
 export const transferListItem = z
   .strictObject({
     id: transferId,
@@ -63,6 +67,7 @@ export const transferListItem = z
     destination,
     created_at: timestamp,
     completed_at: timestamp.nullable().describe('Null until completed.'),
+    error: lastError,
     retry_of: retryOf,
     waiting_for: waitingFor,
   })
@@ -144,9 +149,7 @@ export const transferDetail = z
     created_at: timestamp,
     completed_at: timestamp.nullable().describe('Null until completed.'),
     retry_count: z.int(),
-    error: transferError
-      .nullable()
-      .describe('Why the transfer or its last attempt failed. Null if there is no error.'),
+    error: lastError,
     priority: z.enum(PRIORITIES),
     metadata: z.record(z.string(), z.string()),
     retry_of: retryOf,

@@ -6,18 +6,18 @@ import type { AfterAnswer } from './after.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 
 export function toListItem(transfer: Transfer, waiting: WaitingFor | null): TransferListItem {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of } =
-    transfer.facts;
+  const { facts } = transfer;
   return {
-    id: transfer_id,
-    file_name,
-    size_bytes,
+    id: facts.transfer_id,
+    file_name: facts.file_name,
+    size_bytes: facts.size_bytes,
     status: transfer.status,
-    source,
-    destination,
-    created_at,
+    source: facts.source,
+    destination: facts.destination,
+    created_at: facts.created_at,
     completed_at: completedAt(transfer),
-    retry_of,
+    error: facts.error,
+    retry_of: facts.retry_of,
     waiting_for: waiting,
   };
 }

@@ -12,6 +12,7 @@ import { createReport, type Report } from './report.ts';
 import { linkOperations, type Operation } from './requests/operations.ts';
 import { checkOutcomes } from './requests/outcomes.ts';
 import { checkStatuses } from './requests/statuses.ts';
+import { checkVersions } from './requests/versions.ts';
 import { checkAnswers } from './shown/answers.ts';
 import { checkTables } from './shown/tables.ts';
 import { checkWebhooks } from './webhooks/check.ts';
@@ -39,6 +40,7 @@ export async function check(folder: string, only?: readonly string[]): Promise<C
     await run('transfers', async () => {
       links = await linkOperations(context, places);
       checkOutcomes(context, links, places);
+      checkVersions(context, places);
     });
     await run('read', () => checkTables(context));
     await run('work', () => checkWork(context));

@@ -9,6 +9,7 @@ import type {
   PlacedFileRecord,
   RequestRecord,
   RunRecord,
+  VersionRecord,
   WebhookRecord,
 } from '../evidence.ts';
 import type { Report } from './report.ts';
@@ -22,6 +23,7 @@ export interface Evidence {
   exits: ExitRecord[];
   faults: FaultRecord[];
   placed: PlacedFileRecord[];
+  versions: VersionRecord[];
 }
 
 /** Reads the evidence folder. A missing file of lines counts as empty. */
@@ -35,6 +37,7 @@ export async function readEvidence(folder: string, report: Report): Promise<Evid
     exits: await lines<ExitRecord>('processes.ndjson'),
     faults: await lines<FaultRecord>('faults.ndjson'),
     placed: await lines<PlacedFileRecord>('files.ndjson'),
+    versions: await lines<VersionRecord>('versions.ndjson'),
   };
 }
 
@@ -58,6 +61,7 @@ async function readLines<T>(path: string, name: string, report: Report): Promise
 }
 
 export type CreateRecord = Extract<RequestRecord, { kind: 'create' }>;
+export type CreateBatchRecord = Extract<RequestRecord, { kind: 'create_batch' }>;
 export type CancelRecord = Extract<RequestRecord, { kind: 'cancel' }>;
 
 /** True if no answer says whether the request was carried out. */

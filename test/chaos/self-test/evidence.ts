@@ -18,5 +18,6 @@ export function write(evidence: Evidence): string {
   lines('processes.ndjson', evidence.exits);
   lines('faults.ndjson', evidence.faults);
   lines('files.ndjson', evidence.placed);
+  lines('versions.ndjson', evidence.versions);
   return folder;
 }

@@ -115,6 +115,22 @@ export const FILE_DAMAGES: Damage[] = [
     files: replace('kept', null),
   },
   {
+    what: 'a marker is missing',
+    finds: 'files.after',
+    names: () => 'in/batch/one.done',
+    files: replace('in/batch/one.done', null),
+  },
+  {
+    what: 'a source is there that was deleted',
+    finds: 'files.after',
+    names: () => 'destination-in-deleted',
+    files(run) {
+      const path = join(run.source.root, 'destination-in-deleted');
+      writeFileSync(path, 'it is back');
+      return () => rmSync(path);
+    },
+  },
+  {
     what: 'an upload to S3 is unfinished',
     finds: 'files.leftover',
     names: () => 'in/begun',

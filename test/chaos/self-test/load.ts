@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../../support/transfers.ts';
 import type { WebhookReceiver } from '../../support/webhook-receiver.ts';
-import type { DeliveryRecord, RequestRecord } from '../evidence.ts';
+import type { DeliveryRecord, RequestRecord, VersionRecord } from '../evidence.ts';
 
 const SECRET = 'a secret of this run';
 
@@ -13,6 +13,7 @@ interface CreateOptions {
   size?: number | null;
   /** The load has no answer. */
   lost?: boolean;
+  after?: object;
 }
 
 /** Sends requests as a load does, and records them. */
@@ -60,6 +61,7 @@ export function createLoad(url: string, key: string, sources: string) {
         key: idempotencyKey,
         size = 1_000,
         lost = false,
+        after,
       }: CreateOptions = {},
     ) {
       const [endpoint = '', ...path] = to.split('/');
@@ -80,7 +82,7 @@ export function createLoad(url: string, key: string, sources: string) {
       const { status, headers, body } = await ask(
         'POST',
         '/v1/transfers',
-        { source_uri: `sftp://source/${from}`, destination_uri: `${scheme}://${to}` },
+        { source_uri: `sftp://source/${from}`, destination_uri: `${scheme}://${to}`, after },
         idempotencyKey ? { 'idempotency-key': idempotencyKey } : {},
       );
       requests.push({
@@ -96,6 +98,59 @@ export function createLoad(url: string, key: string, sources: string) {
         replayed: headers.get('idempotent-replayed') === 'true',
       });
       return body.id as string;
+    },
+    /** Creates a batch that copies new files into a folder of `destination`, each with a marker. */
+    async createBatch(folder: string, names: string[]): Promise<string> {
+      const files = names.map((name) => {
+        const content = randomBytes(500);
+        writeFileSync(join(sources, name), content);
+        return {
+          source: { endpoint: 'source', path: `/${name}` },
+          destination: { endpoint: 'destination', path: `/${folder}/${name}` },
+          file: digest(content),
+        };
+      });
+      const items = names.map((name) => ({
+        source_uri: `sftp://source/${name}`,
+        destination_uri: `sftp://destination/${folder}/`,
+      }));
+      const [sentAt, idempotencyKey] = [new Date().toISOString(), `batch ${folder}`];
+      const { status, body } = await ask(
+        'POST',
+        '/v1/batches',
+        { items, after: { destination_marker: '.done' } },
+        { 'idempotency-key': idempotencyKey },
+      );
+      const answered = { sentAt, answeredAt: new Date().toISOString(), status, replayed: false };
+      const batchId = body.id as string;
+      requests.push({
+        kind: 'create_batch',
+        ...answered,
+        idempotencyKey,
+        files,
+        ofFolder: false,
+        batchId,
+      });
+      return batchId;
+    },
+    /** Creates a flow on a folder with one file, and runs it. */
+    async createFlow(
+      folder: string,
+      name: string,
+    ): Promise<{ id: string; version: VersionRecord }> {
+      const content = randomBytes(700);
+      const at = new Date().toISOString();
+      mkdirSync(join(sources, folder), { recursive: true });
+      writeFileSync(join(sources, folder, name), content);
+      const { body } = await ask('POST', '/v1/flows', {
+        name: folder,
+        source: { uri: `sftp://source/${folder}/` },
+        ready: { unchanged_for: '0s' },
+        destination_uri: `sftp://destination/${folder}/`,
+      });
+      await ask('POST', `/v1/flows/${body.id}/runs`);
+      const version = { at, endpoint: 'source', path: `${folder}/${name}`, ...digest(content) };
+      return { id: body.id, version };
     },
     /** Retries a transfer that the load created. */
     async retry(transferId: string): Promise<string> {

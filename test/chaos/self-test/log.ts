@@ -121,6 +121,57 @@ export const LOG_DAMAGES: Damage[] = [
     tables: (run) => repeatEnd(sql(run), run.ids.plain),
   },
   {
+    what: 'a transfer of a batch is gone',
+    finds: 'batches.transfers',
+    names: (run) => run.batchId,
+    tables: (run) => sql(run)`
+          delete from log.events where type like 'transfer.%' and stream =
+            (select stream from log.events where type = 'transfer.created'
+                and data::json ->> 'batch_id' = ${run.batchId} limit 1)`,
+  },
+  {
+    what: 'a batch ends with other counts than its transfers have',
+    finds: 'batches.counts',
+    names: (run) => run.batchId,
+    tables: (run) => sql(run)`
+          update log.events set data = replace(data, '"completed":2', '"completed":1')
+           where type = 'batch.completed' and stream = ${`waybill_batch-${run.batchId}`}`,
+  },
+  {
+    what: 'a run of a flow ends otherwise than its batch',
+    finds: 'log.order',
+    names: (run) => run.flowId,
+    tables: (run) => sql(run)`
+          update log.events set data = replace(data, '"completed":1', '"completed":0')
+           where type = 'flow.run_completed'`,
+  },
+  {
+    what: 'a flow takes a version of a file twice',
+    finds: 'flows.files',
+    names: (run) => run.flowId,
+    tables: (run) => sql(run)`
+          update log.events
+             set data = jsonb_set(data::jsonb, '{items}',
+                                  (data::jsonb -> 'items') || (data::jsonb -> 'items'))::text
+           where type = 'batch.listed' and data like '%"version"%'`,
+  },
+  {
+    what: 'another source was deleted than the one that was copied',
+    finds: 'log.order',
+    names: (run) => run.ids.deleted,
+    tables: (run) =>
+      forge(sql(run), run.ids.deleted, 'transfer.source_deleted', (data) =>
+        Object.assign(data, { source_file: { size_bytes: 1, version: '1' } }),
+      ),
+  },
+  {
+    what: 'a source was not deleted after its transfer',
+    finds: 'transfers.after',
+    names: (run) => run.ids.deleted,
+    tables: (run) => sql(run)`
+          delete from log.events where type = 'transfer.source_deleted'`,
+  },
+  {
     what: 'a stream of accesses has an event that is none',
     finds: 'log.order',
     names: () => 'access-acs_1',

@@ -1,4 +1,5 @@
 import type { Evidence } from '../checker/evidence-files.ts';
+import type { VersionRecord } from '../evidence.ts';
 import { type Damage, drop, sql } from './damage.ts';
 
 type Create = Extract<Evidence['requests'][number], { kind: 'create' }>;
@@ -40,6 +41,33 @@ export const REQUEST_DAMAGES: Damage[] = [
     evidence: (evidence) => {
       for (const request of creates(evidence)) request.replayed = false;
     },
+  },
+  {
+    what: 'a batch lacks a file that was asked for',
+    finds: 'transfers.items',
+    names: (run) => run.batchId,
+    evidence({ requests }) {
+      for (const request of requests)
+        if (request.kind === 'create_batch') request.files.push(...request.files.slice(0, 1));
+    },
+  },
+  {
+    what: 'a batch was created without a request',
+    finds: 'transfers.items',
+    names: (run) => run.batchId,
+    evidence: ({ requests }) => drop(requests, ({ kind }) => kind === 'create_batch'),
+  },
+  {
+    what: 'a flow has copied another version of a file last',
+    finds: 'transfers.versions',
+    names: () => 'file.csv',
+    evidence: ({ versions }) => versions.push({ ...versions[0], sha256: 'newer' } as VersionRecord),
+  },
+  {
+    what: 'a flow has copied a version that was never written',
+    finds: 'transfers.outcome',
+    names: () => 'txr_',
+    evidence: ({ versions }) => Object.assign(versions[0] as VersionRecord, { size: 1 }),
   },
   {
     what: 'a transfer was created without a request',

@@ -24,6 +24,10 @@ const ALL_TYPES = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  'transfer.marker_written',
+  'transfer.source_deleted',
+  'batch.completed',
+  'flow.run_completed',
   'log.checkpoint',
 ];
 
@@ -46,9 +50,12 @@ export interface SmallRun {
     | 'retried'
     | 'cancelled'
     | 'refused'
-    | 'object',
+    | 'object'
+    | 'deleted',
     string
   >;
+  batchId: string;
+  flowId: string;
   webhooks: Record<'all' | 'ends' | 'dead', string>;
   close(): Promise<void>;
 }
@@ -131,6 +138,9 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
   const object = await load.create('cloud/object', { size: 100_000 });
   writeFileSync(join(destination.root, 'kept'), 'kept');
   const refused = await load.create('careful/kept');
+  const deleted = await load.create('destination/in/deleted', { after: { source: 'delete' } });
+  const batchId = await load.createBatch('in/batch', ['one', 'other']);
+  const flow = await load.createFlow('flow', 'file.csv');
   const cancelled = await load.create('paused/in/cancelled');
   await load.ask('PATCH', `/v1/transfers/${cancelled}`, { priority: 'high' });
   await load.cancel(cancelled);
@@ -148,10 +158,11 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
     cancelled,
     refused,
     object,
+    deleted,
   };
-  await until('the end of all started transfers', () =>
-    isSettled(installation, load.requests.filter(({ kind }) => kind === 'create').length - 1),
-  );
+  // One key was sent twice. The batch has two transfers, the flow one.
+  const transfers = load.requests.filter(({ kind }) => kind === 'create').length - 1 + 2 + 1;
+  await until('the end of all started transfers', () => isSettled(installation, transfers));
   await load.ask('POST', '/v1/checkpoints');
   await service.stop();
   const api = await startService(installation, ['api']);
@@ -206,6 +217,7 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
       },
     ],
     faults: [],
+    versions: [flow.version],
     placed: [{ endpoint: 'careful', path: '/kept', ...digest(Buffer.from('kept')) }],
   };
   return {
@@ -215,6 +227,8 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
     destination,
     s3,
     ids,
+    batchId,
+    flowId: flow.id,
     webhooks: { all, ends, dead },
     close,
   };
@@ -223,7 +237,12 @@ export async function startSmallRun(settings: Record<string, string> = {}): Prom
 async function isSettled({ sql }: TestInstallation, transfers: number): Promise<boolean> {
   const [found] = await sql<{ left: bigint; shown: bigint; told: bigint }[]>`
     select (select count(*) from work.transfer_jobs) + (select count(*) from work.cleanups)
-         + (select count(*) from work.deliveries where status = 'pending') as left,
+         + (select count(*) from work.deliveries where status = 'pending')
+         + (select count(*) from work.after_steps)
+         + (select count(*) from read.batches where not ended)
+         + (select count(*) from read.flows
+             where (state ->> 'requested') is not null
+                or jsonb_array_length(state -> 'open_runs') > 0) as left,
            (select count(*) from read.transfers
              where status in ('completed', 'failed', 'cancelled')) as shown,
            (select count(*) from work.deliveries

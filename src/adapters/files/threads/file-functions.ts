@@ -1,4 +1,5 @@
 import type { EndpointDefinition } from '../../../domain/endpoint.ts';
+import type { AnnouncedHostKey } from '../../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import type { UnixTime } from '../modification-time.ts';
@@ -31,6 +32,7 @@ export type FileFunctions = {
   /** Limits the bandwidth of all files of an endpoint, also of those that are open. */
   setRate(endpointId: string, bytesPerSecond: number | null): void;
   connections(endpoint: number): number;
+  announcedHostKeys(endpoint: number): AnnouncedHostKey[];
   openSource(endpoint: number, path: string): OpenedSource;
   openDestination(
     endpoint: number,

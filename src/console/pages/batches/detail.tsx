@@ -50,7 +50,9 @@ export function BatchPage() {
       <section class="card" aria-label="Progress">
         <Progress percent={progressOf(data)} label="Progress" />
         <p class="number">
-          {ended} of {counts.items.toLocaleString()} files, {bytes(data.bytes.completed)} copied
+          {ended} of {counts.items.toLocaleString()} files ended
+          {counts.failed > 0 && `, ${counts.failed.toLocaleString()} failed`},{' '}
+          {bytes(data.bytes.completed)} copied
           {status === 'creating' && '. Files are still being listed'}
         </p>
       </section>

@@ -3,8 +3,8 @@ import type { RejectedItem, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
 import { addressOf } from '../transfers/filter.ts';
+import { Reason } from '../transfers/reason.tsx';
 
 const SHOWN = 25;
 
@@ -21,7 +21,7 @@ const FAILED: Column<TransferListItem>[] = [
       </>
     ),
   },
-  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+  { heading: 'Reason', cell: ({ error }) => error && <Reason of={error} /> },
 ];
 
 /** Lists the failed transfers of a batch. */

@@ -104,7 +104,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
               value={timing}
               onChange={({ currentTarget }) => setTiming(currentTarget.value as Timing)}
             >
-              <option value="every">At a fixed distance</option>
+              <option value="every">At a fixed interval</option>
               <option value="cron">At the times of a cron expression</option>
               <option value="none">On request only</option>
             </select>

@@ -1,3 +1,4 @@
+import { reasonOf } from '../../api/error-reasons.ts';
 import type { TransferSummary } from '../../api/operations.ts';
 import { dayOf } from '../../components/instants.ts';
 import { Status } from '../../components/status.tsx';
@@ -7,7 +8,6 @@ import { type Overview, type Part, useOverview } from '../../overview.tsx';
 import { useSession } from '../../session.tsx';
 import { STATUSES, TransferState } from '../transfers/states.tsx';
 import { listOf } from './checks.ts';
-import { reasonOf } from './reasons.ts';
 
 /** The service counts the reasons of the newest failures only. */
 const REASONS_OF = 10_000;

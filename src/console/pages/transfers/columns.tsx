@@ -6,6 +6,7 @@ import { Progress } from '../../components/progress.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
+import { Reason } from './reason.tsx';
 import { TransferState } from './states.tsx';
 import { Wait } from './wait.tsx';
 
@@ -32,8 +33,9 @@ const COLUMNS = {
   state: { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
   progress: {
     heading: 'Progress',
-    cell: ({ status, progress_pct, file_name, waiting_for }) => {
+    cell: ({ status, progress_pct, file_name, waiting_for, error }) => {
       if (waiting_for) return <Wait for={waiting_for} />;
+      if (status === 'failed' && error) return <Reason of={error} />;
       return status === 'in_progress' ? (
         <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} />
       ) : null;

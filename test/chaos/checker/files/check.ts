@@ -4,13 +4,14 @@ import type { CreateRecord } from '../evidence-files.ts';
 import type { TransferStory } from '../log/contents.ts';
 import type { Fields } from '../log/event.ts';
 import type { Operation } from '../requests/operations.ts';
+import { filesAfter } from './after.ts';
 import { keyOf, type Place, type Places } from './places.ts';
 import { openStorage, type Storage, type StoredFile } from './storage.ts';
 import { destinationsOf, forbiddenReplacements, possibleWinners } from './winners.ts';
 
 const READ_AT_ONCE = 8;
 /** Names under which the service writes before the commit, and keeps an older file meanwhile. */
-const LEFTOVER = /(^|\/)\.[^/]*txr_[0-9A-Z]{26}[^/]*\.(part|old)$/;
+const LEFTOVER = /(^|\/)\.[^/]*txr_[0-9A-Z]{26}[^/]*\.(part|old|held)$/;
 /**
  * S3 and Azure accept a file up to this size in one request, which a frozen mover may finish late.
  */
@@ -27,10 +28,11 @@ interface Content {
  * upload is left.
  */
 export async function checkFiles(
-  { evidence, log, report }: Context,
+  context: Context,
   links: Map<string, Operation>,
   places: Places,
 ): Promise<void> {
+  const { evidence, log, report } = context;
   const storages = new Map<string, Storage>();
   for (const record of evidence.run.endpoints) {
     const configured = [...log.endpoints.values()].find(
@@ -47,8 +49,9 @@ export async function checkFiles(
   const placed = new Map(
     evidence.placed.map((file) => [keyFor(places.ofPath(file.endpoint, file.path)), file]),
   );
+  const after = filesAfter(context, places, keyFor);
   const sources = new Set(
-    sourcesOf(evidence.requests).map(({ endpoint, path }) => keyFor(places.ofPath(endpoint, path))),
+    sourcesOf(evidence).map(({ endpoint, path }) => keyFor(places.ofPath(endpoint, path))),
   );
   const seen = new Set<string>();
   const startedAt = Date.parse(evidence.run.startedAt);
@@ -91,6 +94,10 @@ export async function checkFiles(
     if (!seen.has(key))
       wrong('files.content', { endpoint, path }, 'the file that the run placed there is gone');
   }
+  for (const [key, { place, id }] of after.written)
+    if (!seen.has(key)) wrong('files.after', place, `nothing is there, and ${id} left it there`);
+  for (const [key, { place, id }] of after.removed)
+    if (seen.has(key)) wrong('files.after', place, `it is there, and ${id} removed it`);
   for (const storage of storages.values()) storage.close();
   report.expectSome('files.content', 'files', completed.size);
 
@@ -122,6 +129,18 @@ export async function checkFiles(
         `${actual.size} bytes, ${actual.sha256}${loser ? ` of ${loser.id}` : ''}, in place ` +
           `of ${instead}`,
       );
+    }
+    const left = after.written.get(key);
+    if (left) {
+      report.count('files_after');
+      const actual = await contentOf(storage, file);
+      if (!isSame(left.content, actual))
+        wrong(
+          'files.after',
+          place,
+          `${actual.size} bytes, ${actual.sha256}: not as ${left.id} left it`,
+        );
+      return;
     }
     const mine = placed.get(key);
     if (mine) {
@@ -187,10 +206,14 @@ function fileKey(storage: Storage | undefined, { endpoint, path }: Place): strin
   return (storage?.location ?? `unknown ${endpoint}/`) + path;
 }
 
-function sourcesOf(requests: Context['evidence']['requests']): CreateRecord['source'][] {
-  return requests.flatMap((request) =>
-    request.kind === 'create' && request.file !== null ? [request.source] : [],
-  );
+function sourcesOf({ requests, versions }: Context['evidence']): CreateRecord['source'][] {
+  return [
+    ...versions,
+    ...requests.flatMap((request) => {
+      if (request.kind === 'create') return request.file === null ? [] : [request.source];
+      return request.kind === 'create_batch' ? request.files.map(({ source }) => source) : [];
+    }),
+  ];
 }
 
 function isSame(a: Content, b: Content): boolean {

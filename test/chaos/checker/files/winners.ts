@@ -42,7 +42,7 @@ export function destinationsOf(
 
 function completionOf(
   id: string,
-  { state, startedAt, lastAt, position }: TransferStory,
+  { state, startedAt, lastAt, ended, position }: TransferStory,
 ): Completion {
   const { facts, checksum_sha256, verification } = state;
   return {
@@ -50,8 +50,8 @@ function completionOf(
     size: facts.size_bytes ?? -1,
     sha256: String(checksum_sha256),
     startedAt: startedAt ?? lastAt,
-    completedAt: lastAt,
-    position,
+    completedAt: ended?.at ?? lastAt,
+    position: ended?.position ?? position,
     endpointId: facts.destination_endpoint_id,
     foundInPlace: (verification as { read_back?: boolean } | undefined)?.read_back === true,
   };

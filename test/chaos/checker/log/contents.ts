@@ -1,6 +1,7 @@
 import type { Report } from '../report.ts';
 import { auditRow } from '../shown/audit.ts';
-import { checkBatches, noteItems } from './batches.ts';
+import { isDone } from './after.ts';
+import { type BatchItem, checkBatches, noteItems } from './batches.ts';
 import { createChainCheck } from './chain.ts';
 import {
   type CatalogKind,
@@ -10,7 +11,7 @@ import {
   NAMES,
   streamOf,
 } from './event.ts';
-import { checkFlows, noteTaken } from './flows.ts';
+import { checkFlows, checkRun, noteTaken } from './flows.ts';
 import { type CatalogState, foldCatalog } from './fold-catalog.ts';
 import { foldTransfer, isEnded, type TransferState } from './fold-transfer.ts';
 import { retryProblem } from './retries.ts';
@@ -29,6 +30,8 @@ export interface TransferStory extends Folded<TransferState> {
   /** Start of the last attempt, and time of the last event, in ISO 8601. */
   startedAt: string | null;
   lastAt: string;
+  /** Where it ended. The steps after it follow. */
+  ended: { at: string; position: bigint } | null;
   /** Attempts whose mover was lost. */
   lost: number;
 }
@@ -48,8 +51,10 @@ export interface LogContents {
   transfers: Map<string, TransferStory>;
   batches: Map<string, Folded<CatalogState>>;
   flows: Map<string, Folded<CatalogState>>;
-  /** The transfers that the items of each batch must become. */
-  batchItems: Map<string, Set<string>>;
+  /** The items of each batch, in order. */
+  batchItems: Map<string, BatchItem[]>;
+  /** The data of `batch.completed`, by batch. */
+  batchEnds: Map<string, Fields>;
   endpoints: Map<string, Folded<CatalogState>>;
   keys: Map<string, Folded<CatalogState>>;
   webhooks: Map<string, Folded<CatalogState>>;
@@ -99,6 +104,7 @@ export async function readContents(
     batches: catalog.batch,
     flows: catalog.flow,
     batchItems: new Map(),
+    batchEnds: new Map(),
     endpoints: catalog.endpoint,
     keys: catalog.key,
     webhooks: catalog.webhook,
@@ -149,12 +155,15 @@ export async function readContents(
     } else if (stream.kind === 'log') {
       note(event, hash, null, null);
     } else {
+      if (stream.kind === 'flow')
+        checkRun(event, catalog.flow.get(stream.id)?.state, contents, wrong);
       foldIntoCatalog(catalog[stream.kind], stream.kind, stream.id, event, wrong);
       if (stream.kind === 'webhook') noteEarlier(stream.id);
       if (event.type === 'batch.listed') {
-        noteItems(contents.batchItems, stream.id, event.data);
+        noteItems(contents.batchItems, stream.id, event.data, report);
         noteTaken(takenByFlows, catalog.batch.get(stream.id)?.state, event.data, report);
       }
+      if (event.type === 'batch.completed') contents.batchEnds.set(stream.id, event.data);
       note(event, hash, null, null);
     }
   }
@@ -235,6 +244,8 @@ function foldIntoTransfers(
     position,
     startedAt: type === 'transfer.in_progress' ? metadata.occurred_at : (before?.startedAt ?? null),
     lastAt: metadata.occurred_at,
+    ended:
+      before?.ended ?? (isEnded(step.state.status) ? { at: metadata.occurred_at, position } : null),
     lost: (before?.lost ?? 0) + (data.reason === 'mover_lost' ? 1 : 0),
   });
 }
@@ -266,6 +277,8 @@ function reportUnended(transfers: Map<string, TransferStory>, report: Report): v
         id,
         `it is ${state.status} at revision ${revision}: it has not ended`,
       );
+    else if (!isDone(state))
+      report.finding('transfers.after', id, 'a step after it has no outcome');
   }
 }
 

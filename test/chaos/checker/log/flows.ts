@@ -1,6 +1,7 @@
+import { differences, same } from '../canonical.ts';
 import type { Report } from '../report.ts';
 import type { LogContents } from './contents.ts';
-import type { Fields } from './event.ts';
+import type { Fields, LoggedEvent } from './event.ts';
 import type { CatalogState } from './fold-catalog.ts';
 
 type Run = Fields & { run_id: string };
@@ -68,6 +69,32 @@ export function noteTaken(
       report.finding('flows.files', String(source.flow_id), `it takes ${key} twice`);
     taken.add(key);
   }
+}
+
+/** Checks that a run starts after the listing of the one before, and ends as its batch did. */
+export function checkRun(
+  { type, data }: LoggedEvent,
+  before: CatalogState | undefined,
+  { batches, batchEnds }: LogContents,
+  wrong: (problem: string) => void,
+): void {
+  const open = before ? runsOf(before) : [];
+  if (type === 'flow.run_started' && open.some(({ listed }) => !listed))
+    wrong('a run starts while another one is listed');
+  if (type !== 'flow.run_completed') return;
+  const end = batchEnds.get(String(data.batch_id));
+  const source = batches.get(String(data.batch_id))?.state.source as Fields | undefined;
+  if (source?.run_id !== data.run_id || source?.flow_id !== data.flow_id)
+    wrong('its batch is of another run');
+  if (!end) {
+    wrong(`its batch ${data.batch_id} has not ended`);
+    return;
+  }
+  const { items: files, ...others } = end.counts as Fields;
+  const expected = { counts: { files, ...others }, bytes: end.bytes, status: end.status };
+  const { counts, bytes, status } = data;
+  if (!same({ counts, bytes, status }, expected))
+    wrong(differences({ counts, bytes, status }, expected));
 }
 
 /** Checks that each run of each flow has ended. */

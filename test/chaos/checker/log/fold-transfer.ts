@@ -1,3 +1,4 @@
+import { AFTER_EVENTS, afterStep, type Outcomes, type Requested } from './after.ts';
 import type { Fields, LoggedEvent } from './event.ts';
 
 export type Status = 'pending' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled';
@@ -23,6 +24,7 @@ export interface Facts extends Fields {
   notify_on_complete: boolean;
   retry_of: string | null;
   batch_id?: string;
+  after?: Requested;
   created_at: string;
   transferred_bytes: number;
   size_bytes: number | null;
@@ -35,6 +37,7 @@ export interface Facts extends Fields {
 export interface TransferState extends Fields {
   status: Status;
   facts: Facts;
+  after?: Outcomes;
 }
 
 /** The states in which each event may follow: the diagram in docs/architecture.md. */
@@ -46,6 +49,7 @@ const MAY_COME: Record<string, readonly (Status | 'none')[]> = {
   'transfer.failed': ['in_progress'],
   'transfer.cancelled': ['pending', 'queued'],
   'transfer.priority_changed': ['pending', 'queued'],
+  ...Object.fromEntries(AFTER_EVENTS.map((type) => [type, ['completed'] as const])),
 };
 
 export type Step = { state: TransferState } | { problem: string };
@@ -100,8 +104,10 @@ export function foldTransfer(
       if (data.priority === facts.priority)
         return { problem: `the priority is ${data.priority} already` };
       return { state: { ...before, facts: { ...facts, priority: data.priority } } };
-    default:
+    case 'transfer.cancelled':
       return { state: { status: 'cancelled', cancelled_at: data.cancelled_at, facts } };
+    default:
+      return afterStep(before, type, data);
   }
 }
 

@@ -1,4 +1,5 @@
 import { canonical, sha256 } from '../canonical.ts';
+import { AFTER_EVENTS } from './after.ts';
 import type { LoggedEvent } from './event.ts';
 import type { CatalogState } from './fold-catalog.ts';
 import type { TransferState } from './fold-transfer.ts';
@@ -10,6 +11,7 @@ const TOLD = [
   'transfer.completed',
   'transfer.failed',
   'transfer.cancelled',
+  ...AFTER_EVENTS,
   'batch.completed',
   'flow.run_completed',
   'flow.run_failed',
@@ -82,7 +84,8 @@ function transferData(
   { status, facts }: TransferState,
 ): unknown {
   const { transfer_id, file_name, size_bytes, source, destination } = facts;
-  const further = (FURTHER[type] ?? []).map((name) => [
+  const names = AFTER_EVENTS.includes(type) ? Object.keys(data) : (FURTHER[type] ?? []);
+  const further = names.map((name) => [
     name,
     name === 'retry_count' ? facts.retry_count : data[name],
   ]);

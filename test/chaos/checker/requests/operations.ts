@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts';
 import { type CreateRecord, isUnanswered } from '../evidence-files.ts';
 import { keyOf, type Places } from '../files/places.ts';
+import { linkItems } from './items.ts';
 
 /**
  * One creation by the load: one request without a key, or all requests with one Idempotency-Key.
@@ -60,9 +61,10 @@ export function operationsOf(requests: CreateRecord[]): Operation[] {
  * leads to at most one transfer, and each transfer comes from one operation.
  */
 export async function linkOperations(
-  { evidence, log, sql, report }: Context,
+  context: Context,
   places: Places,
 ): Promise<Map<string, Operation>> {
+  const { evidence, log, sql, report } = context;
   const creates = evidence.requests.filter(
     (request) => request.kind === 'create',
   ) as CreateRecord[];
@@ -128,14 +130,15 @@ export async function linkOperations(
     if (operation.accepted.size === 0 && !operation.unanswered)
       wrong(id, `every request of ${nameOf(operation)} was refused`);
   }
-  for (const id of log.transfers.keys()) {
-    if (!links.has(id))
+  for (const [id, { state }] of log.transfers) {
+    if (!links.has(id) && state.facts.batch_id === undefined)
       wrong(
         id,
         `no request led to it, or one that led to another transfer already (${loggedRoute(id)})`,
       );
   }
   report.expectSome('transfers.once', 'creates', log.transfers.size);
+  for (const [id, operation] of await linkItems(context, places, links)) links.set(id, operation);
   return links;
 
   function loggedRoute(id: string): string | null {
@@ -157,8 +160,8 @@ export async function linkOperations(
         byRoute.set(route, [...(byRoute.get(route) ?? []), operation]);
       }
     }
-    for (const id of log.transfers.keys()) {
-      if (links.has(id)) continue;
+    for (const [id, { state }] of log.transfers) {
+      if (links.has(id) || state.facts.batch_id !== undefined) continue;
       const operation = byRoute
         .get(loggedRoute(id) ?? '')
         ?.find((candidate) => !linked.has(candidate));

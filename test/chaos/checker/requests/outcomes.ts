@@ -67,12 +67,18 @@ export function checkOutcomes(
       );
     }
     if (state.status === 'cancelled') {
-      const asked = (cancels.get(id) ?? []).some(
+      const asked = [...(cancels.get(id) ?? []), ...cancelsOfBatch(state.facts.batch_id)].some(
         (record) => record.status === 200 || isUnanswered(record),
       );
       return asked ? null : 'it was cancelled, and no request asked for that';
     }
     return state.status === 'failed' ? failureProblem(story, asked) : null;
+  }
+
+  function cancelsOfBatch(batchId: string | undefined) {
+    return evidence.requests.filter(
+      (request) => request.kind === 'cancel_batch' && request.batchId === batchId,
+    );
   }
 
   function failureProblem(

@@ -1,5 +1,6 @@
 import { differences, same, sha256 } from '../canonical.ts';
 import type { Context } from '../context.ts';
+import { shownAfter } from '../log/after.ts';
 import type { TransferStory } from '../log/contents.ts';
 import { type Fields, hashOf, type LoggedEvent } from '../log/event.ts';
 import { STATUSES, type TransferState } from '../log/fold-transfer.ts';
@@ -111,17 +112,17 @@ async function checkDetails(
 
 /** Returns every field of a list item. A new field of the API is also a change here. */
 function listItem({ status, facts, completed_at = null }: TransferState): Fields {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of } = facts;
   return {
-    id: transfer_id,
-    file_name,
-    size_bytes,
+    id: facts.transfer_id,
+    file_name: facts.file_name,
+    size_bytes: facts.size_bytes,
     status,
-    source,
-    destination,
-    created_at,
+    source: facts.source,
+    destination: facts.destination,
+    created_at: facts.created_at,
     completed_at,
-    retry_of,
+    error: facts.error,
+    retry_of: facts.retry_of,
     // The run is over: every transfer has ended.
     waiting_for: null,
   };
@@ -149,6 +150,7 @@ function detail(state: TransferState): Fields {
     metadata,
     batch_id: facts.batch_id ?? null,
     ...optionsOf(facts),
+    ...(facts.after && { after: shownAfter(state) }),
   };
 }
 
@@ -184,6 +186,7 @@ async function checkCatalog({ log, report }: Context, api: Api, account: string)
         id,
         name,
         ...(settings as Fields),
+        ...hostKeysOf(state),
         max_connections,
         accounts,
         overwrite,
@@ -223,6 +226,19 @@ async function checkCatalog({ log, report }: Context, api: Api, account: string)
         report.finding(`api.${name}`, String(id), differences(shown, should));
     }
   }
+}
+
+/** Returns the accepted host keys of an SFTP endpoint, and those that its server announced. */
+function hostKeysOf({ settings, announced_host_keys }: Fields): Fields {
+  const { protocol, host_key_sha256: sha256, host_keys } = settings as Fields;
+  if (protocol !== 'sftp') return {};
+  const single = sha256 === null ? [] : [{ sha256, expires_at: null }];
+  const keys = (host_keys ?? single) as Fields[];
+  const isAccepted = (key: unknown) => keys.some((accepted) => accepted.sha256 === key);
+  const announced = (announced_host_keys as Fields[])
+    .filter((key) => isAccepted(key.verified_by) && !isAccepted(key.sha256))
+    .map(({ sha256, key_type, announced_at }) => ({ sha256, key_type, announced_at }));
+  return { host_keys: keys, announced_host_keys: announced };
 }
 
 /**

@@ -1,5 +1,5 @@
-import { ERROR_ADVICE } from '../../api/error-advice.ts';
-import type { TransferErrorCode } from '../../api/operations.ts';
+import { ERROR_ADVICE } from './error-advice.ts';
+import type { TransferErrorCode } from './operations.ts';
 
 const LABELS: Record<TransferErrorCode, string> = {
   auth_failed: 'Sign-in rejected',
