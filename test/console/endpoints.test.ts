@@ -39,6 +39,7 @@ await describeConsole('endpoints in the console', () => {
     'Connections at once',
     'Accounts',
     'Replace an existing destination file',
+    'Bytes per second',
   ];
   test.each<[protocol: string, fields: string[], values: Record<string, string>]>([
     [
@@ -144,6 +145,65 @@ await describeConsole('endpoints in the console', () => {
     expect(after).toMatchObject({ settings: { host: 'new.invalid' } });
     expect(after?.credentials_record).not.toBe(before?.credentials_record);
     expect(await page.content()).not.toContain('a new password');
+  });
+
+  test('have a limit of their bandwidth with windows, which other changes keep', async () => {
+    const id = await configureEndpoint(console.installation, {
+      name: 'narrow',
+      protocol: 'sftp',
+      host: 'narrow.invalid',
+      username: 'u',
+      password: 'p',
+    });
+    const page = await console.visitSignedIn(`${LIST}/${id}/edit`);
+    await page.getByText('More options').click();
+    await page.getByLabel('Bytes per second', { exact: true }).fill('5 MB');
+    await page.getByRole('button', { name: 'Add a window' }).click();
+    const values = { Days: 'mon, Tue', From: '00:00', To: '24:00', 'Time zone': 'Asia/Tokio' };
+    for (const [label, value] of Object.entries(values))
+      await page.getByLabel(label, { exact: true }).fill(value);
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('must be the name of a time zone').waitFor();
+    await eventually(() => page.locator('[aria-invalid]').count()).toBe(2);
+    console.pardon(400);
+
+    await page.getByLabel('Bytes per second', { exact: true }).fill('5242880');
+    await page.getByRole('textbox', { name: 'Time zone' }).fill('Asia/Tokyo');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => heading(page)).toBe('narrow');
+    const card = page.getByRole('region', { name: 'Bandwidth' });
+    await card.getByText('mon, tue 00:00–24:00 (Asia/Tokyo): No limit').waitFor();
+    await card.getByText('5.0 MiB/s').last().waitFor();
+    await expectAccessible(page);
+    const bandwidth = {
+      bytes_per_second: 5_242_880,
+      windows: [
+        {
+          days: ['mon', 'tue'],
+          from: '00:00',
+          to: '24:00',
+          time_zone: 'Asia/Tokyo',
+          bytes_per_second: null,
+        },
+      ],
+    };
+    expect(await saved('narrow')).toMatchObject({ bandwidth });
+
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('User name').fill('another');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => heading(page)).toBe('narrow');
+    expect(await saved('narrow')).toMatchObject({ bandwidth, settings: { username: 'another' } });
+
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByText('More options').click();
+    await page.getByRole('button', { name: 'Remove window 1' }).click();
+    await page.getByLabel('Bytes per second', { exact: true }).fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await eventually(() => heading(page)).toBe('narrow');
+    expect(await saved('narrow')).toMatchObject({ bandwidth: null });
+    expect(await card.count()).toBe(0);
   });
 
   test('show a server that is not there in words, and only what is wrong', async () => {

@@ -228,17 +228,13 @@ export type Bandwidth = {
   windows: BandwidthWindow[];
 };
 
-export type BandwidthDay = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
-
-export type BandwidthDayInput = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
-
 export type BandwidthInput = {
   bytes_per_second?: number | null;
   windows?: BandwidthWindowInput[];
 };
 
 export type BandwidthWindow = {
-  days: BandwidthDay[];
+  days: Day[];
   from: string;
   to: string;
   time_zone: string;
@@ -246,7 +242,7 @@ export type BandwidthWindow = {
 };
 
 export type BandwidthWindowInput = {
-  days?: BandwidthDayInput[];
+  days?: Day[];
   from: string;
   to: string;
   time_zone?: string;
@@ -434,6 +430,8 @@ export type CreatedTransfer = {
   created_at: string;
   estimated_start: string;
 };
+
+export type Day = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
 
 export type Delivery = {
   id: string;

@@ -20,7 +20,7 @@ const TO = /^(([01]\d|2[0-3]):[0-5]\d|24:00)$/;
 const window = z
   .strictObject({
     days: z
-      .array(z.enum(DAYS).meta({ id: 'BandwidthDay' }))
+      .array(z.enum(DAYS))
       .min(1)
       .max(DAYS.length)
       .default([...DAYS])

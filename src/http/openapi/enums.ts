@@ -1,6 +1,7 @@
 import { PROBLEMS } from '../../contract/problems.ts';
 import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../domain/audit.ts';
+import { DAYS } from '../../domain/bandwidth.ts';
 import { BATCH_STATUSES } from '../../domain/batch.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
@@ -21,6 +22,7 @@ const LISTS: Record<string, readonly string[]> = {
   AuditKind: Object.keys(AUDIT_KINDS),
   BatchStatus: BATCH_STATUSES,
   BulkAction: Object.keys(CHANGES),
+  Day: DAYS,
   DeliveryStatus: DELIVERY_STATUSES,
   Priority: PRIORITIES,
   ProblemCode: Object.keys(PROBLEMS),

@@ -13,6 +13,7 @@ import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
+import { BandwidthCard } from './bandwidth-card.tsx';
 import { COMMON, LIST, PROTOCOLS, serverOf } from './fields.ts';
 import { EndpointStates, hostKeysOf } from './health.tsx';
 import { acceptedKeys, HostKeys, NewHostKeys } from './host-keys.tsx';
@@ -83,6 +84,7 @@ export function EndpointPage() {
           </May>
         </div>
       </TestPanel>
+      <BandwidthCard endpoint={endpoint} />
       <EndpointTransfers endpoint={endpoint} />
       <Configuration endpoint={endpoint} />
     </Page>

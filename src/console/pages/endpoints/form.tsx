@@ -6,6 +6,7 @@ import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { BandwidthFields, bandwidthNames, bandwidthOf, draftOf } from './bandwidth-fields.tsx';
 import { Credentials } from './credentials.tsx';
 import { FieldInput } from './field-input.tsx';
 import {
@@ -36,13 +37,14 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const [signIn, setSignIn] = useState<SignIn>(endpoint?.has_credentials ?? firstSignIn(protocol));
   const [asked, setAsked] = useState(endpoint === null);
   const [values, setValues] = useState<Values>(() => beginWith(settingsOf(protocol), endpoint));
+  const [bandwidth, setBandwidth] = useState(() => draftOf(endpoint?.bandwidth ?? null));
   const { server, signIn: ways, options } = PROTOCOLS[protocol];
   const secrets = asked ? (ways[signIn]?.fields ?? []) : [];
   const fields = [...settingsOf(protocol), ...secrets];
   const bodyOf = (values: Values): unknown => ({
     protocol,
     ...toBody(fields, values),
-    bandwidth: endpoint?.bandwidth ?? null,
+    bandwidth: bandwidthOf(bandwidth),
   });
 
   /** Keeps the values of fields that both protocols have. */
@@ -89,7 +91,11 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         <Form
           submit="Save"
           onSubmit={send}
-          fields={[...fields.map(({ name }) => name), ...secretsOf(protocol)]}
+          fields={[
+            ...fields.map(({ name }) => name),
+            ...secretsOf(protocol),
+            ...bandwidthNames(bandwidth),
+          ]}
           beside={
             <>
               <button type="submit" value="test" aria-busy={test.state === 'running'}>
@@ -142,10 +148,16 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
               </Credentials>
               <details
                 class="more"
-                open={[...options, ...COMMON].some(({ name }) => name in errors) || undefined}
+                open={
+                  [
+                    ...[...options, ...COMMON].map(({ name }) => name),
+                    ...bandwidthNames(bandwidth),
+                  ].some((name) => name in errors) || undefined
+                }
               >
                 <summary>More options</summary>
                 <div class="field-row">{draw([...options, ...COMMON], errors)}</div>
+                <BandwidthFields draft={bandwidth} errors={errors} onChange={setBandwidth} />
               </details>
             </>
           )}
