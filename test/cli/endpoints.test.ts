@@ -193,6 +193,52 @@ describeWithPostgres('waybill endpoints', () => {
     });
   });
 
+  it('limits the bandwidth of an endpoint', async () => {
+    await add('narrow');
+    const limit = (...args: string[]) => cli.run(['endpoints', 'limit', 'narrow', ...args]);
+    const windows = [
+      '--window',
+      'mon-wed,sat-sun 08:00-18:00 Europe/Berlin 512KiB',
+      '--window',
+      '00:00-24:00 none',
+    ];
+    expect((await limit('5MB', ...windows, '--json')).json()).toEqual([
+      {
+        name: 'narrow',
+        bandwidth: {
+          bytes_per_second: 5_000_000,
+          windows: [
+            {
+              days: ['mon', 'tue', 'wed', 'sat', 'sun'],
+              from: '08:00',
+              to: '18:00',
+              time_zone: 'Europe/Berlin',
+              bytes_per_second: 524_288,
+            },
+            {
+              days: ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'],
+              from: '00:00',
+              to: '24:00',
+              time_zone: 'UTC',
+              bytes_per_second: null,
+            },
+          ],
+        },
+        bandwidth_now: expect.toBeOneOf([524_288, null]),
+      },
+    ]);
+    const wrong = await limit('fast', '--window', 'someday 1MB');
+    expect(wrong).toMatchObject({ code: 2, stdout: '' });
+    expect(wrong.stderr).toMatch(/rate.* must be such as 5MB, 512KiB or none: fast/s);
+    expect(await limit()).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(
+        /^narrow: 5000000 bytes\/s\n {2}mon,tue,wed,sat,sun 08:00-18:00 Europe\/Berlin: 524288 bytes\/s\n/,
+      ),
+    });
+    expect(await limit('none')).toMatchObject({ code: 0, stdout: 'narrow has no limit\n' });
+  });
+
   it('pauses, resumes and removes an endpoint', async () => {
     await add('shelf');
     expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({

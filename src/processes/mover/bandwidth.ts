@@ -13,11 +13,14 @@
  * - A process freezes. The others leave its share unused until its leases expire.
  * - A thread fails and forgets its rates. They are set again within a second.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { limitAt } from '../../domain/bandwidth.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import { bandwidthInUse } from './bandwidth-in-use.ts';
+
+const REFRESH_MS = 1_000;
 
 export type Side = 'source' | 'destination';
 const SIDES: Side[] = ['source', 'destination'];
@@ -155,4 +158,19 @@ export function createBandwidthLimits(deps: BandwidthDeps): BandwidthLimits {
         }),
       ),
   };
+}
+
+/**
+ * Refreshes the limits until the signal aborts and no transfer moves. A change holds within two
+ * seconds.
+ */
+export async function keepLimits(
+  { refresh }: Pick<BandwidthLimits, 'refresh'>,
+  signal: AbortSignal,
+  moving: () => boolean,
+): Promise<void> {
+  while (!signal.aborted || moving()) {
+    await Promise.race([refresh(), sleep(REFRESH_MS, undefined, { ref: false })]);
+    await sleep(REFRESH_MS, undefined, signal.aborted ? {} : { signal }).catch(() => undefined);
+  }
 }

@@ -26,8 +26,7 @@ export interface BufferPool {
  */
 const OWN_MEMORY_BYTES = 256 * 1024;
 
-/** Allocates memory of which no pool knows. */
-export function ownMemory(bytes: number): PooledBuffer {
+function ownMemory(bytes: number): PooledBuffer {
   const nothing = () => undefined;
   return {
     buffer: new Uint8Array(new SharedArrayBuffer(bytes)),

@@ -1,4 +1,4 @@
-import { type BufferPool, ownMemory, type PooledBuffer } from './buffer-pool.ts';
+import { type BufferPool, createBufferPool, type PooledBuffer } from './buffer-pool.ts';
 
 /** Chunks under way of a file with a limit: one is read while the other is written. */
 const OWN_BUFFERS = 2;
@@ -11,35 +11,37 @@ export interface LimitedBuffers extends BufferPool {
 
 /**
  * Wraps the pool for one file. While its bandwidth is limited, it holds its buffers for long, so it
- * gets memory of its own: the buffers of the pool are for files that move at full speed.
+ * gets buffers of its own: those of the pool are for files that move at full speed.
  */
 export function createLimitedBuffers(pool: BufferPool, limited: () => boolean): LimitedBuffers {
   const held = new Set<PooledBuffer>();
+  let own: BufferPool | null = null;
+
+  function ownBuffers(): BufferPool {
+    own ??= createBufferPool(OWN_BUFFERS, pool.bufferBytes);
+    return own;
+  }
 
   function hold(pooled: PooledBuffer): PooledBuffer {
-    const holding = {
-      ...pooled,
-      release() {
-        held.delete(holding);
-        pooled.release();
-      },
+    held.add(pooled);
+    const release = () => {
+      held.delete(pooled);
+      pooled.release();
     };
-    held.add(holding);
-    return holding;
+    return { ...pooled, release };
   }
 
   return {
     bufferBytes: pool.bufferBytes,
     async take(bytes, signal) {
-      signal.throwIfAborted();
-      if (limited()) return hold(ownMemory(bytes));
+      if (limited()) return ownBuffers().take(bytes, signal);
       const pooled = await pool.take(bytes, signal);
       // The limit may have begun meanwhile.
       if (limited()) pooled.keep();
       return hold(pooled);
     },
     tryTake(bytes) {
-      if (limited()) return held.size < OWN_BUFFERS ? hold(ownMemory(bytes)) : null;
+      if (limited()) return ownBuffers().tryTake(bytes);
       const pooled = pool.tryTake(bytes);
       return pooled && hold(pooled);
     },

@@ -51,7 +51,7 @@ import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
-import { type BandwidthLimits, createBandwidthLimits, type Side } from './bandwidth.ts';
+import { type BandwidthLimits, createBandwidthLimits, keepLimits, type Side } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
@@ -237,16 +237,6 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     }
   }
 
-  /** Runs beside the attempts. A change of a limit holds for them within two seconds. */
-  async function keepLimits(): Promise<void> {
-    while (!signal.aborted || attempts.size > 0) {
-      await Promise.race([bandwidth.refresh(), sleep(RENEW_MS, undefined, { ref: false })]);
-      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
-        () => undefined,
-      );
-    }
-  }
-
   /** Never rejects. A late answer counts from the time of its request. */
   async function renewAll(): Promise<void> {
     const now = performance.now();
@@ -309,7 +299,10 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
 
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  const renewing = Promise.all([keepLeases(), keepLimits()]);
+  const renewing = Promise.all([
+    keepLeases(),
+    keepLimits(bandwidth, signal, () => attempts.size > 0),
+  ]);
   const cleaning = runCleanUps();
   const watching = watchHostKeys();
   await catalogReady;

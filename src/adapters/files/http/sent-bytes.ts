@@ -35,7 +35,10 @@ export function sentBytes(
       for await (const chunk of body instanceof Uint8Array ? [body] : body) {
         for (let start = 0; start < chunk.length; ) {
           const most = Math.min(SLICE, chunk.length - start);
-          const slice = chunk.subarray(start, start + (pace ? await pace.take(most) : most));
+          const slice = chunk.subarray(
+            start,
+            start + (pace?.limited ? await pace.take(most) : most),
+          );
           start += slice.length;
           yield slice;
           raiseTo(Math.min(bytes, counted + slice.length));
