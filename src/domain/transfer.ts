@@ -76,6 +76,8 @@ export interface TransferCreated extends TransferOptions {
   retry_of: string | null;
   /** The batch that it belongs to. Absent if it belongs to none. */
   batch_id?: string;
+  /** Of a flow: the version that the listing showed. Absent for any other transfer. */
+  listed_version?: string;
   /** What to do once it has completed. Absent for nothing. */
   after?: After;
   created_at: string;
