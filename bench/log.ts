@@ -5,12 +5,12 @@ import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { parseConfig } from '../src/config.ts';
 import { type Installation, openInstallation } from '../src/installation.ts';
-import { rebuildProjection } from '../src/projections/rebuild.ts';
 import { alternate } from './support/alternate.ts';
 import { appendFor } from './support/appends.ts';
 import type { Bench } from './support/bench.ts';
 import { openAppenders } from './support/eventstoredb.ts';
 import { writeHistories } from './support/histories.ts';
+import { createMeter, type Pace, rebuildPace } from './support/pace.ts';
 import { startPostgres } from './support/postgres.ts';
 import { median, percentile } from './support/statistics.ts';
 import { printTable, ratio } from './support/table.ts';
@@ -108,14 +108,6 @@ async function measureAppends({ options, defer }: Bench, url: string): Promise<v
   );
 }
 
-interface Pace {
-  /** Total time. That of a rebuild includes the comparison with the live tables and the switch. */
-  seconds: number;
-  whole: number;
-  firstTenth: number;
-  lastTenth: number;
-}
-
 async function measureReading({ options }: Bench, installation: Installation): Promise<void> {
   if (options.events < LEAST_EVENTS)
     throw new RangeError(
@@ -125,7 +117,7 @@ async function measureReading({ options }: Bench, installation: Installation): P
   const events = await writeHistories(installation.sql, PREFIX, options.events);
   const results = await alternate(options.runs, {
     'read, in batches of 1,000': () => readAll(installation.store, events),
-    'rebuild of transfers': () => rebuild(installation, events),
+    'rebuild of transfers': () => rebuildPace(installation, 'transfers', events),
   });
   const medianOf = (measured: Pace[], figure: keyof Pace) =>
     median(measured.map((pace) => pace[figure]));
@@ -152,32 +144,4 @@ async function readAll(store: EventStore, events: number): Promise<Pace> {
     if (batch.caughtUp) stop.abort();
   }
   return meter.pace();
-}
-
-async function rebuild(installation: Installation, events: number): Promise<Pace> {
-  const meter = createMeter(events);
-  await rebuildProjection(installation, 'transfers', (progress) => meter.read(progress.events));
-  return meter.pace();
-}
-
-/** Measures the pace over the whole log, its first tenth and its last tenth. */
-function createMeter(events: number) {
-  const started = performance.now();
-  const marks: { events: number; at: number }[] = [{ events: 0, at: started }];
-  const since = (from: number, to: number) => {
-    const [a, b] = [from, to].map(
-      (share) => marks.find((mark) => mark.events >= events * share)!,
-    ) as [(typeof marks)[0], (typeof marks)[0]];
-    return (b.events - a.events) / ((b.at - a.at) / 1_000);
-  };
-  const count = () => marks.at(-1)!.events;
-  return {
-    count,
-    read: (total: number) => void marks.push({ events: total, at: performance.now() }),
-    pace(): Pace {
-      if (count() !== events) throw new Error(`${count()} of ${events} events were read`);
-      const seconds = (performance.now() - started) / 1_000;
-      return { seconds, whole: since(0, 1), firstTenth: since(0, 0.1), lastTenth: since(0.9, 1) };
-    },
-  };
 }

@@ -10,6 +10,7 @@ const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0
   latency: () => import('./latency.ts'),
   webhooks: () => import('./webhooks.ts'),
   search: () => import('./search.ts'),
+  proof: () => import('./proof.ts'),
 };
 
 const { names, options } = parseOptions(process.argv.slice(2));

@@ -32,7 +32,7 @@ const FIELD_TYPES = `/** One field of an endpoint, under its name in the API. */
 export interface EndpointField {
   name: string;
   label: string;
-  kind?: 'number' | 'secret' | 'fingerprint' | 'lines' | 'yes-no' | readonly string[];
+  kind?: 'number' | 'secret' | 'host-keys' | 'lines' | 'yes-no' | readonly string[];
   hint?: string;
   placeholder?: string;
   /** The value in the form of a new endpoint. */

@@ -1,6 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
+import { hasHostKey, newHostKeysOf } from './domain/endpoint.ts';
+import { hostKeysOf } from './domain/host-keys.ts';
 import type { TransferStatus } from './domain/transfer.ts';
 import { countDueJobs } from './processes/dispatch/table.ts';
 import { flowFigures } from './processes/flows/table.ts';
@@ -8,6 +10,7 @@ import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
 import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
 import { countDueDeliveries } from './processes/webhooks/table.ts';
+import { listEndpoints } from './projections/catalog-queries.ts';
 import { listCheckpoints } from './projections/checkpoint.ts';
 
 const ATTEMPT_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
@@ -77,6 +80,7 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
   });
 
   watchFlows(sql, registers);
+  watchHostKeys(sql, registers);
   const bytes = new Counter({
     name: 'waybill_moved_bytes_total',
     help: 'Bytes that destinations have acknowledged',
@@ -182,6 +186,33 @@ function watchFlows(sql: Sql, registers: Registry[]): void {
         if (last_success !== null) lastSuccess.set({ flow, name }, last_success);
         waiting.set({ flow, name }, files);
       }
+    },
+  });
+}
+
+/** Adds when accepted host keys expire, and how many announced keys are not accepted. */
+function watchHostKeys(sql: Sql, registers: Registry[]): void {
+  new Gauge({
+    name: 'waybill_host_key_expiry_timestamp_seconds',
+    help: 'When an accepted host key of an endpoint expires',
+    labelNames: ['endpoint', 'host_key'],
+    registers,
+    async collect() {
+      this.reset();
+      for (const { name: endpoint, settings } of await listEndpoints(sql)) {
+        for (const { sha256, expires_at } of hasHostKey(settings) ? hostKeysOf(settings) : [])
+          if (expires_at !== null)
+            this.set({ endpoint, host_key: sha256 }, Date.parse(expires_at) / 1_000);
+      }
+    },
+  });
+  new Gauge({
+    name: 'waybill_new_host_keys',
+    help: 'Host keys that verified servers have announced and that are not accepted',
+    registers,
+    async collect() {
+      const endpoints = await listEndpoints(sql);
+      this.set(endpoints.reduce((sum, endpoint) => sum + newHostKeysOf(endpoint).length, 0));
     },
   });
 }

@@ -1,4 +1,5 @@
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
+import { canonicalJson } from '../../src/domain/canonical-json.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
 /**
@@ -6,10 +7,11 @@ import type { TransferEvent } from '../../src/domain/transfer.ts';
  */
 const ABREAST = 64;
 const SECONDS_APART = 10;
-const PER_INSERT = 50_000;
+const BLOCKS_PER_INSERT = 200;
 
 const ID = 'TRANSFER_ID';
 const TIME = 'OCCURRED_AT';
+const HASH = 'PREV_HASH';
 const endpoint = (id: string) => ({ id: `end_${id.padEnd(26, '0')}`, revision: 0 });
 const source = `sftp://hospital/lab/${ID}.pdf`;
 const destination = `sftp://bank/inbox/${ID}.pdf`;
@@ -65,43 +67,75 @@ const HISTORY: TransferEvent[] = [
   },
 ];
 
+const METADATA = {
+  account_id: 'acc_default',
+  actor: 'mover:bench:1',
+  causation_id: null,
+  correlation_id: 'clm_01J00000000000000000000000',
+  occurred_at: TIME,
+  prev_hash: HASH,
+};
+
+/** A function of the session: the events of one transfer, each with the hash of the one before. */
+const FUNCTION = `
+  create function pg_temp.history(
+    transfer_id text, begins timestamp, first bigint, types text[], datas text[], metadata_of text
+  ) returns table (log_position bigint, revision integer, id text, type text, data text, metadata text)
+  language plpgsql as $$
+  declare
+    prev_hash text := 'null';
+    occurred_at text;
+  begin
+    for n in 1 .. array_length(types, 1) loop
+      occurred_at := to_char(begins + (n - 1) * interval '1 second', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+      revision := n - 1;
+      log_position := first + revision * ${ABREAST};
+      id := 'evt_' || lpad(log_position::text, 26, '0');
+      type := types[n];
+      data := replace(replace(datas[n], '${ID}', transfer_id), '${TIME}', occurred_at);
+      metadata := replace(replace(metadata_of, '${TIME}', occurred_at), '"${HASH}"', prev_hash);
+      prev_hash := '"' || encode(sha256(convert_to(
+        '{"data":' || data || ',"id":"' || id || '","metadata":' || metadata ||
+        ',"schema_version":1,"type":"' || type || '"}', 'UTF8')), 'hex') || '"';
+      return next;
+    end loop;
+  end $$`;
+
 /**
  * Appends the histories of completed transfers to an otherwise idle log and returns the number of
- * events: `events`, rounded up to whole blocks of histories. They are as the service writes them,
- * except for the hash chains, which nothing here checks.
+ * events: `events`, rounded up to whole blocks of histories. They are as the service writes them.
  */
 export async function writeHistories(sql: Sql, prefix: string, events: number): Promise<number> {
-  const [head] = await sql<{ position: bigint }[]>`select position from log.head`;
-  const first = Number(head?.position) + 1;
-  const blocks = Math.ceil(events / HISTORY.length / ABREAST);
-  const total = blocks * ABREAST * HISTORY.length;
-  const metadata = JSON.stringify({
-    account_id: 'acc_default',
-    actor: 'mover:bench:1',
-    causation_id: null,
-    correlation_id: 'clm_01J00000000000000000000000',
-    occurred_at: TIME,
-    prev_hash: 'd'.repeat(64),
-  });
-  for (let from = 0; from < total; from += PER_INSERT) {
-    const to = Math.min(total, from + PER_INSERT) - 1;
-    await sql`
-      insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
-      select ${first}::bigint + n, ${prefix}::text || 'transfer-' || transfer_id, revision,
-             'evt_' || lpad((${first}::bigint + n)::text, 26, '0'),
-             (${HISTORY.map(({ type }) => type)}::text[])[revision + 1], 1,
-             replace(replace((${HISTORY.map(({ data }) => JSON.stringify(data))}::text[])[revision + 1], ${ID}, transfer_id), ${TIME}, time),
-             replace(${metadata}, ${TIME}, time)
-        from (
-          select n, revision, 'txr_' || lpad(transfer::text, 26, '0') as transfer_id,
-                 to_char(timestamp '2026-01-01' + (transfer * ${SECONDS_APART} + revision) * interval '1 second', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time
-            from (
-              select n, n / ${ABREAST} % ${HISTORY.length} as revision,
-                     n / ${ABREAST * HISTORY.length} * ${ABREAST} + n % ${ABREAST} as transfer
-                from generate_series(${from}::bigint, ${to}::bigint) n) place
-        ) event`;
+  const session = await sql.reserve();
+  try {
+    await session.unsafe(FUNCTION);
+    const [head] = await session<{ position: bigint }[]>`select position from log.head`;
+    const first = Number(head?.position) + 1;
+    const blocks = Math.ceil(events / HISTORY.length / ABREAST);
+    const total = blocks * ABREAST * HISTORY.length;
+    for (let from = 0; from < blocks; from += BLOCKS_PER_INSERT) {
+      const to = Math.min(blocks, from + BLOCKS_PER_INSERT) - 1;
+      await session`
+        insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
+        select e.log_position, ${prefix}::text || 'transfer-' || transfer_id, e.revision, e.id, e.type, 1,
+               e.data, e.metadata
+          from generate_series(${from}::bigint, ${to}::bigint) block,
+               generate_series(0, ${ABREAST - 1}::bigint) place,
+               lateral (select block * ${ABREAST} + place as transfer) numbered,
+               lateral (select 'txr_' || lpad(transfer::text, 26, '0') as transfer_id) named,
+               lateral pg_temp.history(
+                 transfer_id,
+                 timestamp '2026-01-01' + transfer * ${SECONDS_APART} * interval '1 second',
+                 ${first}::bigint + block * ${ABREAST * HISTORY.length} + place,
+                 ${HISTORY.map(({ type }) => type)}::text[],
+                 ${HISTORY.map(({ data }) => canonicalJson(data))}::text[],
+                 ${canonicalJson(METADATA)}) e
+         order by e.log_position`;
+    }
+    await session`update log.head set position = ${first + total - 1}`;
+    await session`vacuum analyze log.events`;
+    return total;
+  } finally {
+    session.release();
   }
-  await sql`update log.head set position = ${first + total - 1}`;
-  await sql`vacuum analyze log.events`;
-  return total;
 }

@@ -9,10 +9,12 @@ import {
   saveEndpoint,
 } from '../commands/endpoints.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
-import { addressIn, type Endpoint, hasHostKey } from '../domain/endpoint.ts';
+import { addressIn, type Endpoint, hasHostKey, newHostKeysOf } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
+import { type AnnouncedHostKey, hostKeysOf } from '../domain/host-keys.ts';
 import type { EndpointCredentials, EndpointSettings } from '../domain/protocols/index.ts';
 import type { Installation } from '../installation.ts';
+import { createKeyRecorder } from '../processes/endpoints/announced-keys.ts';
 import {
   type EndpointConnectivity,
   endpointConnectivity,
@@ -55,7 +57,7 @@ export function addEndpointCommands(program: Command): void {
       );
       if (json) await printJson({ id: endpointId, name: request.name, created });
       else await print(`${request.name} is ${created ? 'configured' : 'updated'} (${endpointId})`);
-      if ('host_key_sha256' in request && request.host_key_sha256 === null) {
+      if ('host_keys' in request && hostKeysOf(request).length === 0) {
         note(
           `Its host key is not pinned: \`waybill endpoints test ${request.name}\` shows it, ` +
             'and --accept-host-key pins it',
@@ -88,6 +90,16 @@ export function addEndpointCommands(program: Command): void {
     .option('--json', 'one JSON document')
     .action((name: string, options: { acceptHostKey?: boolean } & Json) =>
       withInstallation((installation) => test(installation, name, options)),
+    );
+
+  endpoints
+    .command('accept-host-key')
+    .description('pin a host key that the verified server has announced, beside the others')
+    .argument('<name>', 'of the endpoint')
+    .argument('<fingerprint>', 'SHA256:... as `endpoints list --json` shows it')
+    .option('--json', 'one JSON document')
+    .action((name: string, fingerprint: string, options: Json) =>
+      withInstallation((installation) => acceptAnnounced(installation, name, fingerprint, options)),
     );
 
   const change = (
@@ -134,12 +146,32 @@ async function find({ sql }: Installation, name: string): Promise<Endpoint> {
   return endpoint;
 }
 
+async function acceptAnnounced(
+  installation: Installation,
+  name: string,
+  fingerprint: string,
+  { json }: Json,
+): Promise<void> {
+  const configured = await find(installation, name);
+  if (!newHostKeysOf(configured).some(({ sha256 }) => sha256 === fingerprint)) {
+    throw new DomainError(
+      'validation_failed',
+      `${name} has no new host key ${fingerprint}; \`waybill endpoints test ${name} ` +
+        '--accept-host-key` pins the key that the server presents',
+    );
+  }
+  const { endpoint_id } = configured;
+  await acceptHostKey(installation.commands, endpoint_id, fingerprint, operator());
+  if (json) await printJson({ id: endpoint_id, name, accepted: fingerprint });
+  else await print(`The host key ${fingerprint} is pinned from now on, beside the others`);
+}
+
 async function test(
   installation: Installation,
   name: string,
   options: { acceptHostKey?: boolean } & Json,
 ): Promise<void> {
-  const { commands, vault } = installation;
+  const { commands, vault, store, logger } = installation;
   const configured = await find(installation, name);
   const credentials = await vault.open<EndpointCredentials>(
     configured.credentials_record,
@@ -170,12 +202,25 @@ async function test(
     if (!options.json) await print(`The host key ${result.fingerprint} is pinned from now on`);
     result = await runTest(state);
   }
+  await createKeyRecorder({ store, logger })(configured, result.announced, operator());
   if (!result.ok) process.exitCode = EXIT.failed;
   if (options.json) await printJson({ name, accepted, ...result });
   else if (failureOf(result)?.code === 'host_key_mismatch') {
     note(
       '  No password was sent. Once you have compared the key: waybill endpoints test ' +
         `${name} --accept-host-key`,
+    );
+  } else if (!options.json) noteNewHostKeys(configured, result.announced);
+}
+
+/** Notes the announced keys that are not pinned, and how to pin them. */
+function noteNewHostKeys({ name, settings }: Endpoint, announced: AnnouncedHostKey[]): void {
+  const accepted = hasHostKey(settings) ? hostKeysOf(settings).map(({ sha256 }) => sha256) : [];
+  for (const { sha256, key_type, verified_by } of announced) {
+    if (accepted.includes(sha256) || !accepted.includes(verified_by)) continue;
+    note(
+      `  The verified server has announced another host key: ${key_type} ${sha256}\n` +
+        `  To pin it: waybill endpoints accept-host-key ${name} ${sha256}`,
     );
   }
 }
@@ -210,6 +255,10 @@ function shown(endpoint: Endpoint) {
     id: endpoint_id,
     name,
     ...settings,
+    ...(hasHostKey(settings) && {
+      host_keys: hostKeysOf(settings),
+      announced_host_keys: newHostKeysOf(endpoint),
+    }),
     sign_in,
     max_connections,
     accounts,
@@ -245,16 +294,15 @@ function addressOf(settings: EndpointSettings): string {
   return user + addressIn(settings);
 }
 
-function stateOf(
-  { paused, unreachable_since, settings }: Endpoint,
-  health: EndpointConnectivity | undefined,
-): string {
+function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {
+  const { paused, unreachable_since, settings } = endpoint;
   const states = [
     paused ? 'paused' : null,
     unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
     hasHostKey(settings) && settings.host_key_sha256 === null
       ? 'host key not accepted'
       : (health?.error?.message ?? null),
+    newHostKeysOf(endpoint).length > 0 ? 'a new host key is announced' : null,
   ].filter((state) => state !== null);
   return states.length === 0 ? 'ready' : states.join(', ');
 }

@@ -9,6 +9,7 @@ import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpo
 import * as endpoint from '../domain/endpoint.ts';
 import { endpointDecider } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
+import type { AnnouncedHostKey } from '../domain/host-keys.ts';
 import { newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type { CommandDeps } from './deps.ts';
@@ -218,7 +219,7 @@ export function resumeEndpoint(
   return command(deps, endpointId, { type: 'resume' }, cause);
 }
 
-/** Pins the host key that an administrator accepted. */
+/** Pins the host key that an administrator accepted: see `EndpointCommand`. */
 export function acceptHostKey(
   deps: CommandDeps,
   endpointId: string,
@@ -229,6 +230,25 @@ export function acceptHostKey(
     deps,
     endpointId,
     { type: 'accept_host_key', host_key_sha256: hostKeySha256 },
+    cause,
+  );
+}
+
+/**
+ * Records the host keys that a verified server has announced, each once. Throws `not_found` for an
+ * endpoint that was removed.
+ */
+export async function announceHostKeys(
+  { store }: Pick<CommandDeps, 'store'>,
+  endpointId: string,
+  hostKeys: AnnouncedHostKey[],
+  cause: Cause,
+): Promise<void> {
+  await handle(
+    store,
+    endpointDecider,
+    streamName('endpoint', endpointId),
+    { type: 'announce_host_keys', host_keys: hostKeys, now: new Date().toISOString() },
     cause,
   );
 }

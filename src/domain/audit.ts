@@ -62,6 +62,7 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'endpoint.removed': 'removed',
   'endpoint.connectivity_lost': 'unreachable',
   'endpoint.connectivity_restored': 'reachable again',
+  'endpoint.host_key_announced': 'announced a new host key',
   'key.created': 'created',
   'key.revoked': 'revoked',
   'key.expiring_soon': 'expires soon',
@@ -122,6 +123,7 @@ export const AUDIT_TITLES = Object.fromEntries(
 // `isAudited` leaves out the other events of these types.
 AUDIT_TITLES['transfer.created'] = 'Transfer retried';
 AUDIT_TITLES['transfer.failed'] = 'Transfer aborted';
+AUDIT_TITLES['endpoint.host_key_announced'] = 'New host key announced';
 // The kind alone says nothing.
 AUDIT_TITLES['access.exported'] = 'Data exported';
 AUDIT_TITLES['access.history_read'] = 'History read';

@@ -3,6 +3,13 @@ import { assertSameAudience } from './endpoint-audience.ts';
 import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import {
+  type AnnouncedHostKey,
+  hostKeysOf,
+  MAX_HOST_KEYS,
+  withAccepted,
+  withHostKeys,
+} from './host-keys.ts';
+import {
   type EndpointSettings,
   type ProtocolName,
   protocolOf,
@@ -48,6 +55,12 @@ export interface ConnectivityLost {
   error: { code: TransferErrorCode; message: string };
 }
 
+export interface HostKeyAnnounced extends AnnouncedHostKey {
+  endpoint_id: string;
+  name: string;
+  announced_at: string;
+}
+
 export type EndpointEvent =
   | Event<'endpoint.configured', EndpointConfigured>
   | Event<'endpoint.updated', EndpointDefinition>
@@ -56,13 +69,16 @@ export type EndpointEvent =
   | Event<'endpoint.resumed', Record<string, never>>
   | Event<'endpoint.removed', Record<string, never>>
   | Event<'endpoint.connectivity_lost', ConnectivityLost>
-  | Event<'endpoint.connectivity_restored', { restored_at: string }>;
+  | Event<'endpoint.connectivity_restored', { restored_at: string }>
+  | Event<'endpoint.host_key_announced', HostKeyAnnounced>;
 
 export interface Endpoint extends EndpointConfigured {
   status: 'configured';
   paused: boolean;
   /** Set while the endpoint can't be reached. */
   unreachable_since: string | null;
+  /** What verified servers have announced so far: see `newHostKeysOf`. */
+  announced_host_keys: (AnnouncedHostKey & { announced_at: string })[];
 }
 
 export type EndpointState =
@@ -73,12 +89,15 @@ export type EndpointState =
 export type EndpointCommand =
   | { type: 'configure'; data: EndpointConfigured }
   /**
-   * Replaces the settings, and the credentials if a new record is given. Without a host key in the
-   * new settings, the accepted key stays if host and port stay the same. Throws `validation_failed`
+   * Replaces the settings, and the credentials if a new record is given. Without host keys in the
+   * new settings, the accepted ones stay if host and port stay the same. Throws `validation_failed`
    * if the server changes and no credentials are given.
    */
   | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
+  /** Adds a key that the verified server has announced. Any other key replaces the accepted ones. */
   | { type: 'accept_host_key'; host_key_sha256: string }
+  /** Records keys that are new. Does nothing if the key that verified the server is not accepted. */
+  | { type: 'announce_host_keys'; host_keys: AnnouncedHostKey[]; now: string }
   | { type: 'pause' }
   | { type: 'resume' }
   | { type: 'remove' }
@@ -92,7 +111,9 @@ function initialState(): EndpointState {
 /** Throws `not_found` for an endpoint that does not exist. */
 function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[] {
   if (command.type === 'configure') {
-    return state.status === 'none' ? [{ type: 'endpoint.configured', data: command.data }] : [];
+    if (state.status !== 'none') return [];
+    const settings = settleHostKeys(command.data.settings, null);
+    return [{ type: 'endpoint.configured', data: { ...command.data, settings } }];
   }
   if (state.status === 'removed' && command.type === 'remove') return [];
   if (state.status !== 'configured')
@@ -102,6 +123,8 @@ function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[]
       return update(command, state);
     case 'accept_host_key':
       return acceptHostKey(command.host_key_sha256, state);
+    case 'announce_host_keys':
+      return announceHostKeys(command.host_keys, command.now, state);
     case 'pause':
       return state.paused ? [] : [{ type: 'endpoint.paused', data: {} }];
     case 'resume':
@@ -126,7 +149,7 @@ function update(
   if (!command.credentials) assertSameAudience(state.settings, command.definition.settings);
   const definition = {
     ...command.definition,
-    settings: keepHostKey(command.definition.settings, state.settings),
+    settings: settleHostKeys(command.definition.settings, state.settings),
   };
   const events: EndpointEvent[] = [];
   if (JSON.stringify(definition) !== JSON.stringify(definitionOf(state)))
@@ -145,11 +168,24 @@ function definitionOf({
   return { max_connections, accounts, overwrite, settings };
 }
 
-function keepHostKey(next: EndpointSettings, now: EndpointSettings): EndpointSettings {
-  if (!hasHostKey(next) || next.protocol !== now.protocol || next.host_key_sha256 !== null)
-    return next;
-  const isSameServer = next.host === now.host && next.port === now.port;
-  return isSameServer ? { ...next, host_key_sha256: now.host_key_sha256 } : next;
+/**
+ * Returns the settings with their host keys as they are stored. Keeps the accepted keys of the same
+ * server if the settings have none, or if they name one of them without the list: a client of an
+ * older version does not know the others.
+ */
+function settleHostKeys(next: EndpointSettings, now: EndpointSettings | null): EndpointSettings {
+  if (!hasHostKey(next)) return next;
+  const given = (next.host_keys ?? []).map(({ sha256, expires_at }) => ({
+    sha256,
+    expires_at: expires_at && new Date(expires_at).toISOString(),
+  }));
+  if (given.length > 0) return withHostKeys(next, given);
+  const isSameServer = now && hasHostKey(now) && next.host === now.host && next.port === now.port;
+  const accepted = isSameServer ? hostKeysOf(now) : [];
+  const named = next.host_key_sha256;
+  return named === null || accepted.some(({ sha256 }) => sha256 === named)
+    ? withHostKeys(next, accepted)
+    : { ...next, host_keys: null };
 }
 
 function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
@@ -157,13 +193,40 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
   if (!hasHostKey(settings)) {
     throw new DomainError('validation_failed', 'This endpoint has no host key');
   }
-  if (settings.host_key_sha256 === hostKey) return [];
-  return [
-    {
-      type: 'endpoint.updated',
-      data: definitionOf({ ...state, settings: { ...settings, host_key_sha256: hostKey } }),
-    },
-  ];
+  const accepted = hostKeysOf(settings);
+  const isKnown = [...accepted, ...newHostKeysOf(state)].some(({ sha256 }) => sha256 === hostKey);
+  const keys = withAccepted(isKnown ? accepted : [], hostKey);
+  if (keys.length > MAX_HOST_KEYS) {
+    throw new DomainError(
+      'validation_failed',
+      `This endpoint accepts ${MAX_HOST_KEYS} host keys: remove one first`,
+    );
+  }
+  if (JSON.stringify(keys) === JSON.stringify(accepted)) return [];
+  const definition = definitionOf({ ...state, settings: withHostKeys(settings, keys) });
+  return [{ type: 'endpoint.updated', data: definition }];
+}
+
+function announceHostKeys(
+  hostKeys: AnnouncedHostKey[],
+  now: string,
+  state: Endpoint,
+): EndpointEvent[] {
+  const { endpoint_id, name, settings } = state;
+  if (!hasHostKey(settings)) return [];
+  const accepted = new Set(hostKeysOf(settings).map(({ sha256 }) => sha256));
+  const announced = newHostKeysOf(state);
+  const known = new Set([...accepted, ...announced.map(({ sha256 }) => sha256)]);
+  return (
+    hostKeys
+      .filter(({ sha256, verified_by }) => accepted.has(verified_by) && !known.has(sha256))
+      // A server must not be able to fill the log.
+      .slice(0, MAX_HOST_KEYS - announced.length)
+      .map((key) => ({
+        type: 'endpoint.host_key_announced',
+        data: { endpoint_id, name, ...key, announced_at: now },
+      }))
+  );
 }
 
 const isEndpointEvent = eventGuard<EndpointEvent>({
@@ -175,13 +238,20 @@ const isEndpointEvent = eventGuard<EndpointEvent>({
   'endpoint.removed': true,
   'endpoint.connectivity_lost': true,
   'endpoint.connectivity_restored': true,
+  'endpoint.host_key_announced': true,
 });
 
 function evolve(state: EndpointState, event: Event): EndpointState {
   if (!isEndpointEvent(event)) return state;
   if (state.status === 'none') {
     return event.type === 'endpoint.configured'
-      ? { ...event.data, status: 'configured', paused: false, unreachable_since: null }
+      ? {
+          ...event.data,
+          status: 'configured',
+          paused: false,
+          unreachable_since: null,
+          announced_host_keys: [],
+        }
       : state;
   }
   if (state.status === 'removed') return state;
@@ -201,6 +271,12 @@ function evolve(state: EndpointState, event: Event): EndpointState {
       return { ...state, unreachable_since: event.data.detected_at };
     case 'endpoint.connectivity_restored':
       return { ...state, unreachable_since: null };
+    case 'endpoint.host_key_announced': {
+      const { sha256, key_type, verified_by, announced_at } = event.data;
+      const others = state.announced_host_keys.filter((key) => key.sha256 !== sha256);
+      const announced = { sha256, key_type, verified_by, announced_at };
+      return { ...state, announced_host_keys: [...others, announced] };
+    }
     default:
       return unknownEvent(event);
   }
@@ -222,6 +298,22 @@ export function hasHostKey(
   settings: EndpointSettings,
 ): settings is Extract<EndpointSettings, { host_key_sha256: string | null }> {
   return 'host_key_sha256' in settings;
+}
+
+/**
+ * Returns the keys that the server has announced and that are not accepted. A key counts only while
+ * the key that verified the server is accepted: it may have been another server.
+ */
+export function newHostKeysOf({
+  settings,
+  announced_host_keys,
+}: Pick<Endpoint, 'settings' | 'announced_host_keys'>): Endpoint['announced_host_keys'] {
+  if (!hasHostKey(settings)) return [];
+  const accepted = new Set(hostKeysOf(settings).map(({ sha256 }) => sha256));
+  // A row that an older version wrote has no announced keys until the catalog is rebuilt.
+  return (announced_host_keys ?? []).filter(
+    ({ sha256, verified_by }) => accepted.has(verified_by) && !accepted.has(sha256),
+  );
 }
 
 /** Returns the error code for a server that fails to prove its identity. */

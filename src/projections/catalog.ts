@@ -68,7 +68,7 @@ const TABLES = [
 /** The read model of endpoints, API keys and webhooks: one table each. */
 export const catalogProjection: Projection = {
   name: 'catalog',
-  version: 2,
+  version: 3,
   streams: TABLES.map(({ kind }) => streamPrefix(kind)),
   tables: TABLES.map(({ name }) => name),
 

@@ -43,7 +43,7 @@ await describeConsole('endpoints in the console', () => {
   test.each<[protocol: string, fields: string[], values: Record<string, string>]>([
     [
       'SFTP',
-      ['Host', 'Port', 'Base path', 'Host key', 'User name', 'Sign in with', 'Password'],
+      ['Host', 'Port', 'Base path', 'Host keys', 'User name', 'Sign in with', 'Password'],
       { Host: 'h', 'User name': 'u', Password: 'p' },
     ],
     [
@@ -172,7 +172,10 @@ await describeConsole('endpoints in the console', () => {
       let alpha: SftpServer;
       let beta: SftpServer;
       beforeAll(async () => {
-        [alpha, beta] = await Promise.all([startSftpServer(), startSftpServer()]);
+        [alpha, beta] = await Promise.all([
+          startSftpServer({ hostKeys: ['ed25519', 'ecdsa'] }),
+          startSftpServer(),
+        ]);
       });
       afterAll(async () => {
         await Promise.all([alpha?.stop(), beta?.stop()]);
@@ -242,7 +245,7 @@ await describeConsole('endpoints in the console', () => {
         });
         const page = await console.visitSignedIn(`${LIST}/${id}`);
         await page.getByRole('button', { name: 'Test' }).click();
-        await page.getByText('The server shows another host key than the accepted one.').waitFor();
+        await page.getByText('The server shows a host key that is not accepted.').waitFor();
         await page.getByRole('button', { name: 'Accept host key' }).click();
         expect(await page.getByRole('dialog').innerText()).toContain(beta.hostKeySha256);
         await page.getByRole('dialog').getByRole('button', { name: 'Accept host key' }).click();
@@ -250,6 +253,50 @@ await describeConsole('endpoints in the console', () => {
         expect(await saved('moved')).toMatchObject({
           settings: { host_key_sha256: alpha.hostKeySha256 },
         });
+      });
+
+      test('a new host key that the server announced is accepted beside the other', async () => {
+        const id = await configureSftp(console.installation, 'rotating', alpha, {
+          host_keys: [{ sha256: alpha.hostKeySha256, expires_at: '2999-01-31T00:00:00Z' }],
+          host_key_sha256: null,
+        });
+        const page = await console.visitSignedIn(`${LIST}/${id}`);
+        await page.getByRole('button', { name: 'Test' }).click();
+        const keys = page.getByRole('region', { name: 'New host keys' });
+        await keys.getByText('ecdsa-sha2-nistp256').waitFor();
+        const sha256 = alpha.hostKeysSha256[1] as string;
+        expect(await keys.locator('code').innerText()).toBe(sha256);
+        await expectAccessible(page);
+        await keys.getByRole('button', { name: 'Accept host key' }).click();
+        const dialog = page.getByRole('dialog');
+        expect(await dialog.innerText()).toContain(sha256);
+        await expectAccessible(page);
+        await dialog.getByRole('button', { name: 'Accept host key' }).click();
+        await eventually(() => keys.count()).toBe(0);
+        expect(await page.getByRole('main').innerText()).toMatch(/expires .*2999/);
+
+        await page.getByRole('link', { name: 'Edit' }).click();
+        const field = page.getByRole('textbox', { name: 'Host keys' });
+        expect(await field.inputValue()).toBe(
+          `${alpha.hostKeySha256} 2999-01-31T00:00:00.000Z\n${sha256}`,
+        );
+        await field.fill(`${sha256} tomorrow`);
+        await page.getByRole('button', { name: 'Save' }).click();
+        await page.getByText('host_keys[0].expires_at must be an RFC 3339 time').waitFor();
+        await expectAccessible(page);
+        await field.fill(`${sha256} 2999-12-31\n${alpha.hostKeySha256}`);
+        await page.getByRole('button', { name: 'Save' }).click();
+        await eventually(() => heading(page)).toBe('rotating');
+        expect(await saved('rotating')).toMatchObject({
+          settings: {
+            host_key_sha256: sha256,
+            host_keys: [
+              { sha256, expires_at: '2999-12-31T00:00:00.000Z' },
+              { sha256: alpha.hostKeySha256, expires_at: null },
+            ],
+          },
+        });
+        console.pardon(400);
       });
 
       test('an endpoint in use is paused, resumed and finally removed', async () => {

@@ -34,6 +34,15 @@ const pinned: EndpointEvent = {
   type: 'endpoint.updated',
   data: definition({ host_key_sha256: HOST_KEY }),
 };
+const NEW_KEY = {
+  sha256: `SHA256:${'b'.repeat(43)}`,
+  key_type: 'ssh-ed25519',
+  verified_by: HOST_KEY,
+};
+const announced = {
+  type: 'endpoint.host_key_announced',
+  data: { endpoint_id: LOST.endpoint_id, name: 'files', ...NEW_KEY, announced_at: T1 },
+} satisfies EndpointEvent;
 const credentials: SealedCredentials = { credentials_record: 'vlt_2', sign_in: 'private_key' };
 
 function definition(
@@ -78,6 +87,7 @@ const HISTORIES = {
   configured: [configured],
   paused: [configured, paused],
   unreachable: [configured, lost],
+  pinned: [configured, pinned],
   removed: [configured, removed],
 } satisfies Record<string, EndpointEvent[]>;
 type Status = keyof typeof HISTORIES;
@@ -92,6 +102,7 @@ describe('every command in every state', () => {
     configured: type,
     paused: type,
     unreachable: type,
+    pinned: type,
   });
   const table: [
     EndpointCommand,
@@ -104,14 +115,36 @@ describe('every command in every state', () => {
     ],
     [
       { type: 'accept_host_key', host_key_sha256: HOST_KEY },
-      { ...gone, ...always('endpoint.updated') },
+      {
+        ...gone,
+        configured: 'endpoint.updated',
+        paused: 'endpoint.updated',
+        unreachable: 'endpoint.updated',
+      },
     ],
-    [{ type: 'pause' }, { ...gone, configured: 'endpoint.paused', unreachable: 'endpoint.paused' }],
+    [
+      { type: 'announce_host_keys', host_keys: [NEW_KEY], now: T1 },
+      { ...gone, pinned: 'endpoint.host_key_announced' },
+    ],
+    [
+      { type: 'pause' },
+      {
+        ...gone,
+        configured: 'endpoint.paused',
+        unreachable: 'endpoint.paused',
+        pinned: 'endpoint.paused',
+      },
+    ],
     [{ type: 'resume' }, { ...gone, paused: 'endpoint.resumed' }],
     [{ type: 'remove' }, { none: 'not_found', ...always('endpoint.removed') }],
     [
       { type: 'lose_connectivity', data: LOST },
-      { ...gone, configured: 'endpoint.connectivity_lost', paused: 'endpoint.connectivity_lost' },
+      {
+        ...gone,
+        configured: 'endpoint.connectivity_lost',
+        paused: 'endpoint.connectivity_lost',
+        pinned: 'endpoint.connectivity_lost',
+      },
     ],
     [
       { type: 'restore_connectivity', now: T2 },
@@ -208,6 +241,129 @@ describe('a host key', () => {
   });
 });
 
+describe('several host keys', () => {
+  const OTHER = `SHA256:${'c'.repeat(43)}`;
+  const both = [
+    { sha256: HOST_KEY, expires_at: T2 },
+    { sha256: OTHER, expires_at: null },
+  ];
+  const accepting = (host_keys: typeof both): EndpointDefinition =>
+    definition({ host_key_sha256: host_keys[0]?.sha256 ?? null, host_keys });
+  const update = (definition: EndpointDefinition): EndpointCommand => ({
+    type: 'update',
+    definition,
+    credentials: null,
+  });
+  const updated = (data: EndpointDefinition): EndpointEvent => ({ type: 'endpoint.updated', data });
+
+  it('are stored with the first one by itself, which older versions read', () => {
+    given([configured])
+      .when(update(definition({ host_keys: both })))
+      .yields([updated(accepting(both))]);
+  });
+
+  it('are stored as a single one where that says the same', () => {
+    const single = [{ sha256: HOST_KEY, expires_at: null }];
+    given([configured, pinned])
+      .when(update(definition({ host_keys: single })))
+      .yields([]);
+    given([configured, updated(accepting(both))])
+      .when(update(definition({ host_keys: single })))
+      .yields([pinned]);
+  });
+
+  it('stay if a change names none of them, or one of them without the list', () => {
+    for (const named of [{}, { host_key_sha256: OTHER }, { host_key_sha256: HOST_KEY }]) {
+      given([configured, updated(accepting(both))])
+        .when(update(definition(named)))
+        .yields([]);
+    }
+    const third = definition({ host_key_sha256: NEW_KEY.sha256 });
+    given([configured, updated(accepting(both))])
+      .when(update(third))
+      .yields([updated(third)]);
+  });
+
+  it('of the log of an older version are one', () => {
+    const { host_keys: _, ...old } = sftpSettings({ host_key_sha256: HOST_KEY });
+    const recorded = { ...definition(), settings: old as EndpointSettings };
+    given([configured, updated(recorded)])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields([]);
+  });
+
+  it('have a time of expiry in UTC', () => {
+    const [first, second] = both as [(typeof both)[0], (typeof both)[1]];
+    const given_ = [{ ...first, expires_at: '2026-12-31T23:00:00-02:00' }, second];
+    given([configured])
+      .when(update(definition({ host_keys: given_ })))
+      .yields([updated(accepting([{ ...first, expires_at: '2027-01-01T01:00:00.000Z' }, second]))]);
+  });
+
+  it('no longer expire once they are accepted again', () => {
+    given([configured, updated(accepting(both))])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields([updated(accepting(both.map(({ sha256 }) => ({ sha256, expires_at: null }))))]);
+  });
+
+  it('give way to a key that only the server presents', () => {
+    given([configured, updated(accepting(both))])
+      .when({ type: 'accept_host_key', host_key_sha256: NEW_KEY.sha256 })
+      .yields([updated(definition({ host_key_sha256: NEW_KEY.sha256 }))]);
+  });
+});
+
+describe('an announced host key', () => {
+  const announce = (...host_keys: (typeof NEW_KEY)[]): EndpointCommand => ({
+    type: 'announce_host_keys',
+    host_keys,
+    now: T1,
+  });
+  const stateOf = (events: EndpointEvent[]) =>
+    endpoint.newHostKeysOf(stateAfter(endpointDecider, events) as endpoint.Endpoint);
+
+  it('is recorded once, and without the accepted keys', () => {
+    const own = { ...NEW_KEY, sha256: HOST_KEY };
+    given([configured, pinned]).when(announce(own, NEW_KEY)).yields([announced]);
+    given([configured, pinned, announced]).when(announce(NEW_KEY, own)).yields([]);
+  });
+
+  it('is accepted beside the others, when somebody accepts it', () => {
+    const keys = [HOST_KEY, NEW_KEY.sha256].map((sha256) => ({ sha256, expires_at: null }));
+    const accepted = definition({ host_key_sha256: HOST_KEY, host_keys: keys });
+    given([configured, pinned, announced])
+      .when({ type: 'accept_host_key', host_key_sha256: NEW_KEY.sha256 })
+      .yields([{ type: 'endpoint.updated', data: accepted }]);
+    expect(stateOf([configured, pinned, announced])).toMatchObject([NEW_KEY]);
+    expect(
+      stateOf([configured, pinned, announced, { type: 'endpoint.updated', data: accepted }]),
+    ).toEqual([]);
+  });
+
+  it('counts only while the key that verified the server is accepted', () => {
+    const moved: EndpointEvent = {
+      type: 'endpoint.updated',
+      data: definition({ host: 'other.example.com', host_key_sha256: `SHA256:${'d'.repeat(43)}` }),
+    };
+    expect(stateOf([configured, pinned, announced, moved])).toEqual([]);
+    given([configured, pinned, announced, moved]).when(announce(NEW_KEY)).yields([]);
+    given([configured]).when(announce(NEW_KEY)).yields([]);
+  });
+
+  it('is one of sixteen at most', () => {
+    const many = Array.from({ length: 40 }, (_, i) => ({
+      ...NEW_KEY,
+      sha256: `SHA256:${String(i).padStart(43, '0')}`,
+    }));
+    const outcome = outcomeOf(endpointDecider, [configured, pinned], announce(...many));
+    const events = outcome as EndpointEvent[];
+    expect(events).toHaveLength(16);
+    given([configured, pinned, ...events])
+      .when(announce(NEW_KEY))
+      .yields([]);
+  });
+});
+
 describe('connectivity', () => {
   const restored: EndpointEvent = {
     type: 'endpoint.connectivity_restored',
@@ -259,6 +415,7 @@ describe('evolve', () => {
       status: 'configured',
       paused: true,
       unreachable_since: T1,
+      announced_host_keys: [],
     });
   });
 
@@ -281,6 +438,7 @@ describe('evolve', () => {
       'removed',
       'connectivity_lost',
       'connectivity_restored',
+      'host_key_announced',
     ];
     fc.assert(
       fc.property(

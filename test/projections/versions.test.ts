@@ -94,6 +94,7 @@ const TYPES = {
   'endpoint.removed': true,
   'endpoint.connectivity_lost': true,
   'endpoint.connectivity_restored': true,
+  'endpoint.host_key_announced': true,
   'key.created': true,
   'key.revoked': true,
   'key.expiring_soon': true,
@@ -253,6 +254,17 @@ function history(): StoredEvent[] {
         last_success_at: null,
         detected_at: T1,
         error: { code: 'timeout', message: 'no answer' },
+      },
+    },
+    {
+      type: 'endpoint.host_key_announced',
+      data: {
+        endpoint_id,
+        name,
+        sha256: `SHA256:${'b'.repeat(43)}`,
+        key_type: 'ssh-ed25519',
+        verified_by: `SHA256:${'a'.repeat(43)}`,
+        announced_at: T1,
       },
     },
   );

@@ -223,6 +223,7 @@ export function sftpSettings(changes: Partial<SftpSettings> = {}): SftpSettings 
     base_path: '/',
     username: 'waybill',
     host_key_sha256: null,
+    host_keys: null,
     ...changes,
   };
 }

@@ -57,6 +57,8 @@ export interface SftpServer {
   protectedKey: { privateKey: string; passphrase: string };
   /** In the form of `ssh-keygen -l`. */
   hostKeySha256: string;
+  /** Those of all host keys, in the order of `hostKeys`. */
+  hostKeysSha256: string[];
   /** Temporary folder for files: remote paths are absolute paths below it. */
   root: string;
   /** Folder on the small file system; only the server sees it. */
@@ -161,6 +163,7 @@ function makeKeys(
     privateKey: own.privateKey,
     protectedKey: { privateKey: locked.privateKey, passphrase: PASSPHRASE },
     hostKeySha256: fingerprint(hostKeys[0] as string),
+    hostKeysSha256: hostKeys.map(fingerprint),
   };
 }
 

@@ -42,6 +42,7 @@ function unusable(cause: Error): FileEndpoint {
   };
   return {
     connections: async () => 0,
+    announcedHostKeys: async () => [],
     openSource: fail,
     openDestination: fail,
     probe: fail,

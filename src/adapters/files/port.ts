@@ -1,4 +1,5 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
+import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
 import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
 import type { UnixTime } from './modification-time.ts';
 
@@ -191,6 +192,11 @@ export interface Peer {
 export interface FileEndpoint {
   /** Connections that are open now, in use or idle. */
   connections(): Promise<number>;
+  /**
+   * Host keys that the verified server has announced since the endpoint was opened, and proved to
+   * own. None of them is trusted by that. Empty for a protocol without host keys.
+   */
+  announcedHostKeys(): Promise<AnnouncedHostKey[]>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
   /** Connects and checks the host key or certificate. Never signs in. */

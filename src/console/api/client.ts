@@ -10,11 +10,16 @@ export class RequestFailed extends Error {
     this.problem = problem;
   }
 
-  /** The error of each field, by its name in the request. */
+  /**
+   * The error of each field, by its name in the request. An error within a list, such as
+   * `host_keys[1].sha256`, is one of the whole list too.
+   */
   get fields(): Record<string, string> {
-    return Object.fromEntries(
-      (this.problem.errors ?? []).map(({ field, message }) => [field, message]),
+    const errors = (this.problem.errors ?? []).map(({ field, message }) => [field, message]);
+    const ofLists = (this.problem.errors ?? []).flatMap(({ field, message }) =>
+      /\[\d+\]/.test(field) ? [[field.replace(/\[.*$/, ''), `${field} ${message}`]] : [],
     );
+    return Object.fromEntries([...ofLists, ...errors]);
   }
 }
 

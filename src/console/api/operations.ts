@@ -83,6 +83,11 @@ export interface Operations {
   'PUT /v1/session/account': { body: AccountChoice; answer: Session };
 }
 
+export type AcceptedHostKey = {
+  sha256: string;
+  expires_at: string | null;
+};
+
 export type AcceptedReplay = {
   accepted: true;
 };
@@ -116,6 +121,12 @@ export type AfterTransfer = {
   ended_at: string | null;
 };
 
+export type AnnouncedHostKey = {
+  sha256: string;
+  key_type: string;
+  announced_at: string;
+};
+
 export type AuditEvent = {
   position: string;
   stream: string;
@@ -127,7 +138,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "flow.created" | "flow.updated" | "flow.paused" | "flow.resumed" | "flow.removed" | "flow.run_requested" | "flow.run_failed" | "flow.recovered" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "flow.created" | "flow.updated" | "flow.paused" | "flow.resumed" | "flow.removed" | "flow.run_requested" | "flow.run_failed" | "flow.recovered" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "endpoint.host_key_announced" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
 
 export type AuditItem = {
   id: string;
@@ -822,6 +833,11 @@ export type HistoryItem = {
   actor: string;
 };
 
+export type HostKey = {
+  sha256: string;
+  expires_at?: string | null;
+};
+
 export type HostKeyRequest = {
   host_key_sha256: string;
 };
@@ -1257,6 +1273,8 @@ export type SftpEndpoint = {
   base_path: string;
   username: string;
   host_key_sha256: string | null;
+  host_keys: AcceptedHostKey[];
+  announced_host_keys: AnnouncedHostKey[];
   id: string;
   has_credentials: SignInKind;
   paused: boolean;
@@ -1280,6 +1298,7 @@ export type SftpEndpointRequest = {
   private_key?: string;
   passphrase?: string;
   host_key_sha256?: string | null;
+  host_keys?: HostKey[] | null;
 };
 
 export type SftpEndpointUpdate = {
@@ -1296,6 +1315,7 @@ export type SftpEndpointUpdate = {
   private_key?: string;
   passphrase?: string;
   host_key_sha256?: string | null;
+  host_keys?: HostKey[] | null;
 };
 
 export type SignIn = {

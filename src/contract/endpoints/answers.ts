@@ -50,6 +50,30 @@ const standing = z.strictObject({
   configured_at: timestamp,
 });
 
+const hostKeyAnswers = {
+  host_keys: z
+    .array(
+      z
+        .strictObject({
+          sha256: fingerprint,
+          expires_at: timestamp.nullable().describe('From then on it is no longer accepted.'),
+        })
+        .meta({ id: 'AcceptedHostKey' }),
+    )
+    .describe('All accepted host keys; `host_key_sha256` is the first.'),
+  announced_host_keys: z
+    .array(
+      z
+        .strictObject({
+          sha256: fingerprint,
+          key_type: z.string().meta({ examples: ['ssh-ed25519'] }),
+          announced_at: timestamp,
+        })
+        .meta({ id: 'AnnouncedHostKey' }),
+    )
+    .describe('Keys that the verified server has announced, and that are not accepted.'),
+};
+
 /**
  * A request's fields without the secrets. An endpoint always has the fields that a request may
  * omit.
@@ -63,6 +87,7 @@ function answerOf(protocol: AnyProtocol) {
   return requestOf(protocol)
     .omit(Object.fromEntries(names.map((name) => [name, true])) as never)
     .extend(Object.fromEntries(omitted.map(([name, field]) => [name, unwrapped(field)])))
+    .extend('host_keys' in protocol.fields ? hostKeyAnswers : {})
     .extend(standing.shape)
     .meta({ id: schemaName(protocol, 'Endpoint') });
 }
@@ -74,7 +99,7 @@ function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
 export type Endpoint = EndpointSettings &
   EndpointOptions & { name: string } & z.output<typeof standing>;
 
-/** By protocol; `host_key_sha256` is null until it has been accepted. */
+/** By protocol; `host_key_sha256` is null until a host key has been accepted. */
 export const endpoint: z.ZodType<Endpoint> = z
   .discriminatedUnion('protocol', PROTOCOLS.map((protocol) => answerOf(protocol)) as never)
   .meta({ id: 'Endpoint' });

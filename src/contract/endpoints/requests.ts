@@ -68,6 +68,7 @@ export const endpointRequest = z
   .superRefine((value, context) => {
     requireOneSecret(value, context);
     refuseSecretsThatClash(value, context);
+    refuseHostKeysThatClash(value, context);
   })
   .meta({ id: 'EndpointRequest' });
 export type EndpointRequest = z.output<typeof endpointRequest>;
@@ -101,6 +102,7 @@ export const endpointUpdate = z
   .discriminatedUnion('protocol', UPDATES)
   .superRefine((value, context) => {
     refuseSecretsThatClash(value, context);
+    refuseHostKeysThatClash(value, context);
   })
   .meta({ id: 'EndpointUpdate' });
 export type EndpointUpdate = z.output<typeof endpointUpdate>;
@@ -173,4 +175,15 @@ function refuseSecretsThatClash(value: EndpointUpdate, context: z.RefinementCtx)
     if (required.includes(other)) refuse(missing, 'is required: the two belong together');
     else refuse(other, `belongs to a ${missing}`);
   }
+}
+
+function refuseHostKeysThatClash(value: EndpointUpdate, context: z.RefinementCtx): void {
+  if (!('host_keys' in value) || !value.host_keys?.length) return;
+  const named = value.host_key_sha256;
+  if (named === null || value.host_keys.some(({ sha256 }) => sha256 === named)) return;
+  context.addIssue({
+    code: 'custom',
+    path: ['host_key_sha256'],
+    message: 'must be one of host_keys, or absent',
+  });
 }

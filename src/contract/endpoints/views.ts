@@ -1,4 +1,5 @@
-import type { Endpoint } from '../../domain/endpoint.ts';
+import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoint.ts';
+import { hostKeysOf } from '../../domain/host-keys.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
 import type * as answers from './answers.ts';
 
@@ -20,6 +21,14 @@ export function toEndpoint(
     id: endpoint_id,
     name,
     ...settings,
+    ...(hasHostKey(settings)
+      ? {
+          host_keys: hostKeysOf(settings),
+          announced_host_keys: newHostKeysOf(endpoint).map(
+            ({ sha256, key_type, announced_at }) => ({ sha256, key_type, announced_at }),
+          ),
+        }
+      : {}),
     max_connections,
     accounts: account === null ? accounts : (accounts?.filter((name) => name === account) ?? null),
     overwrite,

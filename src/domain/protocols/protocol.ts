@@ -1,12 +1,13 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { MAX_HOST_KEYS } from '../host-keys.ts';
 import { plain, text } from '../text.ts';
 
 /** One field of the form for an endpoint. */
 export interface FormField {
   label: string;
-  kind?: 'number' | 'secret' | 'fingerprint' | 'lines' | 'yes-no' | readonly string[];
+  kind?: 'number' | 'secret' | 'host-keys' | 'lines' | 'yes-no' | readonly string[];
   hint?: string;
   placeholder?: string;
   /** The value in the form of a new endpoint. */
@@ -192,6 +193,32 @@ export const hostKey = z
     'must be as `ssh-keygen -l` prints it: SHA256: and 43 characters',
   )
   .meta({ examples: ['SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'] });
+
+export const hostKeys = z
+  .array(
+    z
+      .strictObject({
+        sha256: hostKey,
+        expires_at: z.iso
+          .datetime({ offset: true, error: 'must be an RFC 3339 time with an offset' })
+          .nullable()
+          .default(null)
+          .meta({ examples: ['2027-06-30T00:00:00.000Z'] })
+          .describe('From then on the key is no longer accepted. Null: it never expires.'),
+      })
+      .meta({ id: 'HostKey' }),
+  )
+  .max(MAX_HOST_KEYS)
+  .refine(
+    (keys) => new Set(keys.map(({ sha256 }) => sha256)).size === keys.length,
+    'must name each key once',
+  )
+  .nullable()
+  .default(null)
+  .describe(
+    'All accepted host keys. `host_key_sha256` is the first. Empty: a change keeps the accepted ' +
+      'keys, for the same host and port.',
+  );
 
 export const HOST_FIELD: FormField = { label: 'Host', placeholder: 'files.example.com' };
 export const USERNAME_FIELD: FormField = { label: 'User name' };

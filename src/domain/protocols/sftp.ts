@@ -7,6 +7,7 @@ import {
   HOST_FIELD,
   host,
   hostKey,
+  hostKeys,
   onServer,
   password,
   port,
@@ -32,6 +33,7 @@ export const sftp = defineProtocol({
     passphrase: secret.optional(),
     // Null until an administrator accepts a host key.
     host_key_sha256: hostKey.nullable().default(null),
+    host_keys: hostKeys,
   },
   signIns: {
     password: BY_PASSWORD,
@@ -57,11 +59,11 @@ export const sftp = defineProtocol({
       host: HOST_FIELD,
       port: { label: 'Port', kind: 'number', placeholder: String(PORT) },
       base_path: BASE_PATH_FIELD,
-      host_key_sha256: {
-        label: 'Host key',
-        kind: 'fingerprint',
-        placeholder: 'SHA256:',
-        hint: 'The fingerprint. Leave empty: the test then shows it and asks you to accept it',
+      host_keys: {
+        label: 'Host keys',
+        kind: 'host-keys',
+        placeholder: 'SHA256:... 2027-06-30',
+        hint: 'A fingerprint in each line, and the day or time it expires, if it does. Leave empty: the test then shows the key and asks you to accept it',
       },
       username: USERNAME_FIELD,
     },

@@ -21,6 +21,7 @@ import {
   accessTo,
   listFolder,
 } from '../../processes/endpoints/access.ts';
+import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
 import { endpointConnectivity, noteObservation } from '../../processes/endpoints/connectivity.ts';
 import { type EndpointTest, observationOf } from '../../processes/endpoints/endpoint-test.ts';
 import {
@@ -46,6 +47,7 @@ const REMOTE_LIMIT_MS = 30_000;
 
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
   const { sql, vault, logger } = deps;
+  const recordKeys = createKeyRecorder({ store: deps.commands.store, logger });
 
   /** Throws `not_found`, also for an endpoint that the client's account may not use. */
   async function find(
@@ -183,7 +185,8 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         summary: 'Change an endpoint',
         description:
           'The whole definition, under the same name. Without credentials, the endpoint ' +
-          'keeps its own, but only for the same server. It also keeps the accepted host key ' +
+          'keeps its own, but only for the same server. Without host keys, or with a ' +
+          '`host_key_sha256` that is one of the accepted ones, it keeps the accepted host keys ' +
           'for the same host and port.',
         tags: ['Administration'],
         params: requests.endpointParams,
@@ -258,9 +261,13 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const endpoint = await find(request);
         const access = await accessTo(vault, endpoint, changes);
         const note = (test: EndpointTest) =>
-          noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch((error: unknown) =>
-            logger.warn({ err: error }, 'the result of an endpoint test could not be recorded'),
-          );
+          Promise.all([
+            recordKeys(endpoint, test.announced, causeOf(request)),
+            noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch(
+              (error: unknown) =>
+                logger.warn({ err: error }, 'the result of an endpoint test could not be recorded'),
+            ),
+          ]);
         return reply
           .type('application/x-ndjson; charset=utf-8')
           .send(Readable.from(testLines(access, changes === null ? note : undefined)));
@@ -273,9 +280,11 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       config: { scope: 'admin' },
       schema: {
         operationId: 'acceptHostKey',
-        summary: 'Pin the host key of an SFTP endpoint',
+        summary: 'Pin a host key of an SFTP endpoint',
         description:
-          'The host key that you have compared. Rejected if the server now presents another one.',
+          'The host key that you have compared. One of `announced_host_keys` is accepted besides ' +
+          'the others. Any other takes their place: it is rejected if the server now presents ' +
+          'another one. A key that is accepted again no longer expires.',
         tags: ['Administration'],
         params: requests.endpointParams,
         headers: idempotencyHeaders,

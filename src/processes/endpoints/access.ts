@@ -14,7 +14,12 @@ import {
   type EndpointUpdate,
   hasCredentials,
 } from '../../contract/endpoints/requests.ts';
-import { type Endpoint, type EndpointDefinition, hasHostKey } from '../../domain/endpoint.ts';
+import {
+  type Endpoint,
+  type EndpointDefinition,
+  hasHostKey,
+  newHostKeysOf,
+} from '../../domain/endpoint.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { type EndpointCredentials, PROTOCOLS } from '../../domain/protocols/index.ts';
 import { anyOf } from '../../domain/text.ts';
@@ -87,8 +92,9 @@ export async function openLister(vault: Vault, endpoint: Endpoint): Promise<List
 }
 
 /**
- * Pins the host key that an administrator has approved, if the server still presents it. Throws
- * `validation_failed` if the server presents another key, `endpoint_failed` if it is unreachable.
+ * Pins the host key that an administrator has approved, if the verified server has announced it or
+ * if the server presents it now. Throws `validation_failed` if the server presents another key,
+ * `endpoint_failed` if it is unreachable.
  */
 export async function acceptShownHostKey(
   deps: CommandDeps,
@@ -103,6 +109,8 @@ export async function acceptShownHostKey(
       `is for ${WITH_HOST_KEY} only: this endpoint has no host key`,
     );
   }
+  if (newHostKeysOf(endpoint).some(({ sha256 }) => sha256 === hostKeySha256))
+    return acceptHostKey(deps, endpoint.endpoint_id, hostKeySha256, cause);
   const { fingerprint } = await withEndpoint(await accessTo(deps.vault, endpoint), (remote) =>
     remote.probe(signal),
   );

@@ -8,6 +8,7 @@ import {
 } from '../../adapters/files/port.ts';
 import { explainError } from '../../adapters/files/system-error.ts';
 import { distrustOf, hasFolders, hostOf } from '../../domain/endpoint.ts';
+import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import {
   isNetworkFailure,
@@ -42,6 +43,8 @@ export interface EndpointTest {
   fingerprint: string | null;
   /** In order, up to the first failed step. Object stores have no `rename`. */
   steps: StepResult[];
+  /** What the verified server announced during the test. */
+  announced: AnnouncedHostKey[];
   /** Bits per second, measured with a probe file of 4 MiB. Null if the test ended before that. */
   write_bps: number | null;
   read_bps: number | null;
@@ -71,6 +74,7 @@ export async function testEndpoint(
     ok: false,
     fingerprint: null,
     steps: [],
+    announced: [],
     write_bps: null,
     read_bps: null,
   };
@@ -122,6 +126,7 @@ export async function testEndpoint(
   } catch {
     // `examination` already has the failed step.
   } finally {
+    examination.announced = await endpoint.announcedHostKeys();
     await endpoint.close();
   }
   return examination;

@@ -1,6 +1,7 @@
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
 import type { EndpointDefinition } from '../../domain/endpoint.ts';
+import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
@@ -16,14 +17,17 @@ export interface EndpointPool {
   lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
   /** Returns the number of open connections, by endpoint name. */
   connections(): Promise<Map<string, number>>;
+  /** Returns the host keys that servers announced, of the endpoints lent since the last call. */
+  announcedHostKeys(): Promise<{ endpoint: ConfiguredEndpoint; keys: AnnouncedHostKey[] }[]>;
   close(): Promise<void>;
 }
 
 interface Entry {
-  name: string;
-  revision: number;
+  configured: ConfiguredEndpoint;
   opening: Promise<FileEndpoint>;
   users: number;
+  /** False after a call of `announcedHostKeys` that found it unused. */
+  lately: boolean;
   outdated: boolean;
 }
 
@@ -61,10 +65,10 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
       .open<EndpointCredentials>(configured.credentials_record, ENDPOINT_CREDENTIALS)
       .then(async (credentials) => oneSignInFirst(await open(configured, credentials)));
     const entry: Entry = {
-      name: configured.name,
-      revision: configured.revision,
+      configured,
       opening,
       users: 0,
+      lately: true,
       outdated: false,
     };
     opening.catch(() => {
@@ -87,10 +91,12 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
     async lend(configured) {
       const id = configured.endpoint_id;
       const known = entries.get(id);
-      const current = known && known.revision >= configured.revision ? known : create(configured);
+      const current =
+        known && known.configured.revision >= configured.revision ? known : create(configured);
       if (known && known !== current) retire(known);
       entries.set(id, current);
       current.users++;
+      current.lately = true;
       const release = () => {
         current.users--;
         closeIfUnused(current);
@@ -104,9 +110,20 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
     },
     async connections() {
       const counts = [...entries.values()].map(
-        async ({ name, opening }) => [name, await (await opening).connections()] as const,
+        async ({ configured, opening }) =>
+          [configured.name, await (await opening).connections()] as const,
       );
       return new Map(await Promise.all(counts));
+    },
+    async announcedHostKeys() {
+      const used = [...entries.values()].filter(({ lately }) => lately);
+      const announced = used.map(async (entry) => {
+        entry.lately = entry.users > 0;
+        const keys = await entry.opening.then((endpoint) => endpoint.announcedHostKeys());
+        return { endpoint: entry.configured, keys };
+      });
+      const settled = await Promise.allSettled(announced);
+      return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     },
     async close() {
       const all = [...entries.values()];

@@ -57,6 +57,8 @@ describeWithPostgres('/v1/endpoints', () => {
       base_path: '/in',
       username: 'me',
       host_key_sha256: null,
+      host_keys: [],
+      announced_host_keys: [],
       max_connections: 3,
       accounts: ['acc_a'],
       overwrite: true,

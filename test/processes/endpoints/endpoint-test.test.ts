@@ -54,6 +54,7 @@ describe.skipIf(reason !== null)(
         base_path: root,
         username,
         host_key_sha256: hostKeySha256,
+        host_keys: null,
         ...settingsChanges,
       };
       const announced: StepResult[] = [];
@@ -101,6 +102,7 @@ describe.skipIf(reason !== null)(
         protocol: 'sftp' as const,
         base_path: server.root,
         host_key_sha256: server.hostKeySha256,
+        host_keys: null,
         ...pick(server),
       };
       const endpoint = await openFileEndpoint(

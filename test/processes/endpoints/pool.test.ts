@@ -45,6 +45,7 @@ describe('a server that accepts connections and says nothing', () => {
       status: 'configured' as const,
       paused: false,
       unreachable_since: null,
+      announced_host_keys: [],
       revision: 0,
     };
     return (await pool.lend({ ...endpointConfigured({ settings }), ...state })).endpoint;

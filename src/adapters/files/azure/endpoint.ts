@@ -47,6 +47,7 @@ export function createAzureEndpoint({
 
   return {
     connections: async () => store.connections,
+    announcedHostKeys: async () => [],
     openSource: (name, signal) => openSource(store, name, signal),
     openDestination: (name, options) => openDestination(store, blockLimits, name, options),
     probe: (signal) => probe(containerUrl(settings), settings.ca_pem, timeouts.connectMs, signal),

@@ -35,6 +35,7 @@ export function createS3Endpoint({
   const uploads = createUploads();
   return {
     connections: async () => store.connections,
+    announcedHostKeys: async () => [],
     openSource: (key, signal) => openSource(store, key, signal),
     openDestination: (key, options) => openDestination(store, uploads, partLimits, key, options),
     probe: (signal) => probe(store.url(), settings.ca_pem, timeouts.connectMs, signal),

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import type { AuthenticationType, Client, ConnectConfig, SFTPWrapper } from 'ssh2';
+import type { AuthenticationType, Client, ConnectConfig, ParsedKey, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
+import { type AnnouncedHostKey, distrust, hostKeysOf } from '../../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable, abortError } from '../abort.ts';
@@ -10,7 +11,7 @@ import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
 import { connectionError, fileError, type SshError } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { connectReceiving } from './fast-path/receive.ts';
-import { distrust, fingerprintOf } from './host-key.ts';
+import { fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 
 export type SftpCredentials = Extract<
@@ -37,6 +38,8 @@ export interface Target {
   timeouts: SftpTimeouts;
   /** Moves bytes without ssh2 where possible: see `takeFastPath`. */
   fastPath: boolean;
+  /** Receives each key that the verified server announces, also the one that it presented. */
+  announce(key: AnnouncedHostKey): void;
 }
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
@@ -87,6 +90,7 @@ export async function openConnection({
   credentials,
   timeouts,
   fastPath,
+  announce,
 }: Target): Promise<Connection> {
   const receiving = connectReceiving(tcpOptions(settings));
   await connected(receiving.socket, settings, timeouts.connectMs);
@@ -96,9 +100,10 @@ export async function openConnection({
     timeouts.connectMs,
     signIn(credentials),
     (fingerprint) => {
-      const reason = distrust(fingerprint, settings.host_key_sha256);
+      const reason = distrust(fingerprint, hostKeysOf(settings));
       return reason === null ? null : new FileError('host_key_mismatch', 'connect', reason);
     },
+    announce,
   );
   if (fastPath) takeFastPath(session.ssh, session.sftp, receiving);
   return watchSession(session, timeouts.stallMs);
@@ -164,13 +169,17 @@ async function connected(
   }
 }
 
-/** `judge` returns the error to fail with, or null. No secret is sent before it returns null. */
+/**
+ * `judge` returns the error to fail with, or null. No secret is sent before it returns null.
+ * `announce` receives the host keys that the server announces after the sign-in.
+ */
 async function handshake(
   socket: Socket,
   settings: SftpSettings,
   timeoutMs: number,
   credentials: ConnectConfig,
   judge: (fingerprint: string) => FileError | null,
+  announce: Target['announce'] = () => {},
 ): Promise<Session> {
   const { host, port, username } = settings;
   const client = new SftpClient('waybill', {});
@@ -178,6 +187,7 @@ async function handshake(
   let step: FileStep = 'connect';
   let failure: unknown = null;
   let signedInAt = 0;
+  let verifiedBy = '';
   const timer = setTimeout(() => {
     failure ??= new FileError(
       'timeout',
@@ -196,6 +206,15 @@ async function handshake(
   ssh.on('ready', () => {
     signedInAt = performance.now();
   });
+  // ssh2 has verified that the server owns these keys (`hostkeys-prove-00@openssh.com`).
+  ssh.on('hostkeys', (keys: ParsedKey[]) => {
+    for (const key of keys)
+      announce({
+        sha256: fingerprintOf(key.getPublicSSH()),
+        key_type: key.type,
+        verified_by: verifiedBy,
+      });
+  });
   ssh.on('keyboard-interactive', (_name, _instructions, _language, prompts, finish) => {
     finish(
       prompts.length === 1 && credentials.password !== undefined
@@ -211,7 +230,8 @@ async function handshake(
       readyTimeout: 0,
       // The result goes through the callback, because ssh2 treats a promise as a yes.
       hostVerifier: (key: Buffer, verify: (trusted: boolean) => void) => {
-        failure = judge(fingerprintOf(key));
+        verifiedBy = fingerprintOf(key);
+        failure = judge(verifiedBy);
         verify(failure === null);
       },
     });

@@ -1,3 +1,9 @@
+import {
+  type AnnouncedHostKey,
+  distrust,
+  hostKeysOf,
+  MAX_HOST_KEYS,
+} from '../../../domain/host-keys.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import {
@@ -9,7 +15,6 @@ import {
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';
-import { distrust } from './host-key.ts';
 import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
 import { openSource } from './source.ts';
@@ -36,18 +41,23 @@ const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'direct
 export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
   const { settings, credentials, maxConnections, fastPath = true } = options;
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
+  const announced = new Map<string, AnnouncedHostKey>();
+  const announce = (key: AnnouncedHostKey) => {
+    if (announced.size < MAX_HOST_KEYS) announced.set(key.sha256, key);
+  };
   const pool = createPool(
-    () => openConnection({ settings, credentials, timeouts, fastPath }),
+    () => openConnection({ settings, credentials, timeouts, fastPath, announce }),
     maxConnections,
     timeouts,
   );
   return {
     connections: async () => pool.size,
+    announcedHostKeys: async () => [...announced.values()],
     openSource: (path, signal) => openSource(pool, path, signal),
     openDestination: (path, options) => openDestination(pool, path, options),
     async probe(signal) {
       const fingerprint = await presentedHostKey(settings, timeouts.connectMs, signal);
-      const reason = distrust(fingerprint, settings.host_key_sha256);
+      const reason = distrust(fingerprint, hostKeysOf(settings));
       return { fingerprint, trusted: reason === null, reason };
     },
     async list(path, signal) {

@@ -1,4 +1,5 @@
 import type { EndpointDefinition } from '../../../domain/endpoint.ts';
+import type { AnnouncedHostKey } from '../../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import type { UnixTime } from '../modification-time.ts';
@@ -25,6 +26,7 @@ import {
 export type FileFunctions = {
   openEndpoint(definition: EndpointDefinition, credentials: EndpointCredentials): number;
   connections(endpoint: number): number;
+  announcedHostKeys(endpoint: number): AnnouncedHostKey[];
   openSource(endpoint: number, path: string): OpenedSource;
   openDestination(
     endpoint: number,

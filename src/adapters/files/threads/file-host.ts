@@ -41,6 +41,7 @@ answerCalls<FileFunctions>(
     openEndpoint: async (_, definition, credentials) =>
       add(endpoints, await openFileEndpoint(definition, credentials)),
     connections: (_, endpoint) => find(endpoints, endpoint).connections(),
+    announcedHostKeys: (_, endpoint) => find(endpoints, endpoint).announcedHostKeys(),
     async openSource({ signal, keepSignal }, endpoint, path) {
       const file = await find(endpoints, endpoint).openSource(path, signal);
       return openedSource(file, add(sources, file, keepSignal()));

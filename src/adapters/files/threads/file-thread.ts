@@ -72,6 +72,10 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
       const { run, target } = await endpoint();
       return run.call('connections', [target]);
     },
+    async announcedHostKeys() {
+      const { run, target } = await endpoint();
+      return run.call('announcedHostKeys', [target]);
+    },
     async openSource(path, signal) {
       const { run, target } = await endpoint();
       return remoteSource(run, await run.call('openSource', [target, path], signal));

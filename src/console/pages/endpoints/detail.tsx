@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
-import type { Endpoint } from '../../api/operations.ts';
+import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
@@ -14,7 +14,8 @@ import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
 import { COMMON, LIST, PROTOCOLS, serverOf } from './fields.ts';
-import { EndpointStates, hostKeyOf } from './health.tsx';
+import { EndpointStates, hostKeysOf } from './health.tsx';
+import { acceptedKeys, HostKeys, NewHostKeys } from './host-keys.tsx';
 import { TestPanel } from './test-panel.tsx';
 import { EndpointTransfers } from './transfers.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
@@ -47,6 +48,10 @@ export function EndpointPage() {
         body: { host_key_sha256 },
       }),
     );
+  }
+
+  async function acceptAndTest(host_key_sha256: string): Promise<void> {
+    await accept(host_key_sha256);
     await test.run(id, undefined);
   }
 
@@ -64,7 +69,8 @@ export function EndpointPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       <HealthCard endpoint={endpoint} />
-      <TestPanel test={test} pinned={hostKeyOf(endpoint) ?? null} onAccept={accept}>
+      <NewHostKeys endpoint={endpoint} onAccept={accept} />
+      <TestPanel test={test} pinned={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
         <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
         <div class="actions">
           <May scope="operate">
@@ -139,7 +145,7 @@ function Actions({
 function HealthCard({ endpoint }: { endpoint: Endpoint }) {
   const { health, unreachable_since, paused } = endpoint;
   const fingerprintLabel =
-    hostKeyOf(endpoint) === undefined ? 'Certificate last shown' : 'Host key last shown';
+    hostKeysOf(endpoint) === undefined ? 'Certificate last shown' : 'Host key last shown';
   return (
     <section class="card" aria-label="Health">
       <h2>Health</h2>
@@ -198,9 +204,9 @@ function Configuration({ endpoint }: { endpoint: Endpoint }) {
 
 function shown({ name, kind }: EndpointField, value: unknown): ComponentChildren {
   if (name === 'accounts' && value === null) return 'All of them';
+  if (kind === 'host-keys') return <HostKeys keys={value as AcceptedHostKey[]} />;
   if (value === null || value === '') return null;
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (Array.isArray(value)) return value.join(', ');
-  if (kind === 'lines') return 'Given';
-  return kind === 'fingerprint' ? <code>{String(value)}</code> : String(value);
+  return kind === 'lines' ? 'Given' : String(value);
 }

@@ -40,10 +40,10 @@ export function FieldInput({
             </option>
           ))}
         </select>
-      ) : kind === 'lines' ? (
+      ) : kind === 'lines' || kind === 'host-keys' ? (
         <textarea
           class="mono"
-          rows={5}
+          rows={kind === 'lines' ? 5 : 2}
           {...PLAIN}
           {...{ placeholder, value }}
           onInput={({ currentTarget }) => onChange(currentTarget.value)}

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../api/operations.ts';
+import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import { type EndpointField, PROTOCOLS as FORMS, type ProtocolForm } from '../../api/protocols.ts';
 
 export type Protocol = Endpoint['protocol'];
@@ -65,7 +65,31 @@ export function beginWith(fields: EndpointField[], endpoint: Endpoint | null): V
 }
 
 function textOf(value: unknown): string {
-  return Array.isArray(value) ? value.join(', ') : String(value ?? '');
+  if (!Array.isArray(value)) return String(value ?? '');
+  return value.some((item) => typeof item === 'object')
+    ? value.map(lineOf).join('\n')
+    : value.join(', ');
+}
+
+function lineOf({ sha256, expires_at }: AcceptedHostKey): string {
+  return expires_at ? `${sha256} ${expires_at}` : sha256;
+}
+
+/** Reads one host key a line: the fingerprint, and the day or time it expires. */
+function hostKeysIn(text: string): AcceptedHostKey[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([sha256]) => sha256)
+    .map(([sha256 = '', expiry = '']) => ({
+      sha256,
+      expires_at: /^\d{4}-\d{2}-\d{2}$/.test(expiry) ? `${expiry}T00:00:00Z` : expiry || null,
+    }));
+}
+
+/** Returns the host keys that the form accepts. */
+export function fingerprintsIn({ host_keys = '' }: Values): string[] {
+  return hostKeysIn(host_keys).map(({ sha256 }) => sha256);
 }
 
 /** Returns the fields for the API. Leaves out empty fields: the API sets their defaults. */
@@ -76,6 +100,7 @@ export function toBody(fields: EndpointField[], values: Values): Record<string, 
     if (kind === 'yes-no') body[name] = value === 'true';
     else if (name === 'accounts' && value !== '')
       body[name] = value.split(',').map((account) => account.trim());
+    else if (kind === 'host-keys') body[name] = hostKeysIn(value);
     else if (value !== '') body[name] = kind === 'number' ? Number(value) : value;
   }
   return body;

@@ -11,6 +11,7 @@ import { FieldInput } from './field-input.tsx';
 import {
   beginWith,
   COMMON,
+  fingerprintsIn,
   firstSignIn,
   nameField,
   PROTOCOLS,
@@ -61,8 +62,8 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     }
   }
 
-  async function acceptHostKey(host_key_sha256: string): Promise<void> {
-    const trusting = { ...values, host_key_sha256 };
+  async function acceptHostKey(host_keys: string): Promise<void> {
+    const trusting = { ...values, host_keys };
     setValues(trusting);
     await test.run(endpoint?.id ?? null, bodyOf(trusting));
   }
@@ -147,7 +148,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         </Form>
       </section>
       {test.state !== 'none' && (
-        <TestPanel test={test} pinned={values.host_key_sha256 || null} onAccept={acceptHostKey} />
+        <TestPanel test={test} pinned={fingerprintsIn(values)} onAccept={acceptHostKey} />
       )}
     </>
   );

@@ -1,17 +1,34 @@
-import type { Endpoint } from '../../api/operations.ts';
+import type { AcceptedHostKey, AnnouncedHostKey, Endpoint } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 
-/** Returns the accepted host key. Null if none is yet, undefined if the protocol has none. */
-export function hostKeyOf(endpoint: Endpoint): string | null | undefined {
-  return 'host_key_sha256' in endpoint ? endpoint.host_key_sha256 : undefined;
+/** As for API keys. */
+const EXPIRING_SOON_MS = 7 * 86_400_000;
+
+/** Returns the accepted host keys; undefined if the protocol has none. */
+export function hostKeysOf(endpoint: Endpoint): AcceptedHostKey[] | undefined {
+  return 'host_keys' in endpoint ? endpoint.host_keys : undefined;
+}
+
+/** Returns the keys that the verified server has announced, and that are not accepted. */
+export function newHostKeysOf(endpoint: Endpoint): AnnouncedHostKey[] {
+  return 'announced_host_keys' in endpoint ? endpoint.announced_host_keys : [];
+}
+
+/** Returns true if the key that the server shows is accepted only for some more days. */
+function hostKeyExpiresSoon(endpoint: Endpoint): boolean {
+  const shown = endpoint.health?.fingerprint;
+  const expiry = hostKeysOf(endpoint)?.find(({ sha256 }) => sha256 === shown)?.expires_at;
+  return expiry ? Date.parse(expiry) - Date.now() < EXPIRING_SOON_MS : false;
 }
 
 /** Returns whether transfers can reach the endpoint, as far as is known. */
 export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
   const { health, unreachable_since } = endpoint;
   if (unreachable_since !== null) return { tone: 'bad', label: 'Unreachable' };
-  if (hostKeyOf(endpoint) === null) return { tone: 'warning', label: 'Host key not accepted' };
+  if (hostKeysOf(endpoint)?.length === 0)
+    return { tone: 'warning', label: 'Host key not accepted' };
   if (health?.error) return { tone: 'warning', label: 'Last probe failed' };
+  if (hostKeyExpiresSoon(endpoint)) return { tone: 'warning', label: 'Host key expires soon' };
   return health?.last_success_at
     ? { tone: 'good', label: 'Reachable' }
     : { tone: 'neutral', label: 'Not tried yet' };

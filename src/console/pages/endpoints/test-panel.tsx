@@ -18,8 +18,8 @@ const STEPS: Record<TestStep['step'], string> = {
 
 interface TestPanelProps {
   test: EndpointTest;
-  /** The pinned host key. Null if none is. */
-  pinned: string | null;
+  /** The pinned host keys. */
+  pinned: string[];
   /** Pins the host key that the server sent. */
   onAccept: (fingerprint: string) => Promise<unknown>;
   /** Content above the steps. */
@@ -61,9 +61,9 @@ export function TestPanel({
         <div class="notice warning" role="status">
           <p>
             <strong>
-              {pinned === null
+              {pinned.length === 0
                 ? 'No host key is accepted yet.'
-                : 'The server shows another host key than the accepted one.'}
+                : 'The server shows a host key that is not accepted.'}
             </strong>{' '}
             It shows:
           </p>
@@ -71,18 +71,18 @@ export function TestPanel({
           <May scope="admin">
             <ConfirmButton
               label="Accept host key"
-              kind={pinned === null ? 'plain' : 'danger'}
+              kind={pinned.length === 0 ? 'plain' : 'danger'}
               title="Is this the server’s host key?"
               onConfirm={() => onAccept(result.fingerprint as string)}
             >
               <p>
                 <code>{result.fingerprint}</code>
               </p>
-              {pinned && (
-                <p>
-                  Accepted so far: <code>{pinned}</code>
+              {pinned.map((key) => (
+                <p key={key}>
+                  Accepted so far: <code>{key}</code>
                 </p>
-              )}
+              ))}
               <p>
                 Compare it with the one that the server’s administrator names: on the server,{' '}
                 <code>ssh-keygen -lf</code> and the host key’s file print it. An attacker between

@@ -4,7 +4,7 @@ import { DELIVERIES_COUNTED_TO, expiring, slow, unreachable } from '../../compon
 import { distance } from '../../components/time.tsx';
 import { duration } from '../../components/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
-import { healthOf } from '../endpoints/health.tsx';
+import { healthOf, newHostKeysOf } from '../endpoints/health.tsx';
 
 const SHOWN = 5;
 
@@ -68,6 +68,7 @@ function endpoints({ endpoints: part }: Overview): Check {
   const all = part?.data?.data ?? [];
   const down = part?.data ? unreachable(part.data) : [];
   const doubtful = all.filter((endpoint) => healthOf(endpoint).tone === 'warning');
+  const announcing = all.filter((endpoint) => newHostKeysOf(endpoint).length > 0);
   const address = '/console/settings/endpoints';
   const itemOf = (endpoint: (typeof all)[number]): Item => ({
     name: endpoint.name,
@@ -95,6 +96,16 @@ function endpoints({ endpoints: part }: Overview): Check {
         tone: 'warning',
         title: `${many(doubtful.length, 'endpoint')} may not work`,
         items: doubtful.map(itemOf),
+        link: { href: address, label: 'Show endpoints' },
+      }),
+      ...found(announcing.length, {
+        tone: 'warning',
+        title: `${many(announcing.length, 'endpoint')} ${announcing.length === 1 ? 'announces' : 'announce'} a new host key`,
+        items: announcing.map(({ id, name }) => ({
+          name,
+          href: `${address}/${id}`,
+          detail: 'compare it, then accept it',
+        })),
         link: { href: address, label: 'Show endpoints' },
       }),
     ],

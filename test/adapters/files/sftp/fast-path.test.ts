@@ -83,6 +83,7 @@ describe.each([
       base_path: '/',
       username,
       host_key_sha256: hostKeySha256,
+      host_keys: null,
     } as const;
     return endpoint({ settings, credentials: { private_key: privateKey } });
   }
@@ -157,6 +158,7 @@ describe.each([
       base_path: '/',
       username: 'demo',
       host_key_sha256: fingerprintOf(hostKey),
+      host_keys: null,
     } as const;
     const over = endpoint({ settings, credentials: { password: 'demo' } });
     const files = Array.from({ length: 4 }, (_, index) => ({

@@ -67,6 +67,7 @@ function endpointOn(
       base_path: '/',
       username: username ?? server.username,
       host_key_sha256: hostKey === undefined ? server.hostKeySha256 : hostKey,
+      host_keys: null,
     },
     credentials: { private_key: server.privateKey },
     maxConnections: 4,

@@ -13,6 +13,7 @@ export function endpointOn(server: SftpServer): FileEndpoint {
       base_path: '/',
       username,
       host_key_sha256: hostKeySha256,
+      host_keys: null,
     },
     credentials: { private_key: privateKey },
     maxConnections: 4,

@@ -26,6 +26,7 @@ async function endpointOn(
       base_path: '/',
       username: 'someone',
       host_key_sha256: hostKey ?? server.hostKeySha256,
+      host_keys: null,
     },
     credentials: { password },
     maxConnections: 4,

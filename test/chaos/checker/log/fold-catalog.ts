@@ -73,7 +73,13 @@ const RULES: Record<CatalogKind, Rules> = {
   },
   endpoint: {
     first: 'endpoint.configured',
-    begin: (data) => ({ ...data, status: 'configured', paused: false, unreachable_since: null }),
+    begin: (data) => ({
+      ...data,
+      status: 'configured',
+      paused: false,
+      unreachable_since: null,
+      announced_host_keys: [],
+    }),
     last: 'removed',
     changes: {
       'endpoint.updated': (before, data) => ({ ...before, ...data }),
@@ -86,6 +92,13 @@ const RULES: Record<CatalogKind, Rules> = {
         unreachable_since: detected_at,
       }),
       'endpoint.connectivity_restored': (before) => ({ ...before, unreachable_since: null }),
+      'endpoint.host_key_announced': (before, { sha256, key_type, verified_by, announced_at }) => ({
+        ...before,
+        announced_host_keys: [
+          ...(before.announced_host_keys as Fields[]).filter((key) => key.sha256 !== sha256),
+          { sha256, key_type, verified_by, announced_at },
+        ],
+      }),
     },
   },
   key: {

@@ -185,6 +185,7 @@ async function checkCatalog({ log, report }: Context, api: Api, account: string)
         id,
         name,
         ...(settings as Fields),
+        ...hostKeysOf(state),
         max_connections,
         accounts,
         overwrite,
@@ -223,6 +224,19 @@ async function checkCatalog({ log, report }: Context, api: Api, account: string)
         report.finding(`api.${name}`, String(id), differences(shown, should));
     }
   }
+}
+
+/** Returns the accepted host keys of an SFTP endpoint, and those that its server announced. */
+function hostKeysOf({ settings, announced_host_keys }: Fields): Fields {
+  const { protocol, host_key_sha256: sha256, host_keys } = settings as Fields;
+  if (protocol !== 'sftp') return {};
+  const single = sha256 === null ? [] : [{ sha256, expires_at: null }];
+  const keys = (host_keys ?? single) as Fields[];
+  const isAccepted = (key: unknown) => keys.some((accepted) => accepted.sha256 === key);
+  const announced = (announced_host_keys as Fields[])
+    .filter((key) => isAccepted(key.verified_by) && !isAccepted(key.sha256))
+    .map(({ sha256, key_type, announced_at }) => ({ sha256, key_type, announced_at }));
+  return { host_keys: keys, announced_host_keys: announced };
 }
 
 /**
