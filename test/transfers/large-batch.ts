@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { peakBytes, resetPeak } from '../../bench/support/usage.ts';
 import { createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
@@ -20,6 +20,9 @@ const LOOK_MS = 10_000;
 /** What a process that has moved nothing yet still gains: code, caches and pools. */
 const WARM = 0.25;
 const MAY_GROW_MIB = 60;
+
+// To write and remove so many files takes minutes on a busy machine.
+vi.setConfig({ hookTimeout: 600_000 });
 
 /** Tests that a batch of a folder with many files takes no more memory, the longer it lasts. */
 export async function describeLargeBatch(files: number): Promise<void> {
