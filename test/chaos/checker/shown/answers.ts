@@ -112,19 +112,17 @@ async function checkDetails(
 
 /** Returns every field of a list item. A new field of the API is also a change here. */
 function listItem({ status, facts, completed_at = null }: TransferState): Fields {
-  const { transfer_id, file_name, size_bytes, source, destination, created_at, retry_of, error } =
-    facts;
   return {
-    id: transfer_id,
-    file_name,
-    size_bytes,
+    id: facts.transfer_id,
+    file_name: facts.file_name,
+    size_bytes: facts.size_bytes,
     status,
-    source,
-    destination,
-    created_at,
+    source: facts.source,
+    destination: facts.destination,
+    created_at: facts.created_at,
     completed_at,
-    retry_of,
-    error,
+    error: facts.error,
+    retry_of: facts.retry_of,
     // The run is over: every transfer has ended.
     waiting_for: null,
   };
@@ -133,7 +131,8 @@ function listItem({ status, facts, completed_at = null }: TransferState): Fields
 /** Returns every field of the detail. A new field of the API is also a change here. */
 function detail(state: TransferState): Fields {
   const { status, facts, checksum_sha256 = null } = state;
-  const { transferred_bytes, size_bytes, speed_bps, retry_count, priority, metadata } = facts;
+  const { transferred_bytes, size_bytes, speed_bps, retry_count, error, priority, metadata } =
+    facts;
   const share =
     size_bytes === null || size_bytes === 0
       ? 0
@@ -146,6 +145,7 @@ function detail(state: TransferState): Fields {
     speed_bps,
     checksum_sha256,
     retry_count,
+    error,
     priority,
     metadata,
     batch_id: facts.batch_id ?? null,
