@@ -72,6 +72,7 @@ function transferOf(
     ...optionsOf({ ...batch, ...item }),
     retry_of: item.retry_of ?? null,
     batch_id,
+    ...(item.version !== undefined && { listed_version: item.version }),
     ...(after && { after }),
     created_at: page.listed_at,
     estimated_start: page.estimated_start,

@@ -41,6 +41,11 @@ export const TRANSFER_ERRORS = {
     advice:
       'The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then retry the transfer.',
   },
+  source_replaced: {
+    retryable: false,
+    advice:
+      'The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.',
+  },
   destination_not_found: {
     retryable: false,
     advice:

@@ -76,6 +76,8 @@ export interface TransferCreated extends TransferOptions {
   retry_of: string | null;
   /** The batch that it belongs to. Absent if it belongs to none. */
   batch_id?: string;
+  /** Of a flow: the version that the listing showed. Absent for any other transfer. */
+  listed_version?: string;
   /** What to do once it has completed. Absent for nothing. */
   after?: After;
   created_at: string;
@@ -162,6 +164,14 @@ export type TransferState = { status: 'none' } | Transfer;
 /** Creates the error for a transfer that does not exist or that the caller may not see. */
 export function notFound(): DomainError {
   return new DomainError('not_found', 'There is no such transfer');
+}
+
+/** The error for a transfer that left the log by retention. `name` is that of the export. */
+export function retained(recordedAt: string, name: string): DomainError {
+  return new DomainError(
+    'not_found',
+    `This transfer left the log on ${recordedAt.slice(0, 10)}. The export ${name} has its events`,
+  );
 }
 
 /**

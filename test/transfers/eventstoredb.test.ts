@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -13,6 +13,7 @@ import { verifyProjection } from '../../src/projections/rebuild.ts';
 import { listTransfers } from '../../src/projections/transfer-queries.ts';
 import { startService } from '../../src/service.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
+import { flowsOf } from '../support/flows.ts';
 import {
   CAUSE,
   configureSftp,
@@ -37,7 +38,7 @@ describe.skipIf(why)(`a file that moves${why ? ` (skipped: ${why})` : ''}`, () =
       closers.push(() => log.close());
       installation = await openTestInstallation(log.settings);
       closers.push(() => installation.close());
-      const service = await startService(installation, ['projector', 'mover']);
+      const service = await startService(installation, ['projector', 'mover', 'monitor']);
       closers.push(() => service.stop());
       const destination = await startSftpServer();
       closers.push(() => destination.stop());
@@ -136,6 +137,31 @@ describe.skipIf(why)(`a file that moves${why ? ` (skipped: ${why})` : ''}`, () =
         expect((await verifyProjection(installation, name, () => undefined)).differences).toEqual(
           [],
         );
+    });
+
+    it('runs a flow that takes each version once, and deletes what it has copied', async () => {
+      const flows = flowsOf({ installation });
+      await mkdir(join(source.root, 'flow'));
+      const names = Array.from({ length: 20 }, (_, i) => `${i}.csv`);
+      for (const name of names) await writeFile(join(source.root, 'flow', name), name);
+      const id = await flows.create('flow', {
+        source: { uri: 'sftp://from/flow/' },
+        destination_uri: 'sftp://to/flow/',
+        after: { source: 'delete' },
+      });
+      expect(await flows.run(id)).toMatchObject({ counts: { files: 20, completed: 20 } });
+      await until('the sources are deleted', async () => {
+        return (await readdir(join(source.root, 'flow'))).length === 0;
+      });
+      expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+      expect(await flows.taken(id)).toEqual(names.sort());
+      await until('the read model shows the last step', async () => {
+        const { differences } = await verifyProjection(installation, 'transfers', () => undefined);
+        return differences.length === 0;
+      });
+      expect((await verifyProjection(installation, 'flows', () => undefined)).differences).toEqual(
+        [],
+      );
     });
   });
 });

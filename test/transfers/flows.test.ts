@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test, vi } from 'vitest';
+import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
 import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
@@ -70,6 +71,36 @@ await describeTransfers('a flow', () => {
     expect(existsSync(join(pair.alpha.root, 'spool/a.csv'))).toBe(false);
     expect(arrived('spooled/a.csv.done')).toBe('');
     expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+  });
+
+  test('does not copy or delete a file that is being rewritten after it was listed', async () => {
+    write('rewritten/a.csv', 'the first version');
+    const { commands } = pair.installation;
+    const paused = await pauseEndpoint(commands, pair.betaId, CAUSE);
+    await commands.waitFor('catalog', paused.position);
+    const id = await flows.create('rewritten', {
+      source: { uri: 'sftp://alpha/rewritten' },
+      after: { source: 'delete' },
+    });
+    const runId = await flows.request(id);
+    await until('the file is taken', async () => (await flows.taken(id)).length === 1);
+    write('rewritten/a.csv', 'half of');
+    const resumed = await resumeEndpoint(commands, pair.betaId, CAUSE);
+    await commands.waitFor('catalog', resumed.position);
+    expect(await flows.ended(id, runId)).toMatchObject({ counts: { files: 1, failed: 1 } });
+    const [failed] = await pair.installation.sql<{ code: string }[]>`
+      select state -> 'facts' -> 'error' ->> 'code' as code from read.transfers
+       where status = 'failed' and state -> 'facts' ->> 'source' = 'sftp://alpha/rewritten/a.csv'`;
+    expect(failed).toEqual({ code: 'source_replaced' });
+    expect(existsSync(join(pair.beta.root, 'rewritten/a.csv'))).toBe(false);
+
+    write('rewritten/a.csv', 'half of the second version, and the rest');
+    expect(await flows.run(id)).toMatchObject({ counts: { files: 1, completed: 1 } });
+    expect(arrived('rewritten/a.csv')).toBe('half of the second version, and the rest');
+    await until(
+      'the copied version is deleted',
+      () => !existsSync(join(pair.alpha.root, 'rewritten/a.csv')),
+    );
   });
 
   test('waits for files that are not ready, and says so', async () => {

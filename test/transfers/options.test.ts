@@ -193,6 +193,7 @@ describeWithPostgres('options of a transfer', () => {
       destination: { endpoint: damaging, path: at('damaged/file') },
       overwrite: true,
       options: { verify: 'read_back' },
+      listed: null,
       record: null,
       meter: createMeter(() => undefined),
       buffers: createBufferPool(2, 8 * MiB),

@@ -9,6 +9,7 @@ import {
   uriOf,
   whyNotAll,
 } from '../support/endpoints.ts';
+import { flowsOf } from '../support/flows.ts';
 import {
   configureEndpoint,
   openTestInstallation,
@@ -75,7 +76,7 @@ describeWithPostgres('files between every two protocols', () => {
     await Promise.all(
       available.map(async (name) => endpoints.set(name, await ENDPOINT_KINDS[name].start())),
     );
-    roles = await startRoles(installation);
+    roles = await startRoles(installation, ['projector', 'mover', 'monitor']);
     for (const [name, { request }] of endpoints)
       await configureEndpoint(installation, { ...request, name });
     const sources = [
@@ -184,5 +185,30 @@ describeWithPostgres('files between every two protocols', () => {
         );
       },
     );
+  }
+
+  for (const [i, from] of ENDPOINT_NAMES.entries()) {
+    const to = ENDPOINT_NAMES[(i + 1) % ENDPOINT_NAMES.length] as EndpointName;
+    testBetween(from, to, `a flow from ${from} to ${to} takes each version once`, async () => {
+      const flows = flowsOf({ installation });
+      const put = (name: string, text: string) => endpointOf(from).put(name, Buffer.from(text));
+      await put('flow/two words.csv', 'first');
+      await put('flow/below/ü%.csv', 'below');
+      await put('flow/left-out.tmp', 'left out');
+      const id = await flows.create(`flow of ${from}`, {
+        source: { uri: uriOf(from, 'flow/'), pattern: '*.csv', recursive: true },
+        destination_uri: uriOf(to, `flow of ${from}/`),
+      });
+      const all = { status: 'completed', counts: { files: 2, completed: 2 } };
+      expect(await flows.run(id)).toMatchObject(all);
+      expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+      // Another size, because some servers tell times in whole seconds.
+      await put('flow/two words.csv', 'the second version');
+      expect(await flows.run(id)).toMatchObject({ counts: { files: 1, completed: 1 } });
+      expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+      const arrived = (name: string) => contentOf(to, `flow of ${from}/${name}`).then(String);
+      expect(await arrived('two words.csv')).toBe('the second version');
+      expect(await arrived('below/ü%.csv')).toBe('below');
+    });
   }
 });

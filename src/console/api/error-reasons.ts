@@ -10,6 +10,7 @@ const LABELS: Record<TransferErrorCode, string> = {
   stalled: 'The transfer stood still',
   source_not_found: 'Source file not found',
   source_changed: 'Source file changed while it was read',
+  source_replaced: 'Newer source file than the flow has listed',
   destination_not_found: 'Destination not found',
   permission_denied: 'Permission denied',
   disk_full: 'Destination full',

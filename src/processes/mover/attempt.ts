@@ -5,7 +5,7 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
-import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import type { AttemptFigures, Transfer, TransferCreated } from '../../domain/transfer.ts';
 import type { TransferOptions } from '../../domain/transfer-options.ts';
 import type { Claim, ResumeSave } from '../dispatch/claims.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
@@ -18,6 +18,7 @@ import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
 import { createLimitedBuffers } from './limited-buffers.ts';
+import { listedVersion } from './listed-version.ts';
 import { createMeter, type Meter } from './meter.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
@@ -191,14 +192,17 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
   return 'lease_lost';
 }
 
+/** What the transfer says about the copy. */
+type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;
+
 async function attempt(
   deps: AttemptDeps,
   context: AttemptContext,
-  options: TransferOptions,
+  facts: Wanted,
 ): Promise<Outcome> {
   const { claim, meter, signal } = context;
   try {
-    return await moveBetween(deps, context, options);
+    return await moveBetween(deps, context, facts);
   } catch (error) {
     // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
     if (error instanceof LeaseLost || signal.aborted)
@@ -233,7 +237,7 @@ async function hold({ sql }: AttemptDeps, { configured }: Target, signal: AbortS
 async function moveBetween(
   deps: AttemptDeps,
   context: AttemptContext,
-  options: TransferOptions,
+  facts: Wanted,
 ): Promise<Outcome> {
   const { claim, meter, signal } = context;
   const source = readySource(context);
@@ -251,7 +255,8 @@ async function moveBetween(
         source: { endpoint: from.endpoint, path: source.path },
         destination: { endpoint: to.endpoint, path: destination.path },
         overwrite: destination.configured.overwrite,
-        options,
+        options: facts,
+        listed: listedVersion(facts, source.configured),
         record: claim.resumeRecord as ResumeRecord | null,
         meter,
         buffers,

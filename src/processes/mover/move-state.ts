@@ -18,6 +18,8 @@ export interface Move {
   destination: Place;
   overwrite: boolean;
   options: TransferOptions;
+  /** The only version that may be copied, as a listing showed it. Null for any. */
+  listed: string | null;
   /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
   meter: Meter;

@@ -18,6 +18,8 @@
  * - A connection breaks. The move reconnects and continues from `MoveState`. After three reconnects
  *   without a new chunk, the next break fails the attempt.
  * - The source differs from the record. The move starts over and removes what a predecessor wrote.
+ * - The source is another version than the one that a flow has listed, maybe one that is being
+ *   written. The attempt fails with `source_replaced`.
  * - The source changes during the move. The attempt fails with `source_changed`.
  * - The destination has less than the record says. The move continues from what is really there.
  * - The lease is lost. The save before the commit returns false, and the move throws LeaseLost.
@@ -32,6 +34,7 @@ import type { CommitProof, DestinationFile, SourceFile } from '../../adapters/fi
 import type { Verification } from '../../domain/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
+import { assertListed } from './listed-version.ts';
 import {
   type Committing,
   chunkCount,
@@ -108,6 +111,7 @@ async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
     move.source.endpoint.openSource(move.source.path, move.signal),
   );
   try {
+    assertListed(move, source);
     await startOverIfChanged(move, progress, source);
     const destination = await openDestination(move, progress, source);
     try {

@@ -44,6 +44,7 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     destination: { endpoint, path },
     overwrite: true,
     options: {},
+    listed: null,
     record: null,
     meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),

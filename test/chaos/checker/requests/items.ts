@@ -85,18 +85,26 @@ export async function linkItems(
   }
 
   function linkVersions(items: BatchItem[]): void {
-    for (const { transferId } of items) {
+    for (const { item, transferId } of items) {
       const state = transferId === null ? undefined : log.transfers.get(transferId)?.state;
       if (!state || transferId === null) continue;
       const { facts } = state;
       const source = places.ofUri(facts.source, facts.source_endpoint_id);
       const written = versions.get(keyOf(source)) ?? [];
-      const file = written.find(({ size }) => size === facts.size_bytes) ?? NOT_WRITTEN;
+      const listed = Number(String(item.version).split(' ')[0]);
+      // A store may replace an object after the listing, and shows only whole ones.
+      const size = isFolder(source.endpoint) ? listed : facts.size_bytes;
+      const file = written.find((one) => one.size === size) ?? NOT_WRITTEN;
       const destination = places.ofUri(facts.destination, facts.destination_endpoint_id);
       // A version that was rewritten meanwhile is not there any more.
-      const mayFailWith = written.length > 1 ? ['source_changed', 'source_not_found'] : [];
+      const mayFailWith =
+        written.length > 1 ? ['source_replaced', 'source_changed', 'source_not_found'] : [];
       links.set(transferId, operationOf({ source, destination, file }, transferId, mayFailWith));
     }
+  }
+
+  function isFolder(endpoint: string): boolean {
+    return evidence.run.endpoints.some(({ name, kind }) => name === endpoint && kind === 'folder');
   }
 
   function sourceOf({ source }: BatchFile): string {

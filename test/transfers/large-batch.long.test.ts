@@ -1,0 +1,3 @@
+import { describeLargeBatch } from './large-batch.ts';
+
+await describeLargeBatch(100_000);
