@@ -188,9 +188,15 @@ describeWithPostgres('the bandwidth of an endpoint', () => {
     const moving = await Promise.all(
       ['one', 'two', 'three'].map((folder) => begin(name, 'destination', folder)),
     );
-    const moved = await until('each has moved', async () => {
-      const bytes = await Promise.all(moving.map(progressOf));
-      return bytes.every((one) => one > 256 * KiB) ? bytes : null;
+    const progress = () => Promise.all(moving.map(progressOf));
+    // They begin one after the other.
+    const begun = await until('each moves', async () => {
+      const bytes = await progress();
+      return bytes.every((one) => one > 0) ? bytes : null;
+    });
+    const moved = await until('they have moved', async () => {
+      const bytes = (await progress()).map((one, index) => one - (begun[index] as number));
+      return bytes.reduce((sum, one) => sum + one) > 3 * MiB ? bytes : null;
     });
     expect(Math.max(...moved) / Math.min(...moved)).toBeLessThan(2);
     await limitAll(null);
