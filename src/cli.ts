@@ -13,6 +13,7 @@ import { addLogCommands } from './cli/log-commands.ts';
 import { note, watchOutput } from './cli/output.ts';
 import { addProjectionCommands } from './cli/projections.ts';
 import { addReceiptCommands } from './cli/receipt.ts';
+import { addRetentionCommands } from './cli/retention.ts';
 import { addServiceCommands } from './cli/serve.ts';
 import { addTransferCommands } from './cli/transfers.ts';
 import { addVaultCommands } from './cli/vault.ts';
@@ -39,6 +40,7 @@ for (const add of [
   addAuditCommands,
   addLogCommands,
   addReceiptCommands,
+  addRetentionCommands,
   addVaultCommands,
 ]) {
   add(program);

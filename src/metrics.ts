@@ -143,6 +143,18 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
         attempts.observe({ end }, seconds);
         if (end === 'lease_lost') lost.inc();
       },
+      watchBandwidth(rates) {
+        new Gauge({
+          name: 'waybill_bandwidth_limit_bytes_per_second',
+          help: 'What the bandwidth limits of endpoints leave to this process',
+          labelNames: ['endpoint', 'side'],
+          registers,
+          collect() {
+            this.reset();
+            for (const { endpoint, side, rate } of rates()) this.set({ endpoint, side }, rate);
+          },
+        });
+      },
       watchConnections(count) {
         new Gauge({
           name: 'waybill_open_connections',

@@ -40,6 +40,7 @@ const COMMANDS = [
   'flows',
   'bulk',
   'log',
+  'retention',
 ].map((name) => `${name}.ts`);
 
 interface Import {

@@ -1,4 +1,4 @@
-import { open, rename, writeFile } from 'node:fs/promises';
+import { link, open, rename, unlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
@@ -9,6 +9,19 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
   const temporary = `${file}.new`;
   await writeFile(temporary, text, { mode, flush: true });
   await rename(temporary, file);
+  await syncFolder(dirname(file));
+}
+
+/**
+ * Writes a new file, readable by its owner only. It has its name when all of it is on disk. Throws
+ * Error if there is a file of that name.
+ */
+export async function writeNewFile(file: string, pieces: AsyncIterable<string>): Promise<void> {
+  const temporary = `${file}.new`;
+  await writeFile(temporary, pieces, { mode: 0o600, flush: true });
+  // A link never replaces a file.
+  await link(temporary, file);
+  await unlink(temporary);
   await syncFolder(dirname(file));
 }
 

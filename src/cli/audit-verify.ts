@@ -79,6 +79,11 @@ async function verify(
   if (verdict.faults > 0) process.exitCode = EXIT.failed;
   if (json) return printJson(result(verdict, checkpoints));
   await print(summary(verdict, checkpoints));
+  if (verdict.retained > 0)
+    note(
+      `${verdict.retained} more events left the log by retention: ` +
+        '`waybill audit list --type log.retention_recorded` names the exports that have them',
+    );
   if (!verdict.comparedApi)
     note('The transfers were not compared with the API: their tables are being rebuilt');
   if (checkpoints.length > 0 && key.length === 0)
@@ -91,9 +96,13 @@ function inWords({ stream, revision, event_id, problem }: Fault): string {
     : `${stream} revision ${revision} (${event_id}): ${problem}`;
 }
 
-function result({ events, streams, faults, agreed, comparedApi }: Verdict, checkpoints: unknown[]) {
+function result(
+  { events, retained, streams, faults, agreed, comparedApi }: Verdict,
+  checkpoints: unknown[],
+) {
   return {
     events,
+    retained,
     streams,
     broken: faults,
     compared_with_api: comparedApi,

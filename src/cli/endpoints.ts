@@ -25,6 +25,7 @@ import {
   testEndpoint,
 } from '../processes/endpoints/endpoint-test.ts';
 import { listEndpoints } from '../projections/catalog-queries.ts';
+import { addLimitCommand } from './endpoint-limit.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { parseRequest, readJson } from './parse.ts';
@@ -134,6 +135,7 @@ export function addEndpointCommands(program: Command): void {
   change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) =>
     resumeEndpoint(commands, id, operator()),
   );
+  addLimitCommand(endpoints, find);
 }
 
 async function find({ sql }: Installation, name: string): Promise<Endpoint> {
@@ -248,6 +250,7 @@ function shown(endpoint: Endpoint) {
     max_connections,
     accounts,
     overwrite,
+    bandwidth = null,
     paused,
     unreachable_since,
   } = endpoint;
@@ -263,6 +266,7 @@ function shown(endpoint: Endpoint) {
     max_connections,
     accounts,
     overwrite,
+    bandwidth,
     paused,
     unreachable_since,
   };

@@ -30,7 +30,7 @@ export function addHistoryCommand(program: Command): void {
     .action(async (id: string, { account, asOf, json }: HistoryOptions) => {
       const { as_of } = parseRequest(detailQuery, { as_of: asOf }, '--as-of');
       const { all, state } = await withInstallation(async (installation) => {
-        const all = await readAnyHistory(installation.store, id);
+        const all = await readAnyHistory(installation, id);
         const state = as_of === undefined ? stateOf(all) : stateAsOf(all, as_of);
         const owner = state.facts.account_id;
         if (account !== undefined && account !== owner)

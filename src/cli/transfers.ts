@@ -6,11 +6,12 @@ import type { AfterAnswer } from '../contract/transfers/after.ts';
 import { transfersToCsv } from '../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
-import { notFound, PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
+import { PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { lastErrorAfter } from '../processes/after/table.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
+import { throwNotFound } from '../projections/retained-transfers.ts';
 import { readHistory } from '../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfer-queries.ts';
 import { given, recordAccess } from './access.ts';
@@ -95,8 +96,8 @@ export function addTransferCommands(program: Command): void {
     .action(async (id: string, { account, json }: Common) => {
       const { transfer, ...live } = await withInstallation(async (installation) => {
         const found = await currentTransfer(installation, account, id);
-        if (!found) throw notFound();
         const { sql } = installation;
+        if (!found) return throwNotFound(sql, account, id);
         const [waiting, afterError] = await Promise.all([
           findWait(sql, found.transfer),
           lastErrorAfter(sql, found.transfer),
@@ -130,7 +131,7 @@ export function addTransferCommands(program: Command): void {
       .option('--json', 'one JSON document')
       .action(async (id: string, { account, json }: Common) => {
         const state = await withInstallation(async (installation) => {
-          await readHistory(installation.store, account, id);
+          await readHistory(installation, account, id);
           const { state, position } = await work(installation, id);
           await installation.commands.waitFor('transfers', position);
           return state;

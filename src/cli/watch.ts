@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TransferDetail } from '../contract/transfers/answers.ts';
 import { toDetail } from '../contract/transfers/views.ts';
 import { isId } from '../domain/ids.ts';
-import { notFound, type TransferStatus } from '../domain/transfer.ts';
+import type { TransferStatus } from '../domain/transfer.ts';
 import type { WaitingFor } from '../domain/waiting-for.ts';
 import type { Installation } from '../installation.ts';
 import { findWait } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
+import { throwNotFound } from '../projections/retained-transfers.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';
@@ -57,7 +58,7 @@ export async function follow(
   try {
     for (;;) {
       const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
-      if (!found) throw notFound();
+      if (!found) return throwNotFound(installation.sql, accountId, id);
       const { transfer, moving } = found;
       const detail = toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
       if (detail.status in ENDS) {

@@ -5,6 +5,7 @@ import {
   type EndpointUpdate,
   hasCredentials,
 } from '../contract/endpoints/requests.ts';
+import type { Bandwidth } from '../domain/bandwidth.ts';
 import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoint.ts';
 import * as endpoint from '../domain/endpoint.ts';
 import { endpointDecider } from '../domain/endpoint.ts';
@@ -232,6 +233,16 @@ export function acceptHostKey(
     { type: 'accept_host_key', host_key_sha256: hostKeySha256 },
     cause,
   );
+}
+
+/** Changes the limit, also for transfers that move. Null removes it. */
+export function limitBandwidth(
+  deps: CommandDeps,
+  endpointId: string,
+  bandwidth: Bandwidth | null,
+  cause: Cause,
+): Promise<Handled<Endpoint>> {
+  return command(deps, endpointId, { type: 'limit_bandwidth', bandwidth }, cause);
 }
 
 /**

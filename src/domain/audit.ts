@@ -5,6 +5,7 @@ import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
 import type { FlowEvent } from './flow.ts';
 import type { KeyEvent } from './key.ts';
+import type { RetentionEvent } from './retention.ts';
 import type { SigningKeyEvent } from './signing-key.ts';
 import { parseStream } from './streams.ts';
 import type { TransferCreated, TransferEvent } from './transfer.ts';
@@ -20,6 +21,7 @@ export type EventType = (
   | AccessEvent
   | SigningKeyEvent
   | CheckpointEvent
+  | RetentionEvent
 )['type'];
 
 /** What each event did to its subject. Users read these words. */
@@ -77,6 +79,8 @@ export const EVENT_WORDS: Record<EventType, string> = {
   'log.key_created': 'signing key created',
   'log.key_rotated': 'signing key rotated',
   'log.checkpoint_signed': 'checkpoint signed',
+  'log.retention_recorded': 'retention recorded',
+  'log.retention_completed': 'retention completed',
 };
 
 /** Kinds of subjects of the audit log, with their names. */
@@ -103,6 +107,7 @@ const STEPS = [
   'transfer.source_moved',
   'transfer.source_kept',
   'log.checkpoint_signed',
+  'log.retention_completed',
   'batch.listed',
   'batch.opened',
   'batch.completed',
@@ -161,7 +166,7 @@ export function subjectOf({ type, data, stream }: StoredEvent): { kind: AuditKin
 
 /**
  * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
- * key, every recorded access, the creation and cancellation of a batch, the changes and failures of a
+ * key, every record of retention, every recorded access, the creation and cancellation of a batch, the changes and failures of a
  * flow, and what people and keys did to a transfer after its creation. Creations would be nearly all
  * of the log.
  */

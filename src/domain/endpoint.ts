@@ -1,3 +1,4 @@
+import type { Bandwidth } from './bandwidth.ts';
 import type { Decider } from './decider.ts';
 import { assertSameAudience } from './endpoint-audience.ts';
 import { DomainError } from './errors.ts';
@@ -27,6 +28,8 @@ export interface EndpointOptions {
   accounts: string[] | null;
   /** True if a transfer may replace an existing destination file. */
   overwrite: boolean;
+  /** Limits the bytes that all its transfers move together. Absent in older events: no limit. */
+  bandwidth?: Bandwidth | null;
 }
 
 export interface EndpointDefinition extends EndpointOptions {
@@ -96,6 +99,7 @@ export type EndpointCommand =
   | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
   /** Adds a key that the verified server has announced. Any other key replaces the accepted ones. */
   | { type: 'accept_host_key'; host_key_sha256: string }
+  | { type: 'limit_bandwidth'; bandwidth: Bandwidth | null }
   /** Records keys that are new. Does nothing if the key that verified the server is not accepted. */
   | { type: 'announce_host_keys'; host_keys: AnnouncedHostKey[]; now: string }
   | { type: 'pause' }
@@ -123,6 +127,8 @@ function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[]
       return update(command, state);
     case 'accept_host_key':
       return acceptHostKey(command.host_key_sha256, state);
+    case 'limit_bandwidth':
+      return updated({ ...state, bandwidth: command.bandwidth }, state);
     case 'announce_host_keys':
       return announceHostKeys(command.host_keys, command.now, state);
     case 'pause':
@@ -151,12 +157,17 @@ function update(
     ...command.definition,
     settings: settleHostKeys(command.definition.settings, state.settings),
   };
-  const events: EndpointEvent[] = [];
-  if (JSON.stringify(definition) !== JSON.stringify(definitionOf(state)))
-    events.push({ type: 'endpoint.updated', data: definition });
+  const events = updated(definition, state);
   if (command.credentials)
     events.push({ type: 'endpoint.credentials_replaced', data: command.credentials });
   return events;
+}
+
+/** Returns the event of a new definition; none if it is the one that the endpoint has. */
+function updated(next: EndpointDefinition, state: Endpoint): EndpointEvent[] {
+  const data = definitionOf(next);
+  if (JSON.stringify(data) === JSON.stringify(definitionOf(state))) return [];
+  return [{ type: 'endpoint.updated', data }];
 }
 
 function definitionOf({
@@ -164,8 +175,9 @@ function definitionOf({
   max_connections,
   accounts,
   overwrite,
+  bandwidth = null,
 }: EndpointDefinition): EndpointDefinition {
-  return { max_connections, accounts, overwrite, settings };
+  return { max_connections, accounts, overwrite, bandwidth, settings };
 }
 
 /**
@@ -203,8 +215,7 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
     );
   }
   if (JSON.stringify(keys) === JSON.stringify(accepted)) return [];
-  const definition = definitionOf({ ...state, settings: withHostKeys(settings, keys) });
-  return [{ type: 'endpoint.updated', data: definition }];
+  return updated({ ...state, settings: withHostKeys(settings, keys) }, state);
 }
 
 function announceHostKeys(

@@ -30,15 +30,6 @@ export function objectionToCron(cron: string): string | null {
   }
 }
 
-export function isTimeZone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function scheduleOf({ cron, time_zone }: { cron: string; time_zone: string }): Cron {
   return new Cron(cron, { timezone: time_zone, mode: '5-part', paused: true });
 }

@@ -15,6 +15,7 @@ const KINDS = [
 /** The streams that the log keeps of itself, beside `log`. */
 export const SIGNING_KEYS = 'log-keys';
 export const CHECKPOINTS = 'log-checkpoints';
+export const RETENTION = 'log-retention';
 
 /**
  * The kinds of aggregates. Each aggregate has a stream of events. The streams `access-acs_...` have
@@ -63,7 +64,7 @@ const LOG = { stream: 'log', type: 'log.opened' };
 function belongs(type: string, stream: string, revision: number): boolean {
   const { kind } = parseStream(stream);
   if (kind === undefined) return stream === LOG.stream && type === LOG.type && revision === 0;
-  if (kind === 'log' && ![SIGNING_KEYS, CHECKPOINTS].includes(stream)) return false;
+  if (kind === 'log' && ![SIGNING_KEYS, CHECKPOINTS, RETENTION].includes(stream)) return false;
   return type.startsWith(`${kind}.`);
 }
 

@@ -166,6 +166,14 @@ export function notFound(): DomainError {
   return new DomainError('not_found', 'There is no such transfer');
 }
 
+/** The error for a transfer that left the log by retention. `name` is that of the export. */
+export function retained(recordedAt: string, name: string): DomainError {
+  return new DomainError(
+    'not_found',
+    `This transfer left the log on ${recordedAt.slice(0, 10)}. The export ${name} has its events`,
+  );
+}
+
 /**
  * The state machine: for each event, the states in which it may follow and the state after it. Null
  * if the state stays.

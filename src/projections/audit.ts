@@ -3,9 +3,16 @@
  * `isAudited` says which. Each transfer has many more events, so the log itself is too long to
  * filter.
  *
+ * The rows of a transfer that leaves the log go with it.
+ *
  * A row has the ids of its subject and actor. Queries add the names (audit-queries.ts).
  */
 import { AUDIT_KINDS, isAudited, subjectOf } from '../domain/audit.ts';
+import {
+  isRetentionRecorded,
+  type RetentionRecorded,
+  retentionRecords,
+} from '../domain/retention.ts';
 import { type StreamKind, streamPrefix } from '../domain/streams.ts';
 import type { Difference, Projection } from './projection.ts';
 
@@ -61,11 +68,13 @@ export const auditProjection: Projection = {
         actor,
         client_address,
         occurred_at,
-        data: withoutHash(event.data as object),
+        data: isRetentionRecorded(event)
+          ? summaryOf(event.data)
+          : withoutHash(event.data as object),
       };
     });
-    if (rows.length === 0) return;
-    await tx`
+    if (rows.length > 0)
+      await tx`
       insert into ${tx(schema)}.audit
         (position, revision, event_id, type, kind, stream, subject_id, account_id, actor,
          client_address, occurred_at, data)
@@ -74,6 +83,11 @@ export const auditProjection: Projection = {
              stream text, subject_id text, account_id text, actor text, client_address text,
              occurred_at timestamptz, data jsonb)
       on conflict do nothing`;
+    const gone = retentionRecords(events).flatMap(({ data }) => data.transfers);
+    if (gone.length > 0)
+      await tx`
+        delete from ${tx(schema)}.audit
+         where kind = 'transfer' and subject_id = any(${gone.map(({ transfer_id }) => transfer_id)})`;
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -84,6 +98,12 @@ export const auditProjection: Projection = {
        limit ${limit}`;
   },
 };
+
+/** Counts what leaves the log: the record itself names each event. */
+function summaryOf({ transfers, ...data }: RetentionRecorded): object {
+  const events = transfers.reduce((sum, each) => sum + each.events.length, 0);
+  return { ...data, transfers: transfers.length, events };
+}
 
 /** Leaves out the hash of an API key: readers of this log have no use for it. */
 function withoutHash(data: object): object {

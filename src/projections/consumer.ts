@@ -44,6 +44,7 @@ import {
   startCheckpoint,
   WrongLog,
 } from './checkpoint.ts';
+import { createRemovedLeaves, type RemovedLeaves } from './removed-leaves.ts';
 
 const BATCH = 1_000;
 /** How often to save a position that moved without an event for this consumer. */
@@ -78,7 +79,8 @@ interface Follower {
 }
 
 export interface ApplyingConsumer extends Follower {
-  apply(tx: Transaction, events: StoredEvent[]): Promise<void>;
+  /** `removed` has what left the log between these events; nothing did by default. */
+  apply(tx: Transaction, events: StoredEvent[], removed?: RemovedLeaves): Promise<void>;
 }
 
 interface PreparingConsumer extends Follower {
@@ -288,9 +290,11 @@ async function consume(
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
   let saved = await resumePosition(deps, table, name, checkpoint);
   let savedAt = Date.now();
+  const from = saved === 0n ? null : saved;
+  const removed = createRemovedLeaves(deps.store, from);
 
   for await (const batch of deps.store.subscribe({
-    from: saved === 0n ? null : saved,
+    from,
     signal,
     batchSize: BATCH,
     streams,
@@ -298,7 +302,7 @@ async function consume(
     const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
     if (due && batch.position > saved) {
       const events = asStored ? batch.events : batch.events.map(upcast);
-      await saveBatch(deps, consumer, events, saved, batch.position);
+      await saveBatch(deps, consumer, events, removed, saved, batch.position);
       saved = batch.position;
       savedAt = Date.now();
     }
@@ -313,11 +317,12 @@ async function saveBatch(
   deps: ConsumerDeps,
   consumer: Consumer,
   events: StoredEvent[],
+  removed: RemovedLeaves,
   from: bigint,
   to: bigint,
 ): Promise<void> {
   const { name, table } = consumer;
-  const apply = await prepareApply(deps.sql, consumer, events);
+  const apply = await prepareApply(deps.sql, consumer, events, removed);
   await deps.sql.begin(async (tx) => {
     // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
     // The first statement of `apply` is sent in the same round trip. The transaction commits only
@@ -333,8 +338,9 @@ async function prepareApply(
   sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
+  removed: RemovedLeaves,
 ): Promise<(tx: Transaction) => Promise<void>> {
   if (events.length === 0) return async () => undefined;
   if ('prepare' in consumer) return consumer.prepare(sql, events);
-  return (tx) => consumer.apply(tx, events);
+  return (tx) => consumer.apply(tx, events, removed);
 }

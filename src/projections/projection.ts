@@ -1,6 +1,7 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
+import type { RemovedLeaves } from './removed-leaves.ts';
 
 /** A row that differs between a live table and the log. */
 export interface Difference {
@@ -33,9 +34,15 @@ export interface Projection {
   createIndexes?(tx: Transaction, schema: string): Promise<void>;
   /**
    * Folds a batch, oldest event first. Ignores events that it has folded before. Throws at an event
-   * that cannot be folded.
+   * that cannot be folded. `removed` has what left the log between these
+   * events; nothing did by default.
    */
-  apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
+  apply(
+    tx: Transaction,
+    schema: string,
+    events: StoredEvent[],
+    removed?: RemovedLeaves,
+  ): Promise<void>;
   /**
    * Returns the rows that differ between the tables of two schemas, at most `limit`.
    * Compares as of a position that both have reached, and leaves out rows that changed in either

@@ -6,7 +6,7 @@
  * does not know. A leaf is found by the position of its event: each tile of level 0 knows the
  * positions of its first and last event, and the hash of the leaf tells its place in the tile. So
  * the tree needs no row for each event. Positions are no part of the tree. A tile also names its
- * events, for those who look for one that is gone.
+ * events, for those who look for one that is gone. What left the log by retention stays in the tree.
  *
  * An event `log.checkpoint_signed` is compared with the tree when it is folded. If the tree of the
  * size that it signed has another root, the log was changed after it was signed. The fold stops
@@ -27,11 +27,13 @@ import {
   type Tile,
   tilesOf,
 } from '../domain/proof/tiles.ts';
+import type { RemovedLeaf } from '../domain/retention.ts';
 import { isSigningKeyEvent } from '../domain/signing-key.ts';
 import { FoldError } from './fold.ts';
 import type { Difference, Projection } from './projection.ts';
-import { nameLine } from './proof-leaves.ts';
+import { type EventName, nameLine } from './proof-leaves.ts';
 import { findLeaves, type Leaf, readTiles } from './proof-tiles.ts';
+import type { RemovedLeaves } from './removed-leaves.ts';
 
 /** The last tile of a level. Those of level 0 have the position of their last event. */
 interface EdgeTile extends Tile {
@@ -91,11 +93,12 @@ export const proofProjection: Projection = {
       )`;
   },
 
-  async apply(tx, schema, events) {
+  async apply(tx, schema, events, removed) {
     const edge = await readEdge(tx, schema);
     const size = sizeOf(edge[0]);
-    const leaves = await newLeaves(tx, schema, edge[0], events);
-    if (leaves.length === 0) return;
+    const added = await newLeaves(tx, schema, edge[0], events);
+    if (added.length === 0) return;
+    const leaves = await withRemoved(removed, size, edge[0]?.last_position ?? 0n, added);
     const tiles = extendTiles(
       edge,
       leaves.map(({ hash }) => hash),
@@ -156,14 +159,57 @@ async function newLeaves(
   return leaves.filter((leaf) => (known.get(leaf) ?? null) === null);
 }
 
+/** A leaf to save. `event` is null if the event left the log. */
+interface NewLeaf {
+  hash: Hash;
+  name: EventName;
+  position: bigint;
+  event: StoredEvent | null;
+}
+
+/** Adds the leaves of events that left the log, so that positions rise. */
+async function withRemoved(
+  removed: RemovedLeaves | undefined,
+  size: number,
+  after: bigint,
+  added: Leaf[],
+): Promise<NewLeaf[]> {
+  const woven = removed
+    ? await removed.weave(size, added, ({ hash }) => hash)
+    : added.map((leaf) => ({ leaf, removed: null }));
+  const leaves: NewLeaf[] = [];
+  let before = after;
+  let gone: RemovedLeaf[] = [];
+  for (const { leaf, removed } of woven) {
+    if (leaf === null) {
+      gone.push(removed);
+      continue;
+    }
+    const { event, hash } = leaf;
+    for (const { position, hash, ...name } of gone) {
+      // In a copy of the log, its position may lie anywhere.
+      before = [before, position, event.position].sort(byPosition)[1] as bigint;
+      leaves.push({ hash, name, position: before, event: null });
+    }
+    gone = [];
+    before = event.position;
+    leaves.push({ hash, name: event, position: before, event });
+  }
+  return leaves;
+}
+
+function byPosition(a: bigint, b: bigint): number {
+  return a < b ? -1 : Number(a > b);
+}
+
 async function saveTiles(
   tx: Transaction,
   schema: string,
   tiles: Tile[],
   size: number,
-  leaves: Leaf[],
+  leaves: NewLeaf[],
 ): Promise<void> {
-  const positionOf = (index: number) => leaves[index - size]?.event.position;
+  const positionOf = (index: number) => leaves[index - size]?.position;
   const rows = tiles.map(({ level, tile, hashes }) => {
     const first = tile * TILE_WIDTH;
     const isLeaves = level === 0;
@@ -176,7 +222,7 @@ async function saveTiles(
       // Undefined for a tile that was there before: the position that it has stays.
       first: isLeaves ? positionOf(first) : undefined,
       last: isLeaves ? positionOf(end - 1) : undefined,
-      names: isLeaves ? added.map(({ event }) => nameLine(event)).join('\n') : null,
+      names: isLeaves ? added.map(({ name }) => nameLine(name)).join('\n') : null,
     };
   });
   const numbers = (values: (bigint | undefined)[]) => values.map((value) => value?.toString());
@@ -201,10 +247,10 @@ async function saveCheckpoints(
   schema: string,
   changed: Tile[],
   size: number,
-  leaves: Leaf[],
+  leaves: NewLeaf[],
 ): Promise<void> {
   for (const [i, { event }] of leaves.entries()) {
-    if (!isCheckpointEvent(event)) continue;
+    if (event === null || !isCheckpointEvent(event)) continue;
     const { revision, position, data } = event;
     await compareRoot(tx, schema, changed, size + i, event, data);
     await tx`
@@ -239,9 +285,9 @@ async function compareRoot(
     );
 }
 
-async function saveKeys(tx: Transaction, schema: string, leaves: Leaf[]): Promise<void> {
+async function saveKeys(tx: Transaction, schema: string, leaves: NewLeaf[]): Promise<void> {
   for (const { event } of leaves) {
-    if (!isSigningKeyEvent(event)) continue;
+    if (event === null || !isSigningKeyEvent(event)) continue;
     const { key_id, public_key, key_record, since, statement } = event.data;
     const signed = event.type === 'log.key_rotated' ? event.data.signed_by_previous : null;
     await tx`

@@ -37,7 +37,7 @@ export function projectionConsumer(
     streams,
     asStored,
     ...(gatherMs === undefined ? {} : { gatherMs }),
-    apply: (tx, events) => projection.apply(tx, schema, events),
+    apply: (tx, events, removed) => projection.apply(tx, schema, events, removed),
   };
 }
 

@@ -33,6 +33,7 @@ import { inWords } from './difference-words.ts';
 import type { Difference, Projection } from './projection.ts';
 import { readAhead } from './read-ahead.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
+import { createRemovedLeaves } from './removed-leaves.ts';
 
 /**
  * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a
@@ -167,8 +168,10 @@ async function catchUp(
   let from = (await loadCheckpoint(within ?? sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
   // Postgres ends a transaction that idles while the log is silent. The wait must end before that.
   const limit = within ? [AbortSignal.timeout(TAKE_OVER_WITHIN_MS)] : [];
+  const start = from === 0n ? null : from;
+  const removed = createRemovedLeaves(store, start);
   const batches = store.subscribe({
-    from: from === 0n ? null : from,
+    from: start,
     signal: AbortSignal.any([signal, ...limit]),
     batchSize: BATCH,
     streams: projection.streams,
@@ -187,7 +190,7 @@ async function catchUp(
           batch.events.at(-1) ?? null,
         );
         const events = projection.asStored ? batch.events : batch.events.map(upcast);
-        await projection.apply(tx, schema, events);
+        await projection.apply(tx, schema, events, removed);
       };
       await (within ? saveBatch(within) : sql.begin(saveBatch));
       from = batch.position;

@@ -10,6 +10,7 @@ import { endsTransfer, notFound, type TransferCreated } from '../domain/transfer
 import { checkpointOver, findSigningKey, foldedUntil } from './proof-queries.ts';
 import { findLeaves, inclusionProofs } from './proof-tiles.ts';
 import { LIVE_SCHEMA } from './read-models.ts';
+import { throwNotFound } from './retained-transfers.ts';
 
 /** A receipt with the account of its transfer, or what it waits for: the end of the transfer, or a checkpoint that covers the end. */
 export type ReceiptAnswer =
@@ -30,6 +31,8 @@ export async function makeReceipt(
   const events = isId('txr', transferId)
     ? await store.read(streamName('transfer', transferId))
     : [];
+  if (events.length === 0 && isId('txr', transferId))
+    return throwNotFound(sql, accountId, transferId);
   const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
   const last = events.at(-1);
   if (owner === undefined || last === undefined || (accountId !== null && owner !== accountId))

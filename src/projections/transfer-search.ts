@@ -1,6 +1,7 @@
 /*
  * The read model of searches: the text in which each transfer is found. It follows from
- * `transfer.created` alone, so no later event writes to it.
+ * `transfer.created` alone, so no later event writes to it, but for the record that a transfer
+ * leaves the log.
  *
  * Rows come into segment 0, which has no index of their texts. When an account has SEGMENT_ROWS
  * rows there, they move to a segment of their own, which gets an index of trigrams (`seal`). That
@@ -17,7 +18,8 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import { trigramSchema } from '../adapters/postgres/trigrams.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import { streamPrefix } from '../domain/streams.ts';
+import { type RetentionRecorded, retentionRecords } from '../domain/retention.ts';
+import { RETENTION, streamPrefix } from '../domain/streams.ts';
 import type { TransferCreated } from '../domain/transfer.ts';
 import type { Difference, Projection } from './projection.ts';
 import { searchText } from './search-text.ts';
@@ -33,7 +35,7 @@ export function createTransferSearch(segmentRows: number): Projection {
   return {
     name: 'transfer_search',
     version: 1,
-    streams: [streamPrefix('transfer')],
+    streams: [streamPrefix('transfer'), RETENTION],
     tables: ['transfer_search', 'transfer_search_segments', 'transfer_search_accounts'],
     // No request waits for a search to show what it wrote.
     gatherMs: 250,
@@ -76,9 +78,17 @@ export function createTransferSearch(segmentRows: number): Projection {
 
     async apply(tx, schema, events) {
       const created = events.filter(({ type }) => type === 'transfer.created');
-      if (created.length === 0) return;
-      const full = await insert(tx, schema, created, segmentRows);
-      for (const account of full) await seal(tx, schema, account);
+      if (created.length > 0) {
+        const full = await insert(tx, schema, created, segmentRows);
+        for (const account of full) await seal(tx, schema, account);
+      }
+      const retained = retentionRecords(events);
+      if (retained.length > 0)
+        await remove(
+          tx,
+          schema,
+          retained.map(({ data }) => data),
+        );
     },
 
     async differences(tx, live, shadow, position, limit) {
@@ -179,4 +189,52 @@ async function seal(tx: Transaction, schema: string, account: string): Promise<v
     delete from ${tx(schema)}.transfer_search where segment = 0 and account_id = ${account}`;
   await tx`
     update ${tx(schema)}.transfer_search_accounts set recent = 0 where account_id = ${account}`;
+}
+
+/**
+ * Removes transfers that leave the log. They ended before a certain time, so only segments that begin
+ * before it have any. A segment without rows goes too.
+ */
+async function remove(
+  tx: Transaction,
+  schema: string,
+  records: RetentionRecorded[],
+): Promise<void> {
+  const transfers = records.flatMap(({ transfers }) => transfers);
+  const ids = transfers.map(({ transfer_id }) => transfer_id);
+  const accounts = [...new Set(transfers.map(({ account_id }) => account_id))];
+  const before = records
+    .map(({ ended_before }) => ended_before)
+    .sort()
+    .at(-1) as string;
+  const segments = await tx<{ segment: number }[]>`
+    select segment from ${tx(schema)}.transfer_search_segments
+     where account_id = any(${accounts}) and starts < ${before}`;
+  const gone = await tx<{ segment: number; account_id: string; rows: number }[]>`
+    with gone as (
+      delete from ${tx(schema)}.transfer_search
+       where segment = any(${[0, ...segments.map(({ segment }) => segment)]}::integer[])
+         and account_id = any(${accounts}) and transfer_id = any(${ids})
+      returning segment, account_id
+    )
+    select segment, account_id, count(*)::integer as rows from gone group by 1, 2`;
+  for (const { segment, account_id, rows } of gone) {
+    if (segment === 0)
+      await tx`
+        update ${tx(schema)}.transfer_search_accounts set recent = recent - ${rows}
+         where account_id = ${account_id}`;
+    else await shrink(tx, schema, segment);
+  }
+}
+
+/** Updates what the list of segments says about one, or drops it if it is empty. */
+async function shrink(tx: Transaction, schema: string, segment: number): Promise<void> {
+  const left = await tx`
+    update ${tx(schema)}.transfer_search_segments s set starts = l.starts, ends = l.ends
+      from (select min(created_at) as starts, max(created_at) as ends
+              from ${tx(schema)}.${tx(partition(segment))}) l
+     where s.segment = ${segment} and l.starts is not null`;
+  if (left.count > 0) return;
+  await tx`delete from ${tx(schema)}.transfer_search_segments where segment = ${segment}`;
+  await tx`drop table ${tx(schema)}.${tx(partition(segment))}`;
 }

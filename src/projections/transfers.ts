@@ -1,20 +1,28 @@
 import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import { parseStream, streamName, streamPrefix } from '../domain/streams.ts';
+import { parseStream, RETENTION, streamName, streamPrefix } from '../domain/streams.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Difference, Projection } from './projection.ts';
+import type { RemovedLeaves } from './removed-leaves.ts';
+import {
+  createRetained,
+  RETAINED_TABLES,
+  retainedDifferences,
+  saveRetained,
+} from './retained-transfers.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour, counts
- * by batch and status, and totals by status.
+ * by batch and status, and totals by status. Transfers that leave the log lose their rows, and the
+ * counts follow (retained-transfers.ts).
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 7,
-  streams: [streamPrefix('transfer')],
-  tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals'],
+  version: 8,
+  streams: [streamPrefix('transfer'), RETENTION],
+  tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETAINED_TABLES],
 
   async create(tx, schema) {
     await tx`
@@ -53,6 +61,7 @@ export const transfersProjection: Projection = {
         status text primary key,
         transfers bigint not null
       )`;
+    await createRetained(tx, schema);
   },
 
   async createIndexes(tx, schema) {
@@ -74,18 +83,26 @@ export const transfersProjection: Projection = {
        where status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
   },
 
-  async apply(tx, schema, events) {
-    const known = await load(tx, schema, events);
-    const changed = foldBatch<TransferState>(events, known, transferDecider) as Map<
+  async apply(tx, schema, events, removed) {
+    const ofTransfers = events.filter(({ stream }) => parseStream(stream).kind === 'transfer');
+    const known = await load(tx, schema, ofTransfers);
+    const gone = await goneStreams(ofTransfers, known, removed);
+    const there = ofTransfers.filter(({ stream }) => !gone.has(stream));
+    const changed = foldBatch<TransferState>(there, known, transferDecider) as Map<
       string,
       Folded<Transfer>
     >;
-    if (changed.size === 0) return;
-    const inBatches = batchChanges(known, changed);
-    await Promise.all([
-      save(tx, schema, [...changed.values()], countChanges(known, changed)),
-      inBatches.length > 0 && saveBatchCounts(tx, schema, inBatches),
-    ]);
+    if (changed.size > 0) {
+      const changes = [...changed].map(([stream, { state }]) => ({
+        before: known.get(stream)?.state,
+        after: state,
+      }));
+      await saveChanges(tx, schema, [...changed.values()], changes);
+    }
+    if (ofTransfers.length === events.length) return;
+    const left = await saveRetained(tx, schema, events);
+    const rows = await remove(tx, schema, left);
+    if (rows.length > 0) await saveChanges(tx, schema, [], rows);
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -96,7 +113,8 @@ export const transfersProjection: Projection = {
         from ${tx(schema)}.transfers`;
     const rowIn = (schema: string) =>
       tx`(select to_jsonb(t) from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
-    return tx<Difference[]>`
+    const inRetained = await retainedDifferences(tx, live, shadow, position, limit);
+    const inTransfers = await tx<Difference[]>`
       with counted as materialized (
         select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
           from ${tx(live)}.transfers group by 1, 2, 3
@@ -136,7 +154,8 @@ export const transfersProjection: Projection = {
         full join (select * from ${tx(live)}.batch_counts where transfers <> 0) stored
           using (batch_id, status)
        where (summed.transfers, summed.bytes) is distinct from (stored.transfers, stored.bytes)
-      limit ${limit}`;
+      limit ${limit - inRetained.length}`;
+    return [...inRetained, ...inTransfers];
   },
 };
 
@@ -172,6 +191,53 @@ async function load(
   return new Map(
     rows.map(({ transfer_id, ...folded }) => [streamName('transfer', transfer_id), folded]),
   );
+}
+
+/**
+ * Returns the streams without a next event that left the log. An EventStoreDB frees the space of
+ * removed events piece by piece, so some may be left. The record of these transfers follows.
+ */
+async function goneStreams(
+  events: StoredEvent[],
+  known: Map<string, Folded<TransferState>>,
+  removed: RemovedLeaves | undefined,
+): Promise<Set<string>> {
+  const revisions = new Map<string, number>();
+  const gone = new Set<string>();
+  for (const { stream, revision } of events) {
+    const before = revisions.get(stream) ?? known.get(stream)?.revision ?? -1;
+    if (revision > before + 1 && (await removed?.isGone(stream))) gone.add(stream);
+    revisions.set(stream, Math.max(before, revision));
+  }
+  return gone;
+}
+
+/** What the counts follow: a transfer before, and after. Undefined before its first event. */
+interface Change {
+  before: TransferState | undefined;
+  /** Null if the transfer left the log. */
+  after: Transfer | null;
+}
+
+/** Removes the rows of transfers that leave the log. */
+async function remove(tx: Transaction, schema: string, transferIds: string[]): Promise<Change[]> {
+  if (transferIds.length === 0) return [];
+  const rows = await tx<Pick<Row, 'state'>[]>`
+    delete from ${tx(schema)}.transfers where transfer_id = any(${transferIds}) returning state`;
+  return rows.map(({ state }) => ({ before: state, after: null }));
+}
+
+async function saveChanges(
+  tx: Transaction,
+  schema: string,
+  rows: Folded<Transfer>[],
+  changes: Change[],
+): Promise<void> {
+  const inBatches = batchChanges(changes);
+  await Promise.all([
+    save(tx, schema, rows, countChanges(changes)),
+    inBatches.length > 0 && saveBatchCounts(tx, schema, inBatches),
+  ]);
 }
 
 async function save(
@@ -246,10 +312,7 @@ interface CountChange {
   by: number;
 }
 
-function countChanges(
-  before: Map<string, Folded<TransferState>>,
-  after: Map<string, Folded<Transfer>>,
-): CountChange[] {
+function countChanges(transfers: Change[]): CountChange[] {
   const changes = new Map<string, CountChange>();
   const add = (state: Transfer, by: number) => {
     const { account_id, created_at } = state.facts;
@@ -258,10 +321,9 @@ function countChanges(
     const change = changes.get(key) ?? { account: account_id, status: state.status, hour, by: 0 };
     changes.set(key, { ...change, by: change.by + by });
   };
-  for (const [stream, { state }] of after) {
-    const old = before.get(stream)?.state;
-    if (old && old.status !== 'none') add(old, -1);
-    add(state, 1);
+  for (const { before, after } of transfers) {
+    if (before && before.status !== 'none') add(before, -1);
+    if (after) add(after, 1);
   }
   return [...changes.values()].filter(({ by }) => by !== 0);
 }
@@ -273,10 +335,7 @@ interface BatchChange {
   bytes: number;
 }
 
-function batchChanges(
-  before: Map<string, Folded<TransferState>>,
-  after: Map<string, Folded<Transfer>>,
-): BatchChange[] {
+function batchChanges(transfers: Change[]): BatchChange[] {
   const changes = new Map<string, BatchChange>();
   const add = ({ status, facts }: Transfer, by: number) => {
     if (facts.batch_id === undefined) return;
@@ -285,11 +344,9 @@ function batchChanges(
     const bytes = change.bytes + by * (facts.size_bytes ?? 0);
     changes.set(key, { ...change, by: change.by + by, bytes });
   };
-  for (const [stream, { state }] of after) {
-    if (state.facts.batch_id === undefined) continue;
-    const old = before.get(stream)?.state;
-    if (old && old.status !== 'none') add(old, -1);
-    add(state, 1);
+  for (const { before, after } of transfers) {
+    if (before && before.status !== 'none') add(before, -1);
+    if (after) add(after, 1);
   }
   return [...changes.values()].filter(({ by, bytes }) => by !== 0 || bytes !== 0);
 }

@@ -53,6 +53,7 @@ function definition(
     max_connections: 8,
     accounts: null,
     overwrite: true,
+    bandwidth: null,
     settings: sftpSettings(settings),
     ...changes,
   };
@@ -398,6 +399,46 @@ describe('connectivity', () => {
   });
 });
 
+describe('the bandwidth', () => {
+  const bandwidth = { bytes_per_second: 5_000_000, windows: [] };
+  const limited: EndpointEvent = {
+    type: 'endpoint.updated',
+    data: definition({}, { bandwidth }),
+  };
+  const limit = (to: typeof bandwidth | null): EndpointCommand => ({
+    type: 'limit_bandwidth',
+    bandwidth: to,
+  });
+
+  it('is none in events that lack it', () => {
+    given([configured]).when(limit(null)).yields([]);
+    given([configured])
+      .when({ type: 'update', definition: definition(), credentials: null })
+      .yields([]);
+  });
+
+  it('changes alone, and only if it differs', () => {
+    given([configured]).when(limit(bandwidth)).yields([limited]);
+    given([configured, limited])
+      .when(limit({ ...bandwidth }))
+      .yields([]);
+    given([configured, limited])
+      .when(limit(null))
+      .yields([{ type: 'endpoint.updated', data: definition() }]);
+  });
+
+  it('stays when a host key is accepted', () => {
+    given([configured, limited])
+      .when({ type: 'accept_host_key', host_key_sha256: HOST_KEY })
+      .yields([
+        {
+          type: 'endpoint.updated',
+          data: definition({ host_key_sha256: HOST_KEY }, { bandwidth }),
+        },
+      ]);
+  });
+});
+
 describe('evolve', () => {
   it('keeps the facts of the events', () => {
     const events: EndpointEvent[] = [
@@ -411,6 +452,7 @@ describe('evolve', () => {
       ...endpointConfigured({
         settings: sftpSettings({ host_key_sha256: HOST_KEY }),
         ...credentials,
+        bandwidth: null,
       }),
       status: 'configured',
       paused: true,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isTimeZone, nextRun, objectionToCron } from '../../src/domain/flow-trigger.ts';
+import { nextRun, objectionToCron } from '../../src/domain/flow-trigger.ts';
+import { isTimeZone } from '../../src/domain/time-zone.ts';
 import { describeCronYears } from './cron-years.ts';
 
 describeCronYears(false);

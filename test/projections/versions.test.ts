@@ -12,8 +12,9 @@ import type { KeyEvent } from '../../src/domain/key.ts';
 import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';
 import { leafOf } from '../../src/domain/proof/leaf.ts';
+import type { RetentionEvent } from '../../src/domain/retention.ts';
 import type { SigningKeyEvent } from '../../src/domain/signing-key.ts';
-import { CHECKPOINTS, SIGNING_KEYS } from '../../src/domain/streams.ts';
+import { CHECKPOINTS, RETENTION, SIGNING_KEYS } from '../../src/domain/streams.ts';
 import type { TransferCreated, TransferEvent } from '../../src/domain/transfer.ts';
 import type { WebhookEvent } from '../../src/domain/webhook.ts';
 import type { Projection } from '../../src/projections/projection.ts';
@@ -52,7 +53,8 @@ type DomainEvent =
   | WebhookEvent
   | AccessEvent
   | SigningKeyEvent
-  | CheckpointEvent;
+  | CheckpointEvent
+  | RetentionEvent;
 
 /** Every event that a fold may meet. The compiler requires an entry for a new one. */
 const TYPES = {
@@ -109,6 +111,8 @@ const TYPES = {
   'log.key_created': true,
   'log.key_rotated': true,
   'log.checkpoint_signed': true,
+  'log.retention_recorded': true,
+  'log.retention_completed': true,
 } satisfies Record<DomainEvent['type'], true>;
 
 interface Recording {
@@ -349,6 +353,32 @@ function history(): StoredEvent[] {
       signed_at: T1,
     },
   });
+  const gone = log.events.filter(({ stream }) => stream === 'transfer-txr_3');
+  const [created] = gone.map(({ data }) => data as TransferCreated);
+  append(
+    RETENTION,
+    {
+      type: 'log.retention_recorded',
+      data: {
+        ended_before: T2,
+        export: { name: 'waybill-before-2026-01-31.ndjson', sha256: '0'.repeat(64) },
+        checkpoint: { size: tree.size(), root_hash: Buffer.from(tree.root()).toString('hex') },
+        transfers: [
+          {
+            transfer_id: 'txr_3',
+            account_id: created?.account_id ?? '',
+            events: gone.map((event) => ({
+              id: event.id,
+              index: log.events.indexOf(event),
+              position: String(event.position),
+              hash: Buffer.from(leafHash(leafOf(event))).toString('hex'),
+            })),
+          },
+        ],
+      },
+    },
+    { type: 'log.retention_completed', data: { completed_at: T2 } },
+  );
   return log.events;
 }
 

@@ -5,6 +5,7 @@ import featuresPb from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import type shared from '@eventstore/db-client/generated/shared_pb.js';
 import service from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
 import {
   type Metadata,
   Server,
@@ -27,8 +28,10 @@ import {
   streamName,
 } from './fake-eventstoredb/messages.ts';
 import {
+  deletion,
   fail,
   failNotLeader,
+  isDeleted,
   laggingView,
   type Place,
   type ReadCall,
@@ -146,6 +149,20 @@ export async function startFakeEventStoreDb({
     });
   }
 
+  function tombstone(
+    { request }: ServerUnaryCall<streams.TombstoneReq, streams.TombstoneResp>,
+    answer: sendUnaryData<streams.TombstoneResp>,
+  ): void {
+    const name = streamName(request.getOptions()?.getStreamIdentifier());
+    if (isDeleted(log.stream(name) ?? [])) {
+      const details = 'The stream was deleted';
+      answer({ code: status.FAILED_PRECONDITION, details, metadata: deletion(name) });
+      return;
+    }
+    log.tombstone(name);
+    answer(null, new streamsPb.TombstoneResp());
+  }
+
   async function read(call: ReadCall): Promise<void> {
     const ended = new AbortController();
     call.on('cancelled', () => ended.abort());
@@ -193,6 +210,7 @@ export async function startFakeEventStoreDb({
       read,
       append: serveAppend,
       batchAppend: serveBatches,
+      tombstone,
     });
     server.addService(gossip.GossipService, { read: gossipAbout });
     server.addService(features.ServerFeaturesService, { getSupportedMethods: tellFeatures });

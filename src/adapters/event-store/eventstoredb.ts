@@ -3,6 +3,7 @@ import {
   BACKWARDS,
   END,
   type ResolvedEvent,
+  StreamDeletedError,
   type StreamingRead,
   StreamNotFoundError,
   WrongExpectedVersionError,
@@ -22,6 +23,8 @@ import {
   type ExpectedRevision,
   RevisionConflict,
 } from './port.ts';
+
+const REMOVALS_AT_ONCE = 8;
 
 export interface EventStoreDbOptions extends EventStoreDbSignIn {
   /** Precedes every stream name. The prefix of one installation must not begin with another's. */
@@ -101,6 +104,7 @@ export function createEventStoreDb({
       const known = position && isPosition(position.commit) ? position.commit : await head();
       return { revision: Number(nextExpectedRevision), position: known ?? 0n };
     } catch (error) {
+      if (error instanceof StreamDeletedError) throw new RevisionConflict(stream, expected, null);
       if (!(error instanceof WrongExpectedVersionError)) throw error;
       throw new RevisionConflict(stream, expected, actualRevision(error.actualVersion));
     }
@@ -120,9 +124,30 @@ export function createEventStoreDb({
       );
       return resolved.flatMap(({ event }) => (event && toStoredEvent(event, prefix)) ?? []);
     } catch (error) {
-      if (error instanceof StreamNotFoundError) return [];
+      if (error instanceof StreamNotFoundError || error instanceof StreamDeletedError) return [];
       throw error;
     }
+  }
+
+  /**
+   * Leaves a tombstone in place of each stream, so that nothing can be appended to it. A scavenge of
+   * the server frees the space.
+   */
+  async function remove(streams: string[]): Promise<void> {
+    const left = streams.values();
+    const worker = async () => {
+      for (const stream of left)
+        await persist(`remove ${stream}`, (limits) =>
+          connection.read(limits, (client) =>
+            client
+              .tombstoneStream(prefix + stream, { requiresLeader: true })
+              .catch((error: unknown) => {
+                if (!(error instanceof StreamDeletedError)) throw error;
+              }),
+          ),
+        );
+    };
+    await Promise.all(Array.from({ length: REMOVALS_AT_ONCE }, worker));
   }
 
   async function head(): Promise<bigint | null> {
@@ -144,6 +169,7 @@ export function createEventStoreDb({
     append,
     read,
     head,
+    remove,
     subscribe: (options) =>
       subscribe(connection, prefix, timeouts.attempt, {
         ...options,

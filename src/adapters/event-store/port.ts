@@ -106,7 +106,14 @@ export interface EventStore {
    */
   head(): Promise<bigint | null>;
   /**
-   * Compares the positions of all events with the head. Only an engine whose positions have no gaps
+   * Removes whole streams of transfers, which the event at `record` names. Does nothing for a stream
+   * that is gone. Throws Error if the record does not name them, and EventStoreUnavailable. Readers
+   * may see events of these streams until the call returns, and on an EventStoreDB also later. Nothing
+   * may be appended to them any more.
+   */
+  remove(streams: string[], record: { stream: string; revision: number }): Promise<void>;
+  /**
+   * Compares the positions of all events with the head, without those of removed streams. Only an engine whose positions have no gaps
    * has it.
    */
   findPositionFaults?(): AsyncIterable<PositionFault>;

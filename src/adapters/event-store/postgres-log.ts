@@ -220,6 +220,17 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     return found;
   }
 
+  async function remove(
+    streams: string[],
+    { stream, revision }: { stream: string; revision: number },
+  ): Promise<void> {
+    await retryWhileUnavailable(
+      () => sql`
+        select log.remove(
+          ${streams.map((name) => prefix + name)}::text[], ${prefix + stream}, ${revision})`,
+    );
+  }
+
   async function head(): Promise<bigint | null> {
     const rows = await retryWhileUnavailable(
       () => sql<{ position: bigint }[]>`select position from log.head`,
@@ -316,6 +327,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),
     subscribe,
     head,
+    remove,
     findPositionFaults: () => findPositionFaults(sql),
     async close() {
       unlisten?.();

@@ -6,7 +6,8 @@ const COUNTED = 1_000_000n;
 
 /**
  * Compares the positions of the embedded log with its head. `log.append` gives out positions without
- * a gap, so a position without an event had one. Yields faults from the lowest position up.
+ * a gap, so a position without an event had one. `log.removed` has those that retention left empty.
+ * Yields faults from the lowest position up.
  */
 export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFault> {
   const [{ head } = { head: 0n }] = await sql<{ head: bigint }[]>`
@@ -16,15 +17,16 @@ export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFaul
     const [{ events } = { events: 0n }] = await sql<{ events: bigint }[]>`
       select count(*) as events from log.events where position > ${after} and position <= ${upTo}`;
     if (events === upTo - after) continue;
+    const inWindow = sql`int8range(${after}, ${upTo}, '(]')`;
     const gaps = await sql<{ from: bigint; to: bigint }[]>`
-      select before + 1 as from, position - 1 as to
-        from (
-          select position, lag(position, 1, ${after}::bigint) over (order by position) as before
-            from (select position from log.events where position > ${after} and position <= ${upTo}
-                  union all select ${upTo + 1n}::bigint) positions
-        ) neighbours
-       where position > before + 1
-       order by position`;
+      select lower(gap) as from, upper(gap) - 1 as to
+        from unnest(
+          int8multirange(${inWindow})
+          - (select coalesce(range_agg(int8range(position, position, '[]')), '{}')
+               from log.events where position > ${after} and position <= ${upTo})
+          - (select coalesce(range_agg(positions), '{}')
+               from log.removed where positions && ${inWindow})) gap
+       order by gap`;
     for (const { from, to } of gaps) yield { from, to, problem: 'missing' };
   }
   const [beyond] = await sql<{ from: bigint | null; to: bigint | null }[]>`

@@ -28,6 +28,17 @@ export class FileError extends Error {
   }
 }
 
+/** The bandwidth that a file may use. */
+export interface Pace {
+  /** False while there is no limit. */
+  readonly limited: boolean;
+  /**
+   * Resolves with how many bytes may move now: at least 1, at most `wanted`. Throws FileError when
+   * the file is closed.
+   */
+  take(wanted: number): Promise<number>;
+}
+
 /** Shows whether a file is still the one that was opened. */
 export interface FileIdentity {
   size: number;
@@ -93,6 +104,8 @@ export interface OpenDestination {
    * watch: the resume point alone says what is safe. Absent for small files.
    */
   acknowledged?: SharedCounter | undefined;
+  /** For a destination that sends whole chunks in one request: see `pacesRequests`. */
+  pace?: Pace | undefined;
   signal: AbortSignal;
 }
 
@@ -115,6 +128,11 @@ export interface DestinationFile {
    * in.
    */
   readonly resumedFrom: number;
+  /**
+   * True if requests take their bytes from `pace`. Otherwise a chunk is written in several calls
+   * while the bandwidth is limited.
+   */
+  readonly pacesRequests?: true;
   /** Resolves when the server has acknowledged every byte. */
   write(offset: number, data: Uint8Array): Promise<void>;
   /**

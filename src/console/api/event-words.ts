@@ -54,6 +54,8 @@ export const EVENT_WORDS = {
   "log.key_created": "signing key created",
   "log.key_rotated": "signing key rotated",
   "log.checkpoint_signed": "checkpoint signed",
+  "log.retention_recorded": "retention recorded",
+  "log.retention_completed": "retention completed",
 } as const;
 
 export const AUDIT_KINDS = {
@@ -104,4 +106,5 @@ export const AUDIT_TITLES = {
   "access.sign_in_failed": "Sign-in failed",
   "log.key_created": "Log signing key created",
   "log.key_rotated": "Log signing key rotated",
+  "log.retention_recorded": "Log retention recorded",
 } as const;

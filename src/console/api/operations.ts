@@ -138,7 +138,7 @@ export type AuditEvent = {
   metadata: Record<string, unknown>;
 };
 
-export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "flow.created" | "flow.updated" | "flow.paused" | "flow.resumed" | "flow.removed" | "flow.run_requested" | "flow.run_failed" | "flow.recovered" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "endpoint.host_key_announced" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated";
+export type AuditEventType = "transfer.created" | "transfer.failed" | "transfer.cancelled" | "transfer.priority_changed" | "batch.created" | "batch.cancelled" | "flow.created" | "flow.updated" | "flow.paused" | "flow.resumed" | "flow.removed" | "flow.run_requested" | "flow.run_failed" | "flow.recovered" | "endpoint.configured" | "endpoint.updated" | "endpoint.credentials_replaced" | "endpoint.paused" | "endpoint.resumed" | "endpoint.removed" | "endpoint.connectivity_lost" | "endpoint.connectivity_restored" | "endpoint.host_key_announced" | "key.created" | "key.revoked" | "key.expiring_soon" | "webhook.registered" | "webhook.updated" | "webhook.secret_rotated" | "webhook.removed" | "access.exported" | "access.history_read" | "access.receipt_read" | "access.sign_in_failed" | "log.key_created" | "log.key_rotated" | "log.retention_recorded";
 
 export type AuditItem = {
   id: string;
@@ -174,6 +174,7 @@ export type AzureEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -182,6 +183,7 @@ export type AzureEndpoint = {
   ca_pem: string | null;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -194,6 +196,7 @@ export type AzureEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -209,6 +212,7 @@ export type AzureEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -217,6 +221,36 @@ export type AzureEndpointUpdate = {
   account_key?: string;
   sas_token?: string;
   ca_pem?: string | null;
+};
+
+export type Bandwidth = {
+  bytes_per_second: number | null;
+  windows: BandwidthWindow[];
+};
+
+export type BandwidthDay = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+
+export type BandwidthDayInput = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+
+export type BandwidthInput = {
+  bytes_per_second?: number | null;
+  windows?: BandwidthWindowInput[];
+};
+
+export type BandwidthWindow = {
+  days: BandwidthDay[];
+  from: string;
+  to: string;
+  time_zone: string;
+  bytes_per_second: number | null;
+};
+
+export type BandwidthWindowInput = {
+  days?: BandwidthDayInput[];
+  from: string;
+  to: string;
+  time_zone?: string;
+  bytes_per_second: number | null;
 };
 
 export type Batch = {
@@ -774,6 +808,7 @@ export type FtpsEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "ftps";
   host: string;
   base_path: string;
@@ -783,6 +818,7 @@ export type FtpsEndpoint = {
   port: number;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -795,6 +831,7 @@ export type FtpsEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "ftps";
   host: string;
   port?: number;
@@ -810,6 +847,7 @@ export type FtpsEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "ftps";
   host: string;
   port?: number;
@@ -1178,6 +1216,7 @@ export type S3Endpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "s3";
   bucket: string;
   prefix: string;
@@ -1190,6 +1229,7 @@ export type S3Endpoint = {
   sse_kms_key_id: string | null;
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -1202,6 +1242,7 @@ export type S3EndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1221,6 +1262,7 @@ export type S3EndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1267,6 +1309,7 @@ export type SftpEndpoint = {
   max_connections: number;
   accounts: string[] | null;
   overwrite: boolean;
+  bandwidth: Bandwidth | null;
   protocol: "sftp";
   host: string;
   port: number;
@@ -1277,6 +1320,7 @@ export type SftpEndpoint = {
   announced_host_keys: AnnouncedHostKey[];
   id: string;
   has_credentials: SignInKind;
+  bandwidth_now: number | null;
   paused: boolean;
   unreachable_since: string | null;
   health: EndpointHealth | null;
@@ -1289,6 +1333,7 @@ export type SftpEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "sftp";
   host: string;
   port?: number;
@@ -1306,6 +1351,7 @@ export type SftpEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
+  bandwidth?: BandwidthInput | null;
   protocol: "sftp";
   host: string;
   port?: number;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Bandwidth } from '../../domain/bandwidth.ts';
 import type { EndpointOptions } from '../../domain/endpoint.ts';
 import {
   type AnyProtocol,
@@ -43,6 +44,10 @@ const standing = z.strictObject({
   has_credentials: z
     .enum(SIGN_INS)
     .describe('Kinds of the stored credentials. Their values are never shown.'),
+  bandwidth_now: z
+    .int()
+    .nullable()
+    .describe('The limit of `bandwidth` at this moment, in bytes per second; null for none.'),
   paused: z.boolean().describe('No new transfers start on it.'),
   unreachable_since: timestamp.nullable().describe('Set while the endpoint cannot be reached.'),
   health: health.nullable().describe('Null if the endpoint was not probed or used yet.'),
@@ -97,7 +102,7 @@ function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
 }
 
 export type Endpoint = EndpointSettings &
-  EndpointOptions & { name: string } & z.output<typeof standing>;
+  EndpointOptions & { name: string; bandwidth: Bandwidth | null } & z.output<typeof standing>;
 
 /** By protocol; `host_key_sha256` is null until a host key has been accepted. */
 export const endpoint: z.ZodType<Endpoint> = z

@@ -27,8 +27,8 @@ export function editedDefinition(existing: Endpoint, request: EndpointUpdate): E
 
 /** Returns the definition in a request: everything except its secrets and its name. */
 export function definitionOf(request: EndpointUpdate): EndpointDefinition {
-  const { max_connections, accounts, overwrite } = request;
-  return { max_connections, accounts, overwrite, settings: settingsOf(request) };
+  const { max_connections, accounts, overwrite, bandwidth } = request;
+  return { max_connections, accounts, overwrite, bandwidth, settings: settingsOf(request) };
 }
 
 /** Returns the fields that are not secrets, in the order of the protocol's fields. */

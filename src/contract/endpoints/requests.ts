@@ -9,6 +9,7 @@ import {
 } from '../../domain/protocols/index.ts';
 import { hostKey, type SignInWay } from '../../domain/protocols/protocol.ts';
 import { text } from '../../domain/text.ts';
+import { bandwidth } from './bandwidth.ts';
 
 export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 
@@ -40,6 +41,13 @@ const common = {
     .default(null)
     .describe('Accounts that may use it; all of them by default.'),
   overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
+  bandwidth: bandwidth
+    .nullable()
+    .default(null)
+    .describe(
+      'Limits the bytes that all its transfers, reading and writing, move together; none by ' +
+        'default. A change also holds for transfers that move.',
+    ),
 };
 
 type Common<Name extends ProtocolName> = typeof common & { protocol: z.ZodLiteral<Name> };

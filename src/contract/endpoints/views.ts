@@ -1,3 +1,4 @@
+import { limitAt } from '../../domain/bandwidth.ts';
 import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoint.ts';
 import { hostKeysOf } from '../../domain/host-keys.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
@@ -16,7 +17,14 @@ export function toEndpoint(
   account: string | null,
 ): answers.Endpoint {
   const { endpoint_id, name, settings, max_connections, accounts, overwrite } = endpoint;
-  const { sign_in, paused, unreachable_since, revision, configured_at } = endpoint;
+  const {
+    bandwidth = null,
+    sign_in,
+    paused,
+    unreachable_since,
+    revision,
+    configured_at,
+  } = endpoint;
   return {
     id: endpoint_id,
     name,
@@ -32,6 +40,8 @@ export function toEndpoint(
     max_connections,
     accounts: account === null ? accounts : (accounts?.filter((name) => name === account) ?? null),
     overwrite,
+    bandwidth,
+    bandwidth_now: limitAt(bandwidth, new Date()),
     has_credentials: sign_in,
     paused,
     unreachable_since,

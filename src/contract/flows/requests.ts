@@ -3,16 +3,12 @@ import { parseDuration } from '../../domain/durations.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flow.ts';
 import { objectionToTemplate } from '../../domain/flow-template.ts';
-import {
-  EVERY_MS,
-  type FlowTrigger,
-  isTimeZone,
-  objectionToCron,
-} from '../../domain/flow-trigger.ts';
+import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
 import { plain, text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { parseTransferUri } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
+import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { flowId, metadata } from '../transfers/requests.ts';
 
@@ -100,10 +96,6 @@ const ready = z
     return z.NEVER;
   })
   .meta({ id: 'FlowReadyRequest', examples: [{ unchanged_for: '30s' }] });
-
-const timeZone = text
-  .max(64)
-  .refine(isTimeZone, 'must be the name of a time zone, such as Europe/Berlin or UTC');
 
 const trigger = z
   .strictObject({

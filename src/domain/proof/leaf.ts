@@ -1,5 +1,6 @@
 import { canonicalJson } from '../canonical-json.ts';
 import type { StoredEvent } from '../event.ts';
+import { type Hash, leafHash } from './hash.ts';
 
 /** What a leaf of the tree says about an event. */
 export type LeafContent = Omit<StoredEvent, 'position'>;
@@ -11,4 +12,9 @@ export type LeafContent = Omit<StoredEvent, 'position'>;
 export function leafOf(event: StoredEvent): string {
   const { data, id, metadata, revision, schema_version, stream, type } = event;
   return canonicalJson({ data, id, metadata, revision, schema_version, stream, type });
+}
+
+/** Returns the hash of an event's leaf. */
+export function hashOfLeaf(event: StoredEvent): Hash {
+  return leafHash(leafOf(event));
 }

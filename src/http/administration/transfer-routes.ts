@@ -100,7 +100,7 @@ export function transferAdministration(
         const { transfer_id } = request.params;
         if (!isId('txr', transfer_id)) throw notFound();
         const account = accountLimit(request);
-        if (account !== null) await readHistory(deps.store, account, transfer_id);
+        if (account !== null) await readHistory(deps, account, transfer_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(_reserved, _repeated, commands) {

@@ -22,6 +22,7 @@ import { stateAsOf } from '../../domain/transfer-history.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
+import { throwNotFound } from '../../projections/retained-transfers.ts';
 import { readHistory } from '../../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfer-queries.ts';
 import { summarizeTransfers } from '../../projections/transfer-summary.ts';
@@ -48,7 +49,7 @@ export interface TransferRoutesDeps {
 export function transferRoutes(
   deps: TransferRoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
 ): FastifyPluginAsyncZod {
-  const { sql, store, whileAllowed, access } = deps;
+  const { sql, whileAllowed, access } = deps;
 
   return async (app) => {
     app.route({
@@ -173,14 +174,13 @@ export function transferRoutes(
         const { transfer_id } = request.params;
         const { as_of } = request.query;
         if (as_of !== undefined) {
-          const past = stateAsOf(await readHistory(store, accountId, transfer_id), as_of);
+          const past = stateAsOf(await readHistory(deps, accountId, transfer_id), as_of);
           access.transferRead(request, 'history', past.facts);
           return toDetail(past);
         }
-        const found = isId('txr', transfer_id)
-          ? await currentTransfer(deps, accountId, transfer_id)
-          : null;
-        if (!found) throw notFound();
+        if (!isId('txr', transfer_id)) throw notFound();
+        const found = await currentTransfer(deps, accountId, transfer_id);
+        if (!found) return throwNotFound(sql, accountId, transfer_id);
         const { transfer, moving } = found;
         const [waiting, afterError] = await Promise.all([
           findWait(sql, transfer),
@@ -240,7 +240,7 @@ export function transferRoutes(
       async handler(request): Promise<History> {
         const { accountId: account_id } = clientOf(request);
         const { transfer_id } = request.params;
-        const events = await readHistory(store, account_id, transfer_id);
+        const events = await readHistory(deps, account_id, transfer_id);
         access.transferRead(request, 'history', { transfer_id, account_id });
         return { data: events.map(toHistoryItem) };
       },

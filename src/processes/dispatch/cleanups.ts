@@ -34,6 +34,14 @@ export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promis
   if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
 }
 
+/** Returns those of these transfers that have no clean-up left. */
+export async function withoutCleanups(sql: Sql, transferIds: string[]): Promise<string[]> {
+  const rows = await sql<{ transfer_id: string }[]>`
+    select transfer_id from unnest(${transferIds}::text[]) transfer_id
+     where not exists (select from work.cleanups c where c.transfer_id = transfer_id.transfer_id)`;
+  return rows.map(({ transfer_id }) => transfer_id);
+}
+
 /** Removes the given jobs whose transfers the log still has not shown. */
 export async function removeUnknownJobs(sql: Sql, transferIds: string[]): Promise<void> {
   await sql`

@@ -29,7 +29,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
-import { streamName, streamPrefix } from '../../domain/streams.ts';
+import { RETENTION, streamName, streamPrefix } from '../../domain/streams.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { restartCheckpoint } from '../../projections/checkpoint.ts';
 import type { ApplyingConsumer } from '../../projections/consumer.ts';
@@ -43,10 +43,17 @@ export const dispatchConsumer: ApplyingConsumer = {
   name: 'dispatch',
   table: 'work.checkpoints',
   version: 1,
-  streams: [streamPrefix('transfer')],
+  // A record of retention changes no job. It becomes the last event that the consumer has processed,
+  // before the transfers that it names leave the log.
+  streams: [streamPrefix('transfer'), RETENTION],
   // It can delay the start of a new transfer by this long.
   pauseMs: 10,
-  apply: (tx, events) => recordInJobs(tx, events, (work) => work(tx)),
+  apply: (tx, events) =>
+    recordInJobs(
+      tx,
+      events.filter(({ stream }) => stream !== RETENTION),
+      (work) => work(tx),
+    ),
 };
 
 /**

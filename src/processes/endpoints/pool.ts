@@ -1,6 +1,5 @@
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
-import type { EndpointDefinition } from '../../domain/endpoint.ts';
 import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
@@ -48,7 +47,7 @@ export async function withEndpoint<Result>(
 export interface EndpointPoolDeps {
   vault: Pick<Vault, 'open'>;
   open(
-    definition: EndpointDefinition,
+    configured: ConfiguredEndpoint,
     credentials: EndpointCredentials,
   ): FileEndpoint | Promise<FileEndpoint>;
 }

@@ -10,6 +10,7 @@ import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { forgetRemovedFlows } from '../flows/table.ts';
 import { removeLostMovers } from '../mover/live-movers.ts';
+import { finishInterrupted } from '../retention/finish.ts';
 import { purgeDeliveries } from '../webhooks/table.ts';
 import { takeSample } from './samples.ts';
 
@@ -65,6 +66,7 @@ function stepsOf(deps: HousekeepingDeps): Record<string, (stop: AbortSignal) => 
   return {
     sample: () => takeSample(sql),
     ...Object.fromEntries(Object.entries(purges).map(([name, purge]) => [name, () => purge(sql)])),
+    retention: () => finishInterrupted(deps),
     vault: (stop) => sweepVault(deps, stop),
     expiring_keys: (stop) => announceExpiringKeys(deps, stop),
   };

@@ -6,6 +6,8 @@
  * - It is interrupted anywhere. The next run compares what the copy has with the log, and continues
  *   behind it. An append whose answer was lost is found there, too.
  * - The copy has other events. It stops there, and changes nothing.
+ * - Transfers left the log by retention. Their records go into the copy, so it has the same tree.
+ *   What an earlier run copied of these transfers leaves the copy too.
  * - The log grows meanwhile. The copy ends where the log ended when it was reached; the next run
  *   copies the rest.
  */
@@ -13,10 +15,13 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import { RevisionConflict } from '../../adapters/event-store/port.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
-import { createFrontier } from '../../domain/proof/frontier.ts';
-import { type Hash, leafHash, sameHash } from '../../domain/proof/hash.ts';
-import { leafOf } from '../../domain/proof/leaf.ts';
+import { createFrontier, type Frontier } from '../../domain/proof/frontier.ts';
+import { type Hash, sameHash } from '../../domain/proof/hash.ts';
+import { hashOfLeaf, leafOf } from '../../domain/proof/leaf.ts';
+import { retentionRecords } from '../../domain/retention.ts';
+import { RETENTION, streamName } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
+import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
 
 /** Events of one append. An EventStoreDB takes 1 MiB at a time. */
 const APPENDED = 20;
@@ -43,6 +48,9 @@ export async function copyLog(
   const tree = createFrontier();
   const there = eventsOf(copy);
   let next = await there.next();
+  let read = 0;
+  /** Events that the copy has, and that have left the log since. */
+  let left = 0;
   let appended = 0;
   let run: StoredEvent[] = [];
 
@@ -52,9 +60,23 @@ export async function copyLog(
     run = [];
   }
 
+  const removed = createRemovedLeaves(log, null);
   for await (const { events, position } of readLog(log, { from: null })) {
-    for (const event of events) {
-      tree.append(leafHash(leafOf(event)));
+    for (const { leaf: event, removed: gone } of await removed.weave(
+      tree.size(),
+      events,
+      hashOfLeaf,
+    )) {
+      tree.append(event ? hashOfLeaf(event) : gone.hash);
+      if (gone !== null) {
+        // An earlier run has copied it.
+        if (!next.done && sameHash(hashOfLeaf(next.value), gone.hash)) {
+          left++;
+          next = await there.next();
+        }
+        continue;
+      }
+      read++;
       if (!next.done) {
         if (leafOf(next.value) !== leafOf(event)) throw otherLog(tree.size());
         next = await there.next();
@@ -64,13 +86,31 @@ export async function copyLog(
       run.push(event);
     }
     await append();
-    onProgress(tree.size(), head === 0 ? 1 : Number(position) / head);
+    onProgress(read, head === 0 ? 1 : Number(position) / head);
   }
   if (!next.done) throw otherLog(tree.size() + 1);
-  const copied = createFrontier();
-  for await (const event of eventsOf(copy)) copied.append(leafHash(leafOf(event)));
+  if (left > 0) await removeRecorded(copy);
+  const copied = await treeOf(copy);
   if (!sameHash(copied.root(), tree.root())) throw otherLog(copied.size());
-  return { events: tree.size(), appended, root: tree.root() };
+  return { events: read, appended, root: tree.root() };
+}
+
+/** Removes what the records of retention name. */
+async function removeRecorded(copy: EventStore): Promise<void> {
+  for await (const { events } of readLog(copy, { from: null, stream: RETENTION }))
+    for (const { revision, data } of retentionRecords(events)) {
+      const streams = data.transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
+      await copy.remove(streams, { stream: RETENTION, revision });
+    }
+}
+
+async function treeOf(store: EventStore): Promise<Frontier> {
+  const tree = createFrontier();
+  const removed = createRemovedLeaves(store, null);
+  for await (const { events } of readLog(store, { from: null }))
+    for (const { leaf, removed: gone } of await removed.weave(tree.size(), events, hashOfLeaf))
+      tree.append(leaf ? hashOfLeaf(leaf) : gone.hash);
+  return tree;
 }
 
 async function* eventsOf(store: EventStore): AsyncGenerator<StoredEvent> {

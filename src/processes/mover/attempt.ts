@@ -13,9 +13,11 @@ import type { JobRecorder } from '../dispatch/consumer.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
+import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
 import type { Hasher } from './hasher.ts';
+import { createLimitedBuffers } from './limited-buffers.ts';
 import { listedVersion } from './listed-version.ts';
 import { createMeter, type Meter } from './meter.ts';
 import { moveFile } from './move.ts';
@@ -48,6 +50,7 @@ export interface AttemptDeps {
   /** Saves the record from which a successor resumes, and renews the lease. False: claim lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
   buffers: BufferPool;
+  bandwidth: Pick<BandwidthLimits, 'use'>;
   /** Waits at the write barrier, so several attempts share one write. */
   gather(): Promise<void>;
   /** Counts bytes that destinations have acknowledged. */
@@ -240,6 +243,9 @@ async function moveBetween(
   const source = readySource(context);
   const destination = readyDestination(context);
   const from = await untilAnswered(() => deps.sources.lend(source.configured), signal);
+  const ends = { source: source.configured, destination: destination.configured };
+  const bandwidth = deps.bandwidth.use(ends, () => buffers.keep());
+  const buffers = createLimitedBuffers(deps.buffers, bandwidth.limited);
   try {
     const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
@@ -253,7 +259,7 @@ async function moveBetween(
         listed: listedVersion(facts, source.configured),
         record: claim.resumeRecord as ResumeRecord | null,
         meter,
-        buffers: deps.buffers,
+        buffers,
         createHasher: deps.createHasher,
         // If nothing may be overwritten, only this record identifies our own file.
         save: async (record) => {
@@ -276,6 +282,7 @@ async function moveBetween(
       to.release();
     }
   } finally {
+    bandwidth.end();
     from.release();
   }
 }

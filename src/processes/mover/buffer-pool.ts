@@ -2,6 +2,8 @@
 export interface PooledBuffer {
   buffer: Uint8Array;
   release(): void;
+  /** Takes the buffer out of the pool, which gets another one: it will be held for long. */
+  keep(): void;
 }
 
 /**
@@ -24,8 +26,14 @@ export interface BufferPool {
  */
 const OWN_MEMORY_BYTES = 256 * 1024;
 
-function ownMemory(bytes: number): PooledBuffer {
-  return { buffer: new Uint8Array(new SharedArrayBuffer(bytes)), release: () => undefined };
+/** Allocates memory of which no pool knows. */
+export function ownMemory(bytes: number): PooledBuffer {
+  const nothing = () => undefined;
+  return {
+    buffer: new Uint8Array(new SharedArrayBuffer(bytes)),
+    release: nothing,
+    keep: nothing,
+  };
 }
 
 export function createBufferPool(count: number, bufferBytes: number): BufferPool {
@@ -37,22 +45,28 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
     const buffer = idle.pop();
     if (buffer || allocated === count) return buffer ?? null;
     allocated++;
-    // Shared memory: the endpoint threads fill it, write from it and hash it.
+    return allocate();
+  }
+
+  // Shared memory: the endpoint threads fill it, write from it and hash it.
+  function allocate(): Uint8Array {
     return new Uint8Array(new SharedArrayBuffer(bufferBytes));
   }
 
   function pooled(whole: Uint8Array, bytes: number): PooledBuffer {
     let released = false;
+    const giveBack = (free: () => Uint8Array) => {
+      if (released) return;
+      released = true;
+      const [next] = waiting;
+      if (!next) return void idle.push(free());
+      waiting.delete(next);
+      next(free());
+    };
     return {
       buffer: whole.subarray(0, bytes),
-      release() {
-        if (released) return;
-        released = true;
-        const [next] = waiting;
-        if (!next) return void idle.push(whole);
-        waiting.delete(next);
-        next(whole);
-      },
+      release: () => giveBack(() => whole),
+      keep: () => giveBack(allocate),
     };
   }
 

@@ -6,6 +6,7 @@
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
  *   because one statement for many costs as much as a statement for one.
  * - `keepLeases` renews every claim each second and saves the progress of the attempts.
+ * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
  * - `watchHostKeys` records new host keys that verified servers announce.
  *
@@ -30,7 +31,7 @@
  */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createFileThread } from '../../adapters/files/threads/file-thread.ts';
+import { createFileThread, type FileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
@@ -50,6 +51,7 @@ import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { type BandwidthLimits, createBandwidthLimits, type Side } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
@@ -99,6 +101,8 @@ export interface MoverMetrics {
   claimed(waited: number): void;
   moved(bytes: number): void;
   ended(end: AttemptEnd, took: number): void;
+  /** Registers the function that returns the bandwidth limits of endpoints, divided. */
+  watchBandwidth(rates: BandwidthLimits['rates']): void;
   /** Registers the function that counts open connections. */
   watchConnections(
     count: () => Promise<{ endpoint: string; side: 'source' | 'destination'; open: number }[]>,
@@ -146,6 +150,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Bytes that no report to Postgres has. */
   let unreported = 0;
 
+  const threads: Record<Side, FileThread> = {
+    source: sourceThread,
+    destination: destinationThread,
+  };
+  const bandwidth = createBandwidthLimits({
+    ...deps,
+    processId,
+    setRate: (side, endpointId, rate) => threads[side].setRate(endpointId, rate),
+  });
+
   const attemptDeps: AttemptDeps & { durable: Sql } = {
     ...deps,
     actor: `mover:${processId}`,
@@ -154,6 +168,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
+    bandwidth,
     gather: createWriteBarrier(expected, GATHER_MS),
     moved(bytes) {
       unreported += bytes;
@@ -161,6 +176,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     },
     givenUp: givenUp.signal,
   };
+  deps.metrics.watchBandwidth(bandwidth.rates);
   deps.metrics.watchConnections(async () => [
     ...(await connections('source', sources)),
     ...(await connections('destination', destinations)),
@@ -215,6 +231,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       for (const { attempt, renewedAt } of attempts.values()) {
         if (performance.now() - renewedAt > CUT_OFF_MS) attempt.stop('lease_lost');
       }
+      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
+        () => undefined,
+      );
+    }
+  }
+
+  /** Runs beside the attempts. A change of a limit holds for them within two seconds. */
+  async function keepLimits(): Promise<void> {
+    while (!signal.aborted || attempts.size > 0) {
+      await Promise.race([bandwidth.refresh(), sleep(RENEW_MS, undefined, { ref: false })]);
       await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
         () => undefined,
       );
@@ -283,7 +309,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
 
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  const renewing = keepLeases();
+  const renewing = Promise.all([keepLeases(), keepLimits()]);
   const cleaning = runCleanUps();
   const watching = watchHostKeys();
   await catalogReady;

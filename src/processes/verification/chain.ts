@@ -8,11 +8,13 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { eventHash } from '../../domain/event-hash.ts';
 import { flowDecider } from '../../domain/flow-decider.ts';
 import { keyDecider } from '../../domain/key.ts';
+import { retentionFold } from '../../domain/retention.ts';
 import { signingKeyDecider } from '../../domain/signing-key.ts';
 import {
   CHECKPOINTS,
   objectionTo,
   parseStream,
+  RETENTION,
   SIGNING_KEYS,
   type StreamKind,
 } from '../../domain/streams.ts';
@@ -65,6 +67,7 @@ const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
 const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {
   [SIGNING_KEYS]: signingKeyDecider as Fold<{ status: string }>,
   [CHECKPOINTS]: checkpointDecider as Fold<{ status: string }>,
+  [RETENTION]: retentionFold as Fold<{ status: string }>,
 };
 
 /**

@@ -16,7 +16,7 @@ const bytes = (text: string) => Buffer.from(text, 'hex');
 /** Returns the state as a document in JSON. */
 export function writeState({ agreed, ...state }: VerificationState, run: Run): string {
   return JSON.stringify({
-    version: 1,
+    version: 2,
     run: nameOf(run),
     ...state,
     position: String(state.position),
@@ -35,7 +35,7 @@ export function writeState({ agreed, ...state }: VerificationState, run: Run): s
  */
 export function readState(text: string, run: Run): VerificationState {
   const saved = parse(text);
-  if (saved === null || saved.version !== 1 || saved.run !== nameOf(run))
+  if (saved === null || saved.version !== 2 || saved.run !== nameOf(run))
     throw new DomainError(
       'validation_failed',
       'The saved progress is of another log, of other checkpoints or of another version: delete ' +

@@ -8,13 +8,15 @@ import type { CheckedStream } from './chain.ts';
 
 /**
  * Compares transfers, folded from the log, with what the API answers of them: the same view of the
- * state in the read model. `position` is the place up to which the log was read. Returns the problem
- * of each stream that differs. What the read model has not reached is no fault.
+ * state in the read model. `position` is the place up to which the log was read, `ends` has the
+ * positions of last events that are known. Returns the problem of each stream that differs. What the
+ * read model has not reached is no fault.
  */
 export async function compareShown(
   sql: Sql,
   folded: ReadonlyMap<string, CheckedStream>,
   position: bigint,
+  ends: ReadonlyMap<string, bigint> = new Map(),
 ): Promise<Map<string, string>> {
   const problems = new Map<string, string>();
   const known = [...folded].filter(([, { state }]) => state !== null);
@@ -25,7 +27,8 @@ export async function compareShown(
     const shown = transfers.get(parseStream(stream).id) ?? null;
     // Changed since this part of the log was read.
     if (shown !== null && shown.position > position) continue;
-    const isBehind = reached < position && (shown === null || shown.revision < revision);
+    const isBehind =
+      reached < (ends.get(stream) ?? position) && (shown === null || shown.revision < revision);
     const problem = isBehind ? null : differenceOf(state as Transfer, revision, shown);
     if (problem !== null) problems.set(stream, problem);
   }

@@ -1,9 +1,9 @@
-import type { StoredEvent } from '../../domain/event.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
-import { leafHash, sameHash } from '../../domain/proof/hash.ts';
-import { leafOf } from '../../domain/proof/leaf.ts';
+import { sameHash } from '../../domain/proof/hash.ts';
+import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof-leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
+import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
 import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';
 import { type Fault, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
@@ -43,7 +43,7 @@ export async function* signedDifferences(
   }
   const { found, more } = await compareTrees(
     signedLeaves(deps, start, proven),
-    loggedLeaves(deps, agreed?.position ?? null),
+    loggedLeaves(deps, start, agreed?.position ?? null),
   );
   const gone = new Map<string, boolean>();
   for (const difference of found) yield await faultOf(deps, difference, gone);
@@ -84,16 +84,25 @@ async function* signedLeaves(
   }
 }
 
+/** Yields the leaves of the log, and those of what left it by retention. */
 async function* loggedLeaves(
   { store }: VerificationDeps,
+  start: number,
   from: bigint | null,
 ): AsyncGenerator<LoggedLeaf> {
-  for await (const { events } of readLog(store, { from, batchSize: BATCH }))
-    for (const event of events)
-      yield { hash: leafHash(leafOf(event)), name: nameOf(event), position: event.position };
+  const gone = createRemovedLeaves(store, from);
+  let size = start;
+  for await (const { events } of readLog(store, { from, batchSize: BATCH })) {
+    const woven = await gone.weave(size, events, hashOfLeaf);
+    size += woven.length;
+    for (const { leaf, removed } of woven) {
+      if (leaf) yield { hash: hashOfLeaf(leaf), name: nameOf(leaf), position: leaf.position };
+      else yield { hash: removed.hash, name: nameOf(removed), position: removed.position };
+    }
+  }
 }
 
-function nameOf({ stream, revision, id }: StoredEvent): EventName {
+function nameOf({ stream, revision, id }: EventName): EventName {
   return { stream, revision, id };
 }
 

@@ -5,6 +5,9 @@
  * - positions against the head, if the engine's positions have no gaps,
  * - the tree over all events against checkpoints that were kept elsewhere.
  *
+ * Events that left the log by retention are in the tree, not in the log: their records have the hashes
+ * of their leaves. What is gone without a record counts as removed.
+ *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
  * In memory are the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
@@ -15,10 +18,12 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
-import { type Hash, leafHash, sameHash } from '../../domain/proof/hash.ts';
-import { leafOf } from '../../domain/proof/leaf.ts';
+import { type Hash, sameHash } from '../../domain/proof/hash.ts';
+import { hashOfLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import { parseStream } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
+import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
+import { isRecorded } from '../../projections/retained-transfers.ts';
 import { countShown, shownTransfers } from '../../projections/shown-transfers.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
@@ -49,6 +54,8 @@ export interface Agreed {
 export interface VerificationState {
   position: bigint;
   events: number;
+  /** How many events left the log by retention, before the position. */
+  retained: number;
   streams: number;
   endedTransfers: number;
   faults: number;
@@ -73,6 +80,8 @@ export interface VerificationOptions {
 
 export interface Verdict {
   events: number;
+  /** How many further events left the log by retention. */
+  retained: number;
   streams: number;
   faults: number;
   /** The newest checkpoint with which the log agrees. */
@@ -88,8 +97,9 @@ export async function verifyLog(
 ): Promise<Verdict> {
   const { store, sql, logId } = deps;
   const verifier = createChainVerifier(resume ?? undefined);
-  const tree = createFrontier(checkpoints.length > 0 ? resume?.events : 0, resume?.subtrees);
   let events = resume?.events ?? 0;
+  let retained = resume?.retained ?? 0;
+  const tree = createFrontier(checkpoints.length > 0 ? events + retained : 0, resume?.subtrees);
   let endedTransfers = resume?.endedTransfers ?? 0;
   let faults = resume?.faults ?? 0;
   let agreed = resume?.agreed ?? null;
@@ -113,9 +123,14 @@ export async function verifyLog(
     else differsAt = size;
   }
 
-  async function compareWithApi(folded: ReadonlyMap<string, CheckedStream>): Promise<void> {
+  async function compareWithApi(
+    folded: ReadonlyMap<string, CheckedStream>,
+    ends?: ReadonlyMap<string, bigint>,
+  ): Promise<void> {
     if (!deps.comparesApi) return;
-    for (const [stream, problem] of await compareShown(sql, folded, position)) {
+    for (const [stream, problem] of await compareShown(sql, folded, position, ends)) {
+      // It may have left the log since it was read.
+      if (await isRecorded(deps, parseStream(stream).id)) continue;
       const { revision, id } = folded.get(stream) as CheckedStream;
       await fault({ check: 'api', stream, revision, event_id: id, position: null, problem });
     }
@@ -131,27 +146,37 @@ export async function verifyLog(
     if (next?.size === size && !sameHash(next.root, root))
       await fault(nowhere('checkpoint', `${source} and ${next.source} sign different logs`));
   }
-  for await (const batch of readLog(store, {
-    from: position === 0n ? null : position,
-    batchSize,
-  })) {
+  const from = position === 0n ? null : position;
+  const removed = createRemovedLeaves(store, from);
+  for await (const batch of readLog(store, { from, batchSize })) {
     const ended = new Map<string, CheckedStream>();
-    for (const event of batch.events) {
-      const checked = verifier.check(event);
-      for (const problem of checked.problems) await fault(faultIn(event, problem));
-      if (checked.ended) ended.set(event.stream, checked.stream);
-      if (checkpoints.length > 0) {
-        tree.append(leafHash(leafOf(event)));
-        compareRoots(event.position);
+    const ends = new Map<string, bigint>();
+    for (const { leaf, removed: named } of await removed.weave(
+      events + retained,
+      batch.events,
+      hashOf,
+    )) {
+      if (leaf !== null) position = leaf.position;
+      // It is about to leave the log, or an EventStoreDB has not freed its space: it is as recorded,
+      // but other events of its stream may be gone.
+      if (named !== null) retained++;
+      else {
+        events++;
+        const checked = verifier.check(leaf);
+        for (const problem of checked.problems) await fault(faultIn(leaf, problem));
+        if (checked.ended) ended.set(leaf.stream, checked.stream);
+        ends.set(leaf.stream, leaf.position);
       }
+      if (checkpoints.length === 0) continue;
+      tree.append(leaf === null ? named.hash : hashOf(leaf));
+      compareRoots(position);
     }
-    events += batch.events.length;
     endedTransfers += ended.size;
     position = batch.position;
-    await compareWithApi(ended);
+    await compareWithApi(ended, ends);
     onProgress(events, head === 0 ? 1 : Number(position) / head);
     await save(() => ({
-      ...{ position, events, endedTransfers, faults, agreed, differsAt },
+      ...{ position, events, retained, endedTransfers, faults, agreed, differsAt },
       streams: verifier.streams(),
       open: [...verifier.open()],
       subtrees: checkpoints.length > 0 ? tree.subtrees() : [],
@@ -199,6 +224,7 @@ export async function verifyLog(
       await fault(found);
   return {
     events,
+    retained,
     streams: verifier.streams(),
     faults,
     agreed: checkpoints.findLast(({ size }) => size === agreed?.size) ?? null,

@@ -78,6 +78,8 @@ export async function composeDeliveries(
         transferState.facts.notify_on_complete ||
         webhook.events.includes(event.type as WebhookEventType)
       );
+    // It left the log by retention, and an EventStoreDB still yields some of its events.
+    if (parseStream(event.stream).kind === 'transfer') return false;
     const endpoint = endpoints.get(event.id);
     if (endpoint?.status === 'configured')
       return endpoint.accounts?.includes(webhook.account_id) ?? true;

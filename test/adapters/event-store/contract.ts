@@ -56,6 +56,53 @@ export function describeEventStore(
       start = await store.head();
     });
 
+    describe('remove', () => {
+      const transfers = ['txr_1', 'txr_2'];
+      const streams = transfers.map((id) => `transfer-${id}`);
+
+      /** Appends a record that names all events of these streams, and returns its revision. */
+      async function record(): Promise<number> {
+        const named = await Promise.all(
+          transfers.map(async (transfer_id) => ({
+            transfer_id,
+            events: (await store.read(`transfer-${transfer_id}`)).map(({ id }) => ({ id })),
+          })),
+        );
+        const type = 'log.retention_recorded';
+        const made = { ...event(), type, data: { transfers: named } };
+        return (await store.append('log-retention', 'no_stream', [made])).revision;
+      }
+
+      it('takes whole streams that a record names out of the log, also twice', async () => {
+        await store.append('transfer-txr_1', 'no_stream', events(2));
+        await store.append('transfer-txr_2', 'no_stream', events(1));
+        const kept = events(3);
+        await store.append('transfer-txr_3', 'no_stream', kept);
+        await store.append('transfer-txr_1', 1, events(1));
+        const revision = await record();
+        for (let time = 0; time < 2; time++)
+          await store.remove(streams, { stream: 'log-retention', revision });
+        for (const stream of streams) expect(await store.read(stream)).toEqual([]);
+        expect((await store.read('transfer-txr_3')).map(({ id }) => id)).toEqual(
+          kept.map(({ id }) => id),
+        );
+        await store.append('transfer-txr_4', 'no_stream', events(1));
+        const batches = await gather(store, {
+          from: start,
+          streams: ['transfer-txr_3', 'transfer-txr_4'],
+          until: ({ count }) => count === 4,
+        });
+        const found = batches.flatMap((batch) => batch.events);
+        expect(found.map(({ stream }) => stream)).toEqual([
+          ...Array.from({ length: 3 }, () => 'transfer-txr_3'),
+          'transfer-txr_4',
+        ]);
+        const faults: unknown[] = [];
+        for await (const fault of store.findPositionFaults?.() ?? []) faults.push(fault);
+        expect(faults).toEqual([]);
+      });
+    });
+
     describe('append', () => {
       it('returns the revision and the position of the last event', async () => {
         const first = await store.append('stream-1', 'no_stream', events(2));

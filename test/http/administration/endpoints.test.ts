@@ -62,6 +62,8 @@ describeWithPostgres('/v1/endpoints', () => {
       max_connections: 3,
       accounts: ['acc_a'],
       overwrite: true,
+      bandwidth: null,
+      bandwidth_now: null,
       has_credentials: 'password',
       paused: false,
       unreachable_since: null,
@@ -127,6 +129,66 @@ describeWithPostgres('/v1/endpoints', () => {
         ...fields,
       });
       expect(body).toMatchObject({ protocol, ...shown, has_credentials });
+    },
+  );
+
+  test('have a limit of their bandwidth, with windows', async () => {
+    const night = { from: '22:00', to: '24:00', bytes_per_second: null };
+    const always = { from: '00:00', to: '24:00', bytes_per_second: 2_048 };
+    const json = { ...SFTP, name: 'limited' };
+    const created = await create({ ...json, bandwidth: { windows: [night] } });
+    const days = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'];
+    expect(created).toMatchObject({
+      bandwidth: {
+        bytes_per_second: null,
+        windows: [{ days, from: '22:00', to: '24:00', time_zone: 'UTC', bytes_per_second: null }],
+      },
+      bandwidth_now: null,
+    });
+    const bandwidth = {
+      bytes_per_second: 1_024,
+      windows: [{ ...always, time_zone: 'Asia/Tokyo' }],
+    };
+    const limited = await ask('PUT', `/${created.id}`, { json: { ...json, bandwidth } });
+    expect(limited).toMatchObject({
+      status: 200,
+      body: { bandwidth: { windows: [{ ...always, days }] }, bandwidth_now: 2_048 },
+    });
+    expect(await ask('PUT', `/${created.id}`, { json })).toMatchObject({
+      status: 200,
+      body: { bandwidth: null, bandwidth_now: null },
+    });
+  });
+
+  test.each([
+    [{ bytes_per_second: 0 }, 'bandwidth.bytes_per_second', /at least 1024; pause the endpoint/],
+    [{ bytes_per_second: -1 }, 'bandwidth.bytes_per_second', /at least 1024/],
+    [{ bytes_per_second: 2_000.5 }, 'bandwidth.bytes_per_second', /whole number|integer/],
+    [{ kbps: 5 }, 'bandwidth.kbps', /./],
+    [{ windows: [{ time_zone: 'Europe/Nowhere' }] }, 'bandwidth.windows[0].time_zone', /time zone/],
+    [{ windows: [{}, { from: '8:00' }] }, 'bandwidth.windows[1].from', /such as 08:00/],
+    [{ windows: [{ from: '24:00' }] }, 'bandwidth.windows[0].from', /such as 08:00/],
+    [{ windows: [{ to: '25:00' }] }, 'bandwidth.windows[0].to', /such as 18:00/],
+    [{ windows: [{ to: '08:00' }] }, 'bandwidth.windows[0].to', /must differ from/],
+    [{ windows: [{ days: ['Monday'] }] }, 'bandwidth.windows[0].days[0]', /./],
+    [{ windows: [{ days: [] }] }, 'bandwidth.windows[0].days', /./],
+    [{ windows: [{ bytes_per_second: 1 }] }, 'bandwidth.windows[0].bytes_per_second', /at least/],
+    [{ windows: Array(21).fill({}) }, 'bandwidth.windows', /20/],
+  ])(
+    'reject the limit %j',
+    async ({ windows, ...changes }: Record<string, unknown>, field, message) => {
+      const sound = { from: '08:00', to: '18:00', bytes_per_second: 5_000 };
+      const bandwidth = {
+        ...changes,
+        ...(windows !== undefined && {
+          windows: (windows as object[]).map((window) => ({ ...sound, ...window })),
+        }),
+      };
+      const answer = await ask('POST', '', { json: { ...SFTP, name: 'unsound', bandwidth } });
+      expect(answer.status).toBe(400);
+      expect(answer.body.errors).toEqual([
+        expect.objectContaining({ field, message: expect.stringMatching(message) }),
+      ]);
     },
   );
 

@@ -15,12 +15,26 @@ export type ReadCall = ServerWritableStream<streams.ReadReq, streams.ReadResp>;
 
 const SEARCH_WINDOW = 32;
 
+/** Returns true if a stream has a tombstone. */
+export function isDeleted(records: LogRecord[]): boolean {
+  return records.at(-1)?.type === '$streamDeleted';
+}
+
+/** What the server adds to the error of a call for a stream that has a tombstone. */
+export function deletion(stream: string): Metadata {
+  const metadata = new Metadata();
+  metadata.set('exception', 'stream-deleted');
+  metadata.set('stream-name', stream);
+  return metadata;
+}
+
 export function fail(
   call: { emit(event: 'error', error: unknown): unknown },
   code: status,
   details: string,
+  metadata = new Metadata(),
 ): void {
-  call.emit('error', Object.assign(new Error(details), { code, details }));
+  call.emit('error', Object.assign(new Error(details), { code, details, metadata }));
 }
 
 /** Rejects a call that requires the leader, and names the leader. */
@@ -64,6 +78,10 @@ export async function serveRead(
   if (records === undefined) {
     await write(call, streamNotFound(name), signal);
     call.end();
+    return;
+  }
+  if (source && isDeleted(records)) {
+    fail(call, status.FAILED_PRECONDITION, 'The stream was deleted', deletion(name));
     return;
   }
   const backwards = options.getReadDirection() === 1;

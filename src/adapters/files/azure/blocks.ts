@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { UnixTime } from '../modification-time.ts';
-import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
+import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
 import { metadataOf, type Store } from './store.ts';
 
@@ -16,7 +15,7 @@ export interface BlocksState {
   compared: boolean;
 }
 
-export interface BlocksOptions {
+export interface BlocksOptions extends Pick<OpenDestination, 'acknowledged' | 'pace'> {
   name: string;
   transferId: string;
   claimId: string;
@@ -25,7 +24,6 @@ export interface BlocksOptions {
   /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
   checksum: 'md5' | 'crc64';
   modifiedAt?: UnixTime | undefined;
-  acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
 
@@ -140,7 +138,7 @@ function stagedBlocks(
     async stage(number, content) {
       const id = blockId(claimId, number);
       const bytes = bytesOfBlock(number, options);
-      const abortSignal = store.counted(options.acknowledged, bytes, signal);
+      const abortSignal = store.counted(options, bytes, signal);
       if (Buffer.isBuffer(content)) {
         // The service checks the MD5 before it accepts the block.
         const transactionalContentMD5 = createHash('md5').update(content).digest();

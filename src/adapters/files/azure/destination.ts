@@ -52,9 +52,10 @@ async function openBlockBlob(
   store: Store,
   limits: BlockLimits,
   name: string,
-  { transferId, claimId, size, overwrite, resume, modifiedAt, acknowledged }: OpenDestination,
+  options: OpenDestination,
   signal: AbortSignal,
 ): Promise<UploadedFile> {
+  const { transferId, claimId, size, overwrite, resume, modifiedAt, acknowledged, pace } = options;
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
   if (blockSize === null)
@@ -63,7 +64,18 @@ async function openBlockBlob(
   const checksum = isWhole ? 'md5' : 'crc64';
   const blocks = await openBlocks(
     store,
-    { name, transferId, claimId, size, blockSize, checksum, modifiedAt, acknowledged, signal },
+    {
+      name,
+      transferId,
+      claimId,
+      size,
+      blockSize,
+      checksum,
+      modifiedAt,
+      acknowledged,
+      pace,
+      signal,
+    },
     resume,
   );
   return {

@@ -7,15 +7,16 @@ import { metadataOf, type Store } from './store.ts';
 export function openSingleBlob(
   store: Store,
   name: string,
-  { size, overwrite, modifiedAt, acknowledged }: OpenDestination,
+  options: OpenDestination,
   signal: AbortSignal,
 ): UploadedFile {
+  const { size, overwrite, modifiedAt } = options;
   return singleRequest(name, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
     // computed.
     const { contentMD5 } = await blob.upload(content, size, {
-      abortSignal: store.counted(acknowledged, size, signal),
+      abortSignal: store.counted(options, size, signal),
       transactionalContentMD5: md5,
       ...metadataOf(modifiedAt),
       conditions: overwrite ? {} : { ifNoneMatch: '*' },

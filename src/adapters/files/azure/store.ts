@@ -5,13 +5,13 @@ import {
   newPipeline,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
-import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { AzureSettings } from '../../../domain/protocols/azure.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import { createHttp } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import { MTIME_KEY, toRfc3339, type UnixTime } from '../modification-time.ts';
+import type { OpenDestination } from '../port.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
@@ -46,10 +46,14 @@ export interface Store {
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   /**
-   * Returns a signal that follows `signal`, for one upload of `bytes` bytes: the counter counts what
-   * is sent with it.
+   * Returns a signal that follows `signal`, for one upload of `bytes` bytes: what is sent with it is
+   * counted, and keeps to the pace.
    */
-  counted(counter: SharedCounter | undefined, bytes: number, signal: AbortSignal): AbortSignal;
+  counted(
+    options: Pick<OpenDestination, 'acknowledged' | 'pace'>,
+    bytes: number,
+    signal: AbortSignal,
+  ): AbortSignal;
   close(): void;
 }
 
@@ -113,8 +117,8 @@ export function createStore({
     blobOnce: (name) => once.getBlockBlobClient(name),
     properties,
     fill: httpClient.fill,
-    counted(counter, bytes, signal) {
-      const sent = sentBytes(counter, bytes);
+    counted(options, bytes, signal) {
+      const sent = sentBytes(options, bytes);
       if (!sent) return signal;
       // The SDK passes on nothing else that could identify the request.
       const own = AbortSignal.any([signal]);

@@ -12,6 +12,7 @@ export type UploadedFile = Omit<DestinationFile, 'close' | 'openWritten'>;
 export function destinationFile(file: UploadedFile, lifetime: Lifetime): DestinationFile {
   return {
     ...file,
+    pacesRequests: true,
     write: (offset, data) =>
       lifetime.run('transfer', async () => {
         await file.write(offset, data);

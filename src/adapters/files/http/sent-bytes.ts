@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
-import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
+import { addTo } from '../../../concurrency/shared-counter.ts';
+import type { OpenDestination } from '../port.ts';
 
-/** Counts the content of one request as the socket sends it. */
+/** Counts the content of one request as the socket sends it, and keeps to the pace. */
 export interface SentBytes {
   /** Returns the body in slices, each counted when the next one is asked for. */
   count(body: Uint8Array | Readable): AsyncGenerator<Uint8Array>;
@@ -11,12 +12,15 @@ export interface SentBytes {
 const SLICE = 256 << 10;
 
 /**
- * Creates the count of a request with `bytes` bytes of content; undefined without a counter. A
- * request that is sent again takes back what its first try counted. Framing of the body does not
- * count.
+ * Creates the count of a request with `bytes` bytes of content; undefined for a small file without
+ * a limit. A request that is sent again takes back what its first try counted. Framing of the body
+ * does not count.
  */
-export function sentBytes(counter: SharedCounter | undefined, bytes: number) {
-  if (!counter) return undefined;
+export function sentBytes(
+  { acknowledged: counter, pace }: Pick<OpenDestination, 'acknowledged' | 'pace'>,
+  bytes: number,
+) {
+  if (!counter && !pace?.limited) return undefined;
   let counted = 0;
 
   function raiseTo(sent: number): void {
@@ -29,8 +33,10 @@ export function sentBytes(counter: SharedCounter | undefined, bytes: number) {
       raiseTo(0);
       // The chunks of a stream stay whole until here: it would copy what it cuts.
       for await (const chunk of body instanceof Uint8Array ? [body] : body) {
-        for (let start = 0; start < chunk.length; start += SLICE) {
-          const slice = chunk.subarray(start, start + SLICE);
+        for (let start = 0; start < chunk.length; ) {
+          const most = Math.min(SLICE, chunk.length - start);
+          const slice = chunk.subarray(start, start + (pace ? await pace.take(most) : most));
+          start += slice.length;
           yield slice;
           raiseTo(Math.min(bytes, counted + slice.length));
         }

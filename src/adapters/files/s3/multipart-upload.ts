@@ -8,11 +8,10 @@ import {
   type UploadPartCommandInput,
   type UploadPartCommandOutput,
 } from '@aws-sdk/client-s3';
-import type { SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { UnixTime } from '../modification-time.ts';
-import { type CommitProof, FileError, type ResumePoint } from '../port.ts';
+import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
@@ -55,12 +54,11 @@ interface Known {
   parts: Map<number, Part>;
 }
 
-export interface UploadOptions {
+export interface UploadOptions extends Pick<OpenDestination, 'acknowledged' | 'pace'> {
   key: string;
   size: number;
   partSize: number;
   modifiedAt?: UnixTime | undefined;
-  acknowledged?: SharedCounter | undefined;
   signal: AbortSignal;
 }
 
@@ -221,7 +219,7 @@ function multipartUpload(
         ...declared,
       });
       if (headers) setHeaders(command, headers);
-      const sent = sentBytes(options.acknowledged, bytesOfPart(number, options));
+      const sent = sentBytes(options, bytesOfPart(number, options));
       const sending: SendOptions = { abortSignal: signal, sent };
       const answer = await s3.send(command, sending);
       const digest = digestWhenSent();

@@ -13,9 +13,11 @@ import type { Store } from './store.ts';
 export function openSingleObject(
   store: Store,
   key: string,
-  { size, overwrite, modifiedAt, acknowledged }: OpenDestination,
+  options: OpenDestination,
   signal: AbortSignal,
 ): UploadedFile {
+  const { size, overwrite, modifiedAt } = options;
+
   /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
   async function isOurs(md5: Buffer): Promise<boolean | null> {
     const { ETag, ServerSideEncryption } = await store.head(key, signal);
@@ -33,7 +35,7 @@ export function openSingleObject(
       ...storageOf(store.settings),
       ...metadataOf(modifiedAt),
     };
-    const sending: SendOptions = { abortSignal: signal, sent: sentBytes(acknowledged, size) };
+    const sending: SendOptions = { abortSignal: signal, sent: sentBytes(options, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
       const command = new PutObjectCommand({ ...input, ...condition });
       const { ETag } = await store.s3.send(command, sending);

@@ -24,14 +24,20 @@ import {
  * shared, not copied.
  */
 export type FileFunctions = {
-  openEndpoint(definition: EndpointDefinition, credentials: EndpointCredentials): number;
+  openEndpoint(
+    endpointId: string,
+    definition: EndpointDefinition,
+    credentials: EndpointCredentials,
+  ): number;
+  /** Limits the bandwidth of all files of an endpoint, also of those that are open. */
+  setRate(endpointId: string, bytesPerSecond: number | null): void;
   connections(endpoint: number): number;
   announcedHostKeys(endpoint: number): AnnouncedHostKey[];
   openSource(endpoint: number, path: string): OpenedSource;
   openDestination(
     endpoint: number,
     path: string,
-    options: Omit<OpenDestination, 'signal'>,
+    options: Omit<OpenDestination, 'signal' | 'pace'>,
   ): OpenedDestination;
   probe(endpoint: number): Peer;
   list(endpoint: number, path: string): FileEntry[];

@@ -2,10 +2,18 @@
  * The module of a file thread. It holds endpoints and open files, and answers the calls of the main
  * thread (file-thread.ts).
  */
+import { createPacer, type Pacer } from '../../../concurrency/pacer.ts';
 import { answerCalls } from '../../../concurrency/thread.ts';
 import { openFileEndpoint } from '../open.ts';
-import type { DestinationFile, FileEndpoint, SourceFile } from '../port.ts';
+import type { FileEndpoint, SourceFile } from '../port.ts';
 import { describeError, type FileFunctions, type OpenedSource } from './file-functions.ts';
+import {
+  type PacedDestination,
+  type PacedSource,
+  pacedDestination,
+  pacedSource,
+  paceOf,
+} from './paced-files.ts';
 
 /** A file of up to this size is read when it is opened, which saves a message in each direction. */
 const READ_AHEAD_BYTES = 256 * 1024;
@@ -16,9 +24,11 @@ interface Target<Thing> {
   release(): void;
 }
 
-const endpoints = new Map<number, Target<FileEndpoint>>();
+const endpoints = new Map<number, Target<FileEndpoint & { pacer: Pacer }>>();
 const sources = new Map<number, Target<SourceFile>>();
-const destinations = new Map<number, Target<DestinationFile>>();
+const destinations = new Map<number, Target<PacedDestination>>();
+/** By endpoint id, so that the connections of an older configuration share the limit. */
+const pacers = new Map<string, Pacer>();
 let lastTarget = 0;
 
 function add<Thing>(
@@ -36,20 +46,32 @@ function find<Thing>(targets: Map<number, Target<Thing>>, target: number): Thing
   return found.thing;
 }
 
+function pacerOf(endpointId: string): Pacer {
+  const pacer = pacers.get(endpointId) ?? createPacer();
+  pacers.set(endpointId, pacer);
+  return pacer;
+}
+
 answerCalls<FileFunctions>(
   {
-    openEndpoint: async (_, definition, credentials) =>
-      add(endpoints, await openFileEndpoint(definition, credentials)),
+    async openEndpoint(_, endpointId, definition, credentials) {
+      const endpoint = await openFileEndpoint(definition, credentials);
+      return add(endpoints, { ...endpoint, pacer: pacerOf(endpointId) });
+    },
+    setRate: (_, endpointId, bytesPerSecond) => pacerOf(endpointId).setRate(bytesPerSecond),
     connections: (_, endpoint) => find(endpoints, endpoint).connections(),
     announcedHostKeys: (_, endpoint) => find(endpoints, endpoint).announcedHostKeys(),
     async openSource({ signal, keepSignal }, endpoint, path) {
-      const file = await find(endpoints, endpoint).openSource(path, signal);
-      return openedSource(file, add(sources, file, keepSignal()));
+      const { openSource, pacer } = find(endpoints, endpoint);
+      const file = await openSource(path, signal);
+      return openedSource(pacedSource(file, paceOf(pacer, signal)), keepSignal());
     },
     async openDestination({ signal, keepSignal }, endpoint, path, options) {
-      const file = await find(endpoints, endpoint).openDestination(path, { ...options, signal });
+      const { openDestination, pacer } = find(endpoints, endpoint);
+      const pace = paceOf(pacer, signal);
+      const file = await openDestination(path, { ...options, pace, signal });
       const { parallelWrites, chunkSize, resumedFrom } = file;
-      const target = add(destinations, file, keepSignal());
+      const target = add(destinations, pacedDestination(file, pace), keepSignal());
       return { target, parallelWrites, chunkSize, resumedFrom };
     },
     probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
@@ -63,7 +85,7 @@ answerCalls<FileFunctions>(
     stat: (_, source) => find(sources, source).stat(),
     async openWritten(_, destination) {
       const file = await find(destinations, destination).openWritten();
-      return file && openedSource(file, add(sources, file));
+      return file && openedSource(file);
     },
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
@@ -80,9 +102,11 @@ answerCalls<FileFunctions>(
   { gather: true, describe: describeError },
 );
 
-async function openedSource(file: SourceFile, target: number): Promise<OpenedSource> {
-  const { identity, modifiedAt, parallelReads, readAtOnce } = file;
-  const content = await contentOf(file);
+async function openedSource(file: PacedSource, release?: () => void): Promise<OpenedSource> {
+  const { identity, modifiedAt, parallelReads, readAtOnce, pace } = file;
+  const target = add(sources, file, release);
+  // Other files wait until the endpoint has opened its first one: a limit must not delay that.
+  const content = pace.limited ? null : await contentOf(file);
   return { target, identity, modifiedAt, parallelReads, readAtOnce, content };
 }
 

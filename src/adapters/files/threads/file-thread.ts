@@ -1,5 +1,5 @@
 import { createThread, type ThreadRun } from '../../../concurrency/thread.ts';
-import type { EndpointDefinition } from '../../../domain/endpoint.ts';
+import type { EndpointConfigured, EndpointDefinition } from '../../../domain/endpoint.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import {
   type DestinationFile,
@@ -24,7 +24,15 @@ export interface FileThread {
    * Returns an endpoint whose work runs in the thread. Buffers passed to it must be in shared
    * memory.
    */
-  open(definition: EndpointDefinition, credentials: EndpointCredentials): FileEndpoint;
+  open(
+    endpoint: EndpointDefinition & Pick<EndpointConfigured, 'endpoint_id'>,
+    credentials: EndpointCredentials,
+  ): FileEndpoint;
+  /**
+   * Limits the bytes per second of all files of an endpoint, also of those that are open. Null for
+   * no limit. A thread that fails forgets it.
+   */
+  setRate(endpointId: string, bytesPerSecond: number | null): void;
   close(): Promise<void>;
 }
 
@@ -52,15 +60,20 @@ export function createFileThread(name: string): FileThread {
   });
 
   return {
-    open(definition, credentials) {
+    open(endpoint, credentials) {
       let opened: { run: Run; target: Promise<number> } | null = null;
       return remoteEndpoint(async () => {
         const run = thread.run();
         if (opened?.run !== run)
-          opened = { run, target: run.call('openEndpoint', [definition, credentials]) };
+          opened = {
+            run,
+            target: run.call('openEndpoint', [endpoint.endpoint_id, endpoint, credentials]),
+          };
         return { run, target: await opened.target };
       });
     },
+    setRate: (endpointId, bytesPerSecond) =>
+      thread.run().notify('setRate', [endpointId, bytesPerSecond]),
     close: thread.close,
   };
 }
@@ -80,7 +93,7 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
       const { run, target } = await endpoint();
       return remoteSource(run, await run.call('openSource', [target, path], signal));
     },
-    async openDestination(path, { signal, ...options }: OpenDestination) {
+    async openDestination(path, { signal, pace: _, ...options }: OpenDestination) {
       const { run, target } = await endpoint();
       const opened = await run.call('openDestination', [target, path, options], signal);
       return remoteDestination(run, opened);

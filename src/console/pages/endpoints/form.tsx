@@ -39,7 +39,11 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const { server, signIn: ways, options } = PROTOCOLS[protocol];
   const secrets = asked ? (ways[signIn]?.fields ?? []) : [];
   const fields = [...settingsOf(protocol), ...secrets];
-  const bodyOf = (values: Values): unknown => ({ protocol, ...toBody(fields, values) });
+  const bodyOf = (values: Values): unknown => ({
+    protocol,
+    ...toBody(fields, values),
+    bandwidth: endpoint?.bandwidth ?? null,
+  });
 
   /** Keeps the values of fields that both protocols have. */
   function chooseProtocol(next: Protocol): void {

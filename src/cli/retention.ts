@@ -1,0 +1,91 @@
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { type Command, Option } from 'commander';
+import { parseDuration } from '../domain/durations.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Installation } from '../installation.ts';
+import { type Retained, runRetention } from '../processes/retention/run-retention.ts';
+import { given, recordAccess } from './access.ts';
+import { foldLog } from './fold-log.ts';
+import { note, print, printJson } from './output.ts';
+import { operator, withInstallation } from './session.ts';
+
+/** A repeated request gets its first answer for 24 hours, so its transfer has to be there. */
+const SHORTEST_MS = 48 * 3_600_000;
+
+interface Options {
+  olderThan: string;
+  export?: string;
+  account?: string;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+export function addRetentionCommands(program: Command): void {
+  const retention = program
+    .command('retention')
+    .description('transfers that ended long ago: they leave the log after their export');
+
+  retention
+    .command('run')
+    .description('export transfers that ended long ago, record it, and remove them from the log')
+    .requiredOption('--older-than <duration>', 'how long ago they ended: 400d; at least 48h')
+    .addOption(
+      new Option('--export <folder>', 'write their events into files of this folder').conflicts(
+        'dryRun',
+      ),
+    )
+    .option('--account <account>', 'only the transfers of this account')
+    .option('--dry-run', 'count them only')
+    .option('--json', 'one JSON document')
+    .action((options: Options) => withInstallation((installation) => run(installation, options)));
+}
+
+async function run(
+  installation: Installation,
+  { olderThan, export: exportFolder, account, dryRun, json }: Options,
+): Promise<void> {
+  const folder = exportFolder ?? null;
+  const age = parseDuration(olderThan);
+  if (age < SHORTEST_MS)
+    throw new DomainError('validation_failed', '--older-than must be at least 48h');
+  if (folder === null && !dryRun)
+    throw new DomainError('validation_failed', 'Name a folder by --export, or give --dry-run');
+  if (folder !== null && !(await stat(folder)).isDirectory())
+    throw new DomainError('validation_failed', `${basename(folder)} is no folder`);
+  await foldLog(installation);
+  const retained = await runRetention(
+    installation,
+    {
+      endedBefore: new Date(Date.now() - age),
+      accountId: account ?? null,
+      folder: dryRun ? null : folder,
+      async onExport() {
+        const parameters = given({ older_than: olderThan, account });
+        const data = { export: 'log', parameters } as const;
+        await recordAccess(installation, { type: 'access.exported', data }, null);
+      },
+    },
+    operator(),
+  );
+  if (json) return printJson(result(retained));
+  await print(summary(retained, dryRun ?? false));
+  if (!retained.completed)
+    note('A process is behind with the log. The transfers leave it when the process has caught up');
+}
+
+function result({ checkpoint, ...retained }: Retained) {
+  return {
+    ...retained,
+    checkpoint: checkpoint && { size: checkpoint.size, root_hash: checkpoint.root_hash },
+  };
+}
+
+function summary({ transfers, events, files }: Retained, dryRun: boolean): string {
+  const counted = `${transfers} transfers with ${events} events`;
+  if (dryRun) return `${counted} may leave the log`;
+  return [
+    `${counted} left the log`,
+    ...files.map(({ name, sha256, transfers }) => `${sha256}  ${name}  ${transfers} transfers`),
+  ].join('\n');
+}

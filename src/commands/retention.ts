@@ -1,0 +1,81 @@
+import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { NewEvent, StoredEvent } from '../domain/event.ts';
+import type { RetainedTransfer, RetentionEvent, RetentionRecorded } from '../domain/retention.ts';
+import { RETENTION } from '../domain/streams.ts';
+import { type Cause, chain } from './handle.ts';
+
+/** A record is at most so long, so that a thousand of them fit into the memory of a consumer. */
+const RECORD_BYTES = 32 * 1_024;
+/** Records of one append. An EventStoreDB takes 1 MiB at a time. */
+const APPENDED = 16;
+
+/**
+ * Appends the records that these transfers leave the log. `after` is a revision of the stream that is
+ * known to exist, to start reading there. Throws `unavailable` if another process writes to it.
+ */
+export async function appendRecords(
+  store: EventStore,
+  after: number | null,
+  { transfers, ...facts }: RetentionRecorded,
+  cause: Cause,
+): Promise<void> {
+  const records = pagesOf(transfers).map((page) => ({
+    type: 'log.retention_recorded' as const,
+    data: { ...facts, transfers: page },
+  }));
+  await append(store, after, records, cause);
+}
+
+/** Appends the event that all transfers of earlier records have left the log. */
+export async function appendCompleted(
+  store: EventStore,
+  after: number | null,
+  cause: Cause,
+): Promise<void> {
+  const data = { completed_at: new Date().toISOString() };
+  await append(store, after, [{ type: 'log.retention_completed', data }], cause);
+}
+
+async function append(
+  store: EventStore,
+  after: number | null,
+  events: RetentionEvent[],
+  cause: Cause,
+): Promise<void> {
+  const last: StoredEvent | undefined = (await store.read(RETENTION, after ?? 0)).at(-1);
+  const chained: NewEvent[] = chain(events, last ?? null, cause, null, undefined);
+  let expected = last?.revision ?? -1;
+  for (let i = 0; i < chained.length; i += APPENDED) {
+    const some = chained.slice(i, i + APPENDED);
+    await store.append(RETENTION, expected < 0 ? 'no_stream' : expected, some).catch(translate);
+    expected += some.length;
+  }
+}
+
+function translate(error: unknown): never {
+  if (!(error instanceof RevisionConflict)) throw error;
+  throw new DomainError(
+    'unavailable',
+    'Another process records a retention; try again',
+    {},
+    {
+      cause: error,
+    },
+  );
+}
+
+function pagesOf(transfers: RetainedTransfer[]): RetainedTransfer[][] {
+  const pages: RetainedTransfer[][] = [];
+  let room = 0;
+  for (const transfer of transfers) {
+    const bytes = JSON.stringify(transfer).length;
+    if (pages.length === 0 || bytes > room) {
+      pages.push([]);
+      room = RECORD_BYTES;
+    }
+    pages.at(-1)?.push(transfer);
+    room -= bytes;
+  }
+  return pages;
+}

@@ -1,0 +1,88 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import type { Hash } from '../../domain/proof/hash.ts';
+import { hashOfLeaf } from '../../domain/proof/leaf.ts';
+import type { RetainedTransfer } from '../../domain/retention.ts';
+import { parseStream, streamName } from '../../domain/streams.ts';
+import { isClosed, type TransferState } from '../../domain/transfer.ts';
+import { transferDecider } from '../../domain/transfer-decider.ts';
+import { upcast } from '../../domain/upcast.ts';
+import { findLeaves } from '../../projections/proof-tiles.ts';
+import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { retainableTransfers } from '../../projections/retainable-transfers.ts';
+import { withoutCleanups } from '../dispatch/cleanups.ts';
+
+/** Transfers that one query returns. Their events are in memory together. */
+const BATCH = 500;
+
+export interface Choice {
+  /** Only transfers that ended before this time. */
+  endedBefore: Date;
+  /** Null means all accounts. */
+  accountId: string | null;
+}
+
+/** A transfer that may leave the log, with all of its events. */
+export interface Chosen {
+  transfer: RetainedTransfer;
+  events: StoredEvent[];
+}
+
+/**
+ * Yields the transfers that may leave the log: those that ended before the time, and with which
+ * nothing is left to do. Their steps after the transfer, their clean-up, their batch and their run
+ * have ended too. Every event has to be among the first `size` leaves of the tree. Throws Error for
+ * an event that is not as it was when it was folded into the tree.
+ */
+export async function* choose(
+  { sql, store }: { sql: Sql; store: EventStore },
+  { endedBefore, accountId }: Choice,
+  size: number,
+): AsyncGenerator<Chosen> {
+  for (let after = ''; ; ) {
+    const ids = await retainableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
+    if (ids.length === 0) return;
+    after = ids.at(-1) as string;
+    const free = await withoutCleanups(sql, ids);
+    const streams = await Promise.all(free.map((id) => store.read(streamName('transfer', id))));
+    const ended = streams.filter((events) => endedBy(events, endedBefore));
+    const leaves = ended.flat().map((event) => ({ event, hash: hashOfLeaf(event) }));
+    const indexes = await findLeaves(sql, LIVE_SCHEMA, leaves);
+    const places = new Map(
+      leaves.map((leaf) => [leaf.event.id, { hash: leaf.hash, index: indexes.get(leaf) ?? null }]),
+    );
+    for (const events of ended) {
+      const transfer = retainedOf(events, places);
+      if (transfer.events.every(({ index }) => index < size)) yield { transfer, events };
+    }
+  }
+}
+
+/** Returns true if nothing can follow these events, and the last one is older than the time. */
+function endedBy(events: StoredEvent[], time: Date): boolean {
+  const { initialState, evolve } = transferDecider;
+  const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
+  const last = events.at(-1);
+  return last !== undefined && isClosed(state) && new Date(last.metadata.occurred_at) < time;
+}
+
+function retainedOf(
+  events: StoredEvent[],
+  places: Map<string, { hash: Hash; index: number | null }>,
+): RetainedTransfer {
+  const [{ stream, metadata }] = events as [StoredEvent];
+  return {
+    transfer_id: parseStream(stream).id,
+    account_id: metadata.account_id as string,
+    events: events.map(({ id, position, revision }) => {
+      const { hash, index } = places.get(id) as { hash: Hash; index: number | null };
+      if (index === null)
+        throw new Error(
+          `${stream} revision ${revision} (${id}) is not as it was when it was folded into the ` +
+            'tree. Nothing leaves the log. Compare: waybill projections verify proof',
+        );
+      return { id, index, position: String(position), hash: Buffer.from(hash).toString('hex') };
+    }),
+  };
+}

@@ -1,0 +1,91 @@
+/*
+ * Removes what the records of retention name. A record may outlive the process that wrote it, so the
+ * housekeeping looks for such records every minute.
+ *
+ * A consumer finds its place in the log by the last event that it has processed. So every consumer
+ * that follows transfers also follows the records, and has to pass a record before its transfers go:
+ * then its last event is the record or a later one.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { appendCompleted } from '../../commands/retention.ts';
+import { newId } from '../../domain/ids.ts';
+import { type RetainedTransfer, retentionRecords } from '../../domain/retention.ts';
+import { RETENTION, streamName } from '../../domain/streams.ts';
+import { loadCheckpoint } from '../../projections/checkpoint.ts';
+import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
+import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { lastRecord, openRecords } from '../../projections/retained-transfers.ts';
+import { dispatchConsumer } from '../dispatch/consumer.ts';
+import { createOutboxConsumer } from '../webhooks/outbox.ts';
+
+/** The lock under which records are written and carried out. */
+export const RETENTION_LOCK = 'log retention';
+const ACTOR = 'system:retention';
+const LOOK_MS = 100;
+
+/** Carries out what an interrupted run left, unless a run is under way. */
+export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
+  if ((await openRecords(deps.sql)).length === 0) return;
+  const held = await deps.locks.tryAcquire(RETENTION_LOCK);
+  if (!held) return;
+  try {
+    await finish(deps, { actor: ACTOR, correlationId: newId('req') }, 0);
+  } finally {
+    await held.release();
+  }
+}
+
+/**
+ * Removes all transfers from the log that open records name. Returns false if a consumer has not
+ * passed the last record within `waitMs`: then everything stays, and the next call tries again. Call
+ * it under the lock.
+ */
+export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): Promise<boolean> {
+  const { sql, store } = deps;
+  const revisions = await openRecords(sql);
+  const last = revisions.at(-1);
+  if (last === undefined) return true;
+  const [newest] = retentionRecords(await store.read(RETENTION, last, 1));
+  if (newest === undefined) throw new Error(`${RETENTION} has no record at revision ${last}`);
+  if (!(await havePassed(deps, newest.position, waitMs))) return false;
+  for (const revision of revisions) {
+    const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
+    if (record) await remove(store, revision, record.data.transfers);
+  }
+  await appendCompleted(store, await lastRecord(sql), cause);
+  return true;
+}
+
+async function remove(
+  store: EventStore,
+  revision: number,
+  transfers: RetainedTransfer[],
+): Promise<void> {
+  const streams = transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
+  await store.remove(streams, { stream: RETENTION, revision });
+}
+
+/** Returns the consumers that read the records of retention. */
+function followers(store: EventStore): Consumer[] {
+  const projections = Object.values(PROJECTIONS).map((projection) =>
+    projectionConsumer(projection),
+  );
+  return [...projections, dispatchConsumer, createOutboxConsumer(store)].filter(({ streams }) =>
+    streams.some((prefix) => RETENTION.startsWith(prefix)),
+  );
+}
+
+async function havePassed(deps: ConsumerDeps, position: bigint, waitMs: number): Promise<boolean> {
+  const until = Date.now() + waitMs;
+  for (const consumer of followers(deps.store)) {
+    await catchUpIfIdle(deps, consumer);
+    const { table, name } = consumer;
+    while (((await loadCheckpoint(deps.sql, table, name))?.position ?? 0n) < position) {
+      if (Date.now() >= until) return false;
+      await sleep(LOOK_MS);
+    }
+  }
+  return true;
+}

@@ -1,0 +1,153 @@
+/*
+ * Lets transfers leave the log that ended long ago.
+ *
+ * 1. Sign a checkpoint over the whole log.
+ * 2. Write all events of the transfers into a file, and flush it to disk.
+ * 3. Append records that name the transfers, the file, the checkpoint and the leaves of the tree.
+ * 4. Wait until the consumers of the log have passed the records, then remove the streams (finish.ts).
+ *
+ * What can go wrong:
+ * - The process ends before step 3. Everything is in the log. A file without a record means nothing.
+ * - It ends in step 3 or 4. The recorded transfers leave the log later: the housekeeping of the service
+ *   and the next run carry out every record. The others stay, and the next run exports them again.
+ * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare revisions,
+ *   and a repeated removal does nothing.
+ *
+ * The read models forget a transfer with its record, so a rebuild gives the same rows.
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { writeNewFile } from '../../adapters/durable-file.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { appendRecords } from '../../commands/retention.ts';
+import { toAuditEvent } from '../../contract/events.ts';
+import type { CheckpointSigned } from '../../domain/checkpoint.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
+import type { RetainedTransfer } from '../../domain/retention.ts';
+import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { lastRecord } from '../../projections/retained-transfers.ts';
+import { type CheckpointDeps, checkpointNow } from '../proof/checkpoint-now.ts';
+import { type Choice, type Chosen, choose } from './choose.ts';
+import { finish, RETENTION_LOCK } from './finish.ts';
+
+/** Transfers of one file. What the records say about them is in memory. */
+const IN_FILE = 20_000;
+const WAIT_MS = 60_000;
+
+export interface RetentionDeps extends ConsumerDeps, CheckpointDeps {
+  /** Projections whose tables have another version. */
+  outdated: ProjectionName[];
+}
+
+export interface RetentionRun extends Choice {
+  /** The folder for the files. Null counts only. */
+  folder: string | null;
+  /** Is called before the first event leaves as a file. */
+  onExport(): Promise<void>;
+  inFile?: number;
+}
+
+export interface Retained {
+  transfers: number;
+  events: number;
+  /** Null if nothing was to be done. */
+  checkpoint: CheckpointSigned | null;
+  files: { name: string; sha256: string; transfers: number }[];
+  /** False if a consumer is behind: the recorded transfers leave the log later. */
+  completed: boolean;
+}
+
+/**
+ * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under way,
+ * or if read models are to be rebuilt first.
+ */
+export async function runRetention(
+  deps: RetentionDeps,
+  run: RetentionRun,
+  cause: Cause,
+): Promise<Retained> {
+  if (deps.outdated.length > 0)
+    throw new DomainError(
+      'unavailable',
+      `The tables of ${deps.outdated.join(', ')} are of another version: start the service first`,
+    );
+  const held = await deps.locks.tryAcquire(RETENTION_LOCK);
+  if (!held) throw new DomainError('unavailable', 'Another run is under way; try again later');
+  const assertHeld = () => held.signal.throwIfAborted();
+  try {
+    return await retain(deps, run, cause, assertHeld);
+  } finally {
+    await held.release();
+  }
+}
+
+async function retain(
+  deps: RetentionDeps,
+  { folder, onExport, inFile = IN_FILE, ...choice }: RetentionRun,
+  cause: Cause,
+  assertHeld: () => void,
+): Promise<Retained> {
+  await deps.commands.catchUp('transfers');
+  await deps.commands.catchUp('batches');
+  await deps.commands.catchUp('flows');
+  // What an interrupted run recorded is not chosen again.
+  let completed = folder === null || (await finish(deps, cause, WAIT_MS));
+  const checkpoint = await checkpointNow(deps, cause);
+  const chosen = choose(deps, choice, checkpoint.size);
+  const done: Retained = { transfers: 0, events: 0, checkpoint, files: [], completed };
+  for (let next = await chosen.next(); !next.done; next = await chosen.next()) {
+    if (folder === null) {
+      count(done, next.value.transfer);
+      continue;
+    }
+    if (done.files.length === 0) await onExport();
+    const transfers: RetainedTransfer[] = [];
+    const name = fileName(choice.endedBefore);
+    const sha256 = createHash('sha256');
+    await writeNewFile(join(folder, name), exported(next.value, chosen, transfers, inFile, sha256));
+    const file = { name, sha256: sha256.digest('hex') };
+    assertHeld();
+    const { size, root_hash } = checkpoint;
+    const facts = {
+      ended_before: choice.endedBefore.toISOString(),
+      ...{ export: file, checkpoint: { size, root_hash }, transfers },
+    };
+    await appendRecords(deps.store, await lastRecord(deps.sql), facts, cause);
+    for (const transfer of transfers) count(done, transfer);
+    done.files.push({ ...file, transfers: transfers.length });
+    await deps.commands.catchUp('transfers');
+    completed = (await finish(deps, cause, WAIT_MS)) && completed;
+    assertHeld();
+  }
+  return { ...done, completed };
+}
+
+function count(done: Retained, { events }: RetainedTransfer): void {
+  done.transfers += 1;
+  done.events += events.length;
+}
+
+/** Yields the lines of a file, as `audit export` prints them, and collects its transfers. */
+async function* exported(
+  first: Chosen,
+  more: AsyncGenerator<Chosen>,
+  transfers: RetainedTransfer[],
+  limit: number,
+  sha256: ReturnType<typeof createHash>,
+): AsyncGenerator<string> {
+  for (let chosen: Chosen | null = first; chosen !== null; ) {
+    transfers.push(chosen.transfer);
+    const lines = chosen.events.map((event) => `${JSON.stringify(toAuditEvent(event))}\n`).join('');
+    sha256.update(lines);
+    yield lines;
+    const next: IteratorResult<Chosen> | null = transfers.length < limit ? await more.next() : null;
+    chosen = next === null || next.done ? null : next.value;
+  }
+}
+
+/** Names a file by the time before which its transfers ended. */
+function fileName(endedBefore: Date): string {
+  return `waybill-before-${endedBefore.toISOString().slice(0, 10)}-${newId('req').slice(4)}.ndjson`;
+}

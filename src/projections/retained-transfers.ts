@@ -1,0 +1,138 @@
+/*
+ * What left the log by retention: the tables `retention_records` and `retained_transfers` of the read
+ * model of transfers.
+ */
+import type { EventStore } from '../adapters/event-store/port.ts';
+import type { Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import { retentionRecords } from '../domain/retention.ts';
+import { RETENTION } from '../domain/streams.ts';
+import { notFound, retained } from '../domain/transfer.ts';
+import type { Difference } from './projection.ts';
+
+export const RETAINED_TABLES = ['retention_records', 'retained_transfers'];
+
+export async function createRetained(tx: Transaction, schema: string): Promise<void> {
+  await tx`
+    create table ${tx(schema)}.retention_records (
+      revision integer primary key,
+      position bigint not null,
+      export_name text not null,
+      recorded_at timestamptz not null,
+      -- false while some of its transfers may be in the log
+      completed boolean not null
+    )`;
+  await tx`create index on ${tx(schema)}.retention_records (revision) where not completed`;
+  await tx`
+    create table ${tx(schema)}.retained_transfers (
+      transfer_id text collate "C" primary key,
+      account_id text not null,
+      record integer not null,
+      position bigint not null
+    )`;
+}
+
+/** Saves records of retention. Returns the ids of the transfers that they name. */
+export async function saveRetained(
+  tx: Transaction,
+  schema: string,
+  events: StoredEvent[],
+): Promise<string[]> {
+  const records = retentionRecords(events);
+  const named = records.flatMap(({ revision, position, data }) =>
+    data.transfers.map(({ transfer_id, account_id }) => ({
+      ...{ transfer_id, account_id, record: revision },
+      position: String(position),
+    })),
+  );
+  if (records.length > 0) {
+    const rows = records.map(({ revision, position, data, metadata }) => ({
+      ...{ revision, position: String(position), completed: false },
+      export_name: data.export.name,
+      recorded_at: metadata.occurred_at,
+    }));
+    await tx`
+      insert into ${tx(schema)}.retention_records
+      select * from jsonb_to_recordset(${tx.json(rows)})
+        as r(revision integer, position bigint, export_name text, recorded_at timestamptz,
+             completed boolean)
+      on conflict do nothing`;
+    await tx`
+      insert into ${tx(schema)}.retained_transfers
+      select * from jsonb_to_recordset(${tx.json(named)})
+        as r(transfer_id text, account_id text, record integer, position bigint)
+      on conflict do nothing`;
+  }
+  const last = events.findLast(({ type }) => type === 'log.retention_completed');
+  if (last?.stream === RETENTION)
+    await tx`
+      update ${tx(schema)}.retention_records set completed = true
+       where revision < ${last.revision} and not completed`;
+  return named.map(({ transfer_id }) => transfer_id);
+}
+
+/** Returns the rows that differ between two schemas. */
+export async function retainedDifferences(
+  tx: Transaction,
+  live: string,
+  shadow: string,
+  position: bigint,
+  limit: number,
+): Promise<Difference[]> {
+  return tx<Difference[]>`
+    select transfer_id as key, to_jsonb(l) as live, to_jsonb(s) as log
+      from ${tx(live)}.retained_transfers l
+      full join ${tx(shadow)}.retained_transfers s using (transfer_id)
+     where coalesce(l.position, s.position) <= ${position} and l is distinct from s
+    union all
+    select 'retention ' || revision, to_jsonb(l) - 'completed', to_jsonb(s) - 'completed'
+      from ${tx(live)}.retention_records l
+      full join ${tx(shadow)}.retention_records s using (revision)
+     where coalesce(l.position, s.position) <= ${position}
+       and to_jsonb(l) - 'completed' is distinct from to_jsonb(s) - 'completed'
+     limit ${limit}`;
+}
+
+/** Returns the revisions of records whose transfers may still be in the log, oldest first. */
+export async function openRecords(sql: Sql): Promise<number[]> {
+  const rows = await sql<{ revision: number }[]>`
+    select revision from read.retention_records where not completed order by revision`;
+  return rows.map(({ revision }) => revision);
+}
+
+/** Returns the revision of the last record that the read model has; null if there is none. */
+export async function lastRecord(sql: Sql): Promise<number | null> {
+  const [row] = await sql<{ revision: number | null }[]>`
+    select max(revision) as revision from read.retention_records`;
+  return row?.revision ?? null;
+}
+
+/**
+ * Throws `not_found`. Its detail says when the transfer left the log, if it did. `accountId` null
+ * means any account.
+ */
+export async function throwNotFound(
+  sql: Queryable,
+  accountId: string | null,
+  transferId: string,
+): Promise<never> {
+  const [row] = await sql<{ export_name: string; recorded_at: string }[]>`
+    select export_name, recorded_at
+      from read.retained_transfers t join read.retention_records r on r.revision = t.record
+     where transfer_id = ${transferId}
+       and (${accountId}::text is null or account_id = ${accountId})`;
+  throw row ? retained(row.recorded_at, row.export_name) : notFound();
+}
+
+/** Returns true if a record in the log says that the transfer leaves it. The table alone proves nothing. */
+export async function isRecorded(
+  { sql, store }: { sql: Sql; store: EventStore },
+  transferId: string,
+): Promise<boolean> {
+  const [row] = await sql<{ record: number }[]>`
+    select record from read.retained_transfers where transfer_id = ${transferId}`;
+  const records = row ? await store.read(RETENTION, row.record, 1) : [];
+  return retentionRecords(records).some(({ data }) =>
+    data.transfers.some(({ transfer_id }) => transfer_id === transferId),
+  );
+}

@@ -1,0 +1,264 @@
+import { createHash, createPublicKey } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
+import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
+import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
+import { retentionRecords } from '../../../src/domain/retention.ts';
+import { RETENTION } from '../../../src/domain/streams.ts';
+import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
+import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
+import { finishInterrupted } from '../../../src/processes/retention/finish.ts';
+import { type RetentionRun, runRetention } from '../../../src/processes/retention/run-retention.ts';
+import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
+import { verifyLog } from '../../../src/processes/verification/verify-log.ts';
+import { listSigningKeys } from '../../../src/projections/proof-queries.ts';
+import { consistencyProof } from '../../../src/projections/proof-tiles.ts';
+import { readLog } from '../../../src/projections/read-log.ts';
+import { PROJECTIONS } from '../../../src/projections/read-models.ts';
+import { verifyProjection } from '../../../src/projections/rebuild.ts';
+import { makeReceipt } from '../../../src/projections/receipts.ts';
+import { startService } from '../../../src/service.ts';
+import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
+import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { type SmallLog, writeSmallLog } from '../verification/tamper/small-log.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const NAMES = Object.values(PROJECTIONS).map(({ name }) => name);
+
+/** An installation with a small log, from which the ended transfers leave in steps. */
+function retentionTests(settings: () => Promise<Record<string, string>>, isEmbedded: boolean) {
+  let installation: TestInstallation;
+  let log: SmallLog;
+  let folder: string;
+  let before: KeptCheckpoint;
+  let receipt: Extract<Awaited<ReturnType<typeof makeReceipt>>, { state: 'ready' }>['receipt'];
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'waybill-retention-'));
+    installation = await openTestInstallation(await settings());
+    log = await writeSmallLog(installation);
+    await catchUp();
+    before = await checkpoint('before.txt');
+    const answer = await makeReceipt(installation, null, idOf(log.completed));
+    if (answer.state !== 'ready') throw new Error(answer.state);
+    receipt = answer.receipt;
+  });
+  afterAll(async () => {
+    await installation?.close();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  const idOf = (stream: string) => stream.slice('transfer-'.length);
+
+  async function catchUp(): Promise<void> {
+    for (const name of NAMES) await installation.commands.catchUp(name);
+  }
+
+  async function checkpoint(source: string): Promise<KeptCheckpoint> {
+    const { note } = await checkpointNow(installation, CAUSE);
+    return { ...(headOfNote(note) as NonNullable<ReturnType<typeof headOfNote>>), source };
+  }
+
+  function run(changes: Partial<RetentionRun> = {}) {
+    return runRetention(
+      installation,
+      {
+        ...{ endedBefore: new Date(Date.now() + 60_000), accountId: null, folder },
+        onExport: async () => undefined,
+        ...changes,
+      },
+      CAUSE,
+    );
+  }
+
+  async function verify(checkpoints: KeptCheckpoint[]) {
+    const { store, patient, logId } = installation;
+    const faults: string[] = [];
+    const { events, retained } = await verifyLog(
+      { store, sql: patient, logId, comparesApi: true },
+      {
+        checkpoints,
+        resume: null,
+        report: async ({ problem }) => void faults.push(problem),
+        onProgress: () => undefined,
+        save: async () => undefined,
+        batchSize: 7,
+      },
+    );
+    return { faults, events, retained };
+  }
+
+  async function eventsIn(): Promise<StoredEvent[]> {
+    const found: StoredEvent[] = [];
+    for await (const { events } of readLog(installation.store, { from: null }))
+      found.push(...events);
+    return found;
+  }
+
+  async function shown(): Promise<string[]> {
+    const rows = await installation.sql`select transfer_id from read.transfers order by 1`;
+    return rows.map(({ transfer_id }) => `transfer-${transfer_id}`);
+  }
+
+  it('counts what may leave, and changes nothing', async () => {
+    const length = (await eventsIn()).length;
+    expect(await run({ folder: null })).toMatchObject({ transfers: 3, files: [] });
+    expect(await run({ folder: null, accountId: 'acc_other' })).toMatchObject({ transfers: 0 });
+    expect(await run({ folder: null, endedBefore: new Date(0) })).toMatchObject({ transfers: 0 });
+    expect(await eventsIn()).toHaveLength(length);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it('keeps a recorded transfer until a consumer has passed the record', async () => {
+    const { locks } = installation;
+    const held = await locks.tryAcquire('log retention');
+    await expect(run()).rejects.toThrow(/Another run is under way/);
+    await held?.release();
+
+    // Killed between the record and the removal.
+    const store = { ...installation.store, remove: () => Promise.reject(new Error('killed')) };
+    const original = installation.store;
+    Object.assign(installation, { store });
+    await expect(run({ inFile: 1 })).rejects.toThrow('killed');
+    Object.assign(installation, { store: original });
+    expect(await readdir(folder)).toHaveLength(1);
+    const records = retentionRecords(await original.read(RETENTION));
+    expect(records).toHaveLength(1);
+    const [left] = records[0]?.data.transfers ?? [];
+    expect(await original.read(`transfer-${left?.transfer_id}`)).not.toEqual([]);
+    expect(await shown()).not.toContain(`transfer-${left?.transfer_id}`);
+    expect((await verify([before])).faults).toEqual([]);
+
+    await finishInterrupted(installation);
+    expect(await original.read(`transfer-${left?.transfer_id}`)).toEqual([]);
+    expect((await original.read(RETENTION)).at(-1)?.type).toBe('log.retention_completed');
+    await catchUp();
+    const events = await original.read(RETENTION);
+    await finishInterrupted(installation);
+    expect(await original.read(RETENTION)).toEqual(events);
+  });
+
+  it('exports and removes the others, and leaves open transfers alone', async () => {
+    const streams = [log.completed, log.failed, log.cancelled];
+    const events = (await Promise.all(streams.map((name) => installation.store.read(name)))).flat();
+    const { files, transfers, completed } = await run();
+    expect({ transfers, completed }).toEqual({ transfers: 2, completed: true });
+    expect(files).toHaveLength(1);
+    const [file] = files;
+    const text = await readFile(join(folder, file?.name ?? ''), 'utf8');
+    expect(createHash('sha256').update(text).digest('hex')).toBe(file?.sha256);
+    const lines = text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.map(({ id }) => id).sort()).toEqual(events.map(({ id }) => id).sort());
+    for (const stream of streams) expect(await installation.store.read(stream)).toEqual([]);
+    await catchUp();
+    expect(await shown()).toEqual([log.open]);
+    const { sql } = installation;
+    expect(
+      await sql`select status, transfers from read.transfer_totals where transfers <> 0`,
+    ).toEqual([{ status: 'queued', transfers: 1n }]);
+    expect(await sql`select * from read.audit where kind = 'transfer'`).toEqual([]);
+    const searched = await sql`select transfer_id from read.transfer_search`;
+    expect(searched.map(({ transfer_id }) => `transfer-${transfer_id}`)).toEqual([log.open]);
+  });
+
+  it('leaves a tree that old and new checkpoints sign', async () => {
+    const after = await checkpoint('after.txt');
+    const { faults, retained } = await verify([before, after]);
+    expect(faults).toEqual([]);
+    expect(retained).toBeGreaterThan(0);
+    expect((await verify([])).faults).toEqual([]);
+    const proof = await consistencyProof(installation.sql, 'read', before.size, after.size);
+    expect(verifyConsistency(before, after, proof)).toBe(true);
+    const [key] = await listSigningKeys(installation.sql);
+    expect(verifyReceipt(receipt, createPublicKey(key?.public_key ?? '')).ok).toBe(true);
+  });
+
+  it('gives the same read models when they are rebuilt', async () => {
+    await catchUp();
+    for (const name of NAMES) {
+      const { details } = await verifyProjection(
+        { ...installation, sql: installation.patient },
+        name,
+        () => undefined,
+      );
+      expect(details, name).toEqual([]);
+    }
+  });
+
+  it('serves after a restart, and says where the events of a transfer are', async () => {
+    const service = await startService(installation, ['api', 'projector', 'mover', 'webhooks']);
+    await service.stop();
+    await expect(makeReceipt(installation, null, idOf(log.failed))).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringMatching(
+        /^This transfer left the log on \d{4}-\d\d-\d\d\. The export waybill-.*ndjson has its events$/,
+      ),
+    });
+    await expect(makeReceipt(installation, 'acc_other', idOf(log.failed))).rejects.toThrow(
+      'There is no such transfer',
+    );
+  });
+
+  if (!isEmbedded) return;
+
+  it('is copied with the same tree, also into a copy that was begun before', async () => {
+    const { store, sql } = installation;
+    const early = createPostgresLog({ sql, prefix: 'early_' });
+    const late = createPostgresLog({ sql, prefix: 'late_' });
+    try {
+      const { root } = await copyLog(store, late, () => undefined);
+      expect((await copyLog(store, late, () => undefined)).root).toEqual(root);
+      const more = await writeSmallLog(installation);
+      await catchUp();
+      await copyLog(store, early, () => undefined);
+      expect(await early.read(more.failed)).not.toEqual([]);
+      expect(await run()).toMatchObject({ transfers: 3 });
+      await copyLog(store, early, () => undefined);
+      expect(await early.read(more.failed)).toEqual([]);
+      expect((await verify([before])).faults).toEqual([]);
+    } finally {
+      await Promise.all([early.close(), late.close()]);
+    }
+  });
+
+  it('lets nothing else leave the log', async () => {
+    const { sql } = installation;
+    const append = /append-only/;
+    const prefix = installation.config.streamPrefix;
+    const open = prefix + log.open;
+    await expect(sql`delete from log.events where stream = ${open}`).rejects.toThrow(append);
+    await expect(
+      sql`select log.remove(${[open]}, ${prefix + RETENTION}, 0)`,
+      'not named by this record',
+    ).rejects.toThrow(append);
+    await expect(sql`delete from log.removed`).rejects.toThrow(append);
+    await expect(sql`truncate log.events`).rejects.toThrow(append);
+    const { faults } = await verify([before]);
+    expect(faults).toEqual([]);
+
+    await sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`delete from log.events where stream = ${open}`;
+    });
+    const gone = await verify([before]);
+    expect(gone.faults).toContainEqual(expect.stringMatching(/is gone, with its whole stream/));
+    expect((await verify([])).faults).toContainEqual(expect.stringMatching(/^no event has pos/));
+  });
+}
+
+describeWithPostgres('retention in the embedded log', () => retentionTests(async () => ({}), true));
+
+describe('retention', () => {
+  describeOnEventStoreDb('in the log', (start) => {
+    retentionTests(async () => (await start()).settings, false);
+  });
+});
