@@ -193,7 +193,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   });
 
   it('finds an event that was changed', async () => {
-    await database.sql`alter table log.events disable trigger append_only`;
+    await database.sql`alter table log.events disable trigger user`;
     await database.sql`
       update log.events set data = replace(data, 'a.example.com', 'b.example.com')`;
     const { code, json, stdout } = await cli.run(['audit', 'verify', '--json']);
