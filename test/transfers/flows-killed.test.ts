@@ -9,7 +9,7 @@ import { useSftpPair } from '../support/sftp-pair.ts';
 import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 240_000 });
 
 const FOLDERS = 6;
 const FILES_EACH = 30;
@@ -35,11 +35,12 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     await Promise.all(services.map((service) => service.kill()));
     services = [];
     await expireLeases(pair.installation);
+    await pair.installation.sql`update work.after_steps set lease_until = now()`;
   }
   const hasEvent = async (stream: string, type: string) =>
     (await pair.installation.store.read(stream)).some((event) => event.type === type);
 
-  test('while it is listed, created and moved takes each file once', async () => {
+  test('while it is listed, created, moved and deletes its sources takes each file once', async () => {
     for (let folder = 0; folder < FOLDERS; folder++) {
       mkdirSync(join(pair.alpha.root, 'killed', `folder ${folder}`), { recursive: true });
       for (let i = 0; i < FILES_EACH; i++) {
@@ -48,7 +49,10 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
         writeFileSync(join(pair.alpha.root, 'killed', path), path);
       }
     }
-    const id = await flows.create('killed', { enabled: false });
+    const id = await flows.create('killed', {
+      enabled: false,
+      after: { source: 'delete' },
+    });
     const stream = streamName('flow', id);
     const runId = await flows.request(id);
     const batch = streamName('batch', runId.replace('run_', 'bat_'));
@@ -66,15 +70,17 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     await killAll();
 
     await start();
-    const arrivedBelow = () =>
-      readdirSync(join(pair.beta.root), { recursive: true, withFileTypes: true }).filter(
+    const filesIn = (root: string) =>
+      readdirSync(root, { recursive: true, withFileTypes: true }).filter(
         (entry) => entry.isFile() && entry.name.endsWith('.csv'),
       );
-    await until('a file arrives', () => arrivedBelow().length > 0);
+    const arrivedBelow = () => filesIn(pair.beta.root);
+    const count = FOLDERS * FILES_EACH;
+    // Other files still move.
+    await until('a source is deleted', () => filesIn(pair.alpha.root).length < count);
     await killAll();
 
     await start(2);
-    const count = FOLDERS * FILES_EACH;
     expect(await flows.ended(id, runId)).toMatchObject({
       status: 'completed',
       counts: { files: count, completed: count },
@@ -96,9 +102,13 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     expect(arrived).toHaveLength(count);
     for (const { parentPath, name } of arrived) {
       const path = join(parentPath, name);
-      const origin = path.replace(pair.beta.root, pair.alpha.root);
-      expect(readFileSync(path, 'utf8')).toBe(readFileSync(origin, 'utf8'));
+      expect(path.endsWith(readFileSync(path, 'utf8'))).toBe(true);
     }
+    await until('all sources are deleted', () => filesIn(pair.alpha.root).length === 0);
+    const [steps] = await pair.installation.sql`
+      select count(*)::integer as events, count(distinct stream)::integer as transfers
+        from log.events where type = 'transfer.source_deleted'`;
+    expect(steps).toEqual({ events: count, transfers: count });
     // A further run finds that all is taken.
     expect(await flows.run(id)).toMatchObject({ status: 'empty' });
   });
