@@ -8,6 +8,7 @@ import { listQuery, toFilter, transferRequest } from '../contract/transfers/requ
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
 import { PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
+import { lastErrorAfter } from '../processes/after/table.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { throwNotFound } from '../projections/retained-transfers.ts';
@@ -95,8 +96,13 @@ export function addTransferCommands(program: Command): void {
     .action(async (id: string, { account, json }: Common) => {
       const { transfer, ...live } = await withInstallation(async (installation) => {
         const found = await currentTransfer(installation, account, id);
-        if (!found) return throwNotFound(installation.sql, account, id);
-        return { ...found, waiting: await findWait(installation.sql, found.transfer) };
+        const { sql } = installation;
+        if (!found) return throwNotFound(sql, account, id);
+        const [waiting, afterError] = await Promise.all([
+          findWait(sql, found.transfer),
+          lastErrorAfter(sql, found.transfer),
+        ]);
+        return { ...found, waiting, afterError };
       });
       if (json) await printJson(toDetail(transfer, live));
       else await printTransfer(transfer, live);

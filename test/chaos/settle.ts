@@ -53,6 +53,10 @@ export async function settle(
   ms: number,
 ): Promise<string[]> {
   const deadline = Date.now() + ms;
+  // After an outage a step waits for minutes, later for hours.
+  await postgres
+    .query('update work.after_steps set due_at = now() where tries > 0')
+    .catch(() => undefined);
   for (let calm = 0; ; ) {
     const waiting = await unsettled(client, supervisor, postgres, flowIds);
     calm = waiting.length === 0 ? calm + 1 : 0;

@@ -2,11 +2,13 @@ import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
+import { pauseEndpoint, resumeEndpoint, saveEndpoint } from '../../src/commands/endpoints.ts';
 import { createTransfer, reserveTransfer } from '../../src/commands/transfers.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { toDetail } from '../../src/contract/transfers/views.ts';
 import { isClosed } from '../../src/domain/transfer.ts';
+import { lastErrorAfter } from '../../src/processes/after/table.ts';
 import {
   ENDPOINT_KINDS,
   ENDPOINT_NAMES,
@@ -14,6 +16,7 @@ import {
   type TestEndpoint,
   uriOf,
 } from '../support/endpoints.ts';
+import { freePort } from '../support/free-port.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -63,6 +66,15 @@ describeWithPostgres('after a transfer', () => {
   });
 
   const at = (name: string) => endpoints.get(name) as TestEndpoint;
+  /** Changes an endpoint, and waits until the workers see it. */
+  async function configure(request: Record<string, unknown>): Promise<void> {
+    const { position } = await saveEndpoint(
+      installation.commands,
+      endpointRequest.parse(request),
+      CAUSE,
+    );
+    await installation.commands.waitFor('catalog', position);
+  }
   const contentAt = async (name: string, file: string) => {
     const found = await at(name).read(file);
     return found && String(await buffer(found));
@@ -261,6 +273,28 @@ describeWithPostgres('after a transfer', () => {
     await installation.commands.waitFor('catalog', resumed.position);
     await go();
     expect((await untilClosed(id)).after).toMatchObject({ state: 'done' });
+  });
+
+  test('a step that is tried again says why', async () => {
+    await at('s3-strict').put('again/a.csv', CONTENT);
+    const { id, go } = await submitHeld(
+      uriOf('s3-strict', 'again/a.csv'),
+      uriOf('s3-strict', 'copies/again'),
+      { source: 'delete' },
+    );
+    const request = { ...at('s3-strict').request, name: 's3-strict' };
+    const port = await freePort();
+    await configure({ ...request, endpoint_url: `http://127.0.0.1:${port}` });
+    await go();
+    const transfer = await transferInLog(installation, id);
+    const afterError = await until('a try fails', () => lastErrorAfter(installation.sql, transfer));
+    expect(toDetail(transfer, { moving: null, waiting: null, afterError }).after).toMatchObject({
+      state: 'pending',
+      reason: { code: 'connection_failed' },
+    });
+    await configure(request);
+    await go();
+    expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
   });
 
   test('a failed transfer takes no step', async () => {

@@ -19,7 +19,7 @@ const NOTHING_MOVED: BatchProgress = {
 /** Returns a batch as clients see it. By default, none of its transfers has left `pending`. */
 export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): BatchAnswer {
   const { batch_id, status, source, priority, notify_on_complete, metadata, after } = batch;
-  const { items, rejected, created_at, ended_at } = batch;
+  const { created_at, ended_at } = batch;
   return {
     id: batch_id,
     status,
@@ -31,21 +31,24 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
     metadata,
     ...(after && { after }),
     ...optionsOf(batch),
-    counts: countsOf(items, rejected, progress.transfers),
+    counts: countsOf(batch, progress.transfers),
     bytes: { total: progress.bytes, completed: progress.completedBytes },
     created_at,
     ended_at,
   };
 }
 
-/** An item whose transfer the read model does not show yet is pending. */
+/**
+ * An item whose transfer the read model does not show yet is pending. After the end of the batch, it
+ * has left the log by retention.
+ */
 function countsOf(
-  items: number,
-  rejected: number,
+  { items, rejected, ended_at }: Batch,
   transfers: BatchProgress['transfers'],
 ): BatchAnswer['counts'] {
   const shown = Object.values(transfers).reduce((sum, number) => sum + number, 0);
-  const pending = transfers.pending + Math.max(0, items - rejected - shown);
+  const unseen = ended_at === null ? Math.max(0, items - rejected - shown) : 0;
+  const pending = transfers.pending + unseen;
   return { items, ...transfers, pending, failed: transfers.failed + rejected, rejected };
 }
 

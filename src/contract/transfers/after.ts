@@ -125,7 +125,10 @@ export const afterAnswer = z
       .describe('URI of the source in its new folder. Null unless it was moved.'),
     reason: afterReason
       .nullable()
-      .describe('Why the marker is missing or the source was kept. Null otherwise.'),
+      .describe(
+        'Why the marker is missing or the source was kept. While it is `pending`, why the last try ' +
+          'failed. Null otherwise.',
+      ),
     ended_at: timestamp.nullable().describe('Time of the last step. Null until then.'),
   })
   .meta({ id: 'AfterTransfer' });

@@ -1,4 +1,4 @@
-import type { After, AfterEvent } from '../../domain/after.ts';
+import type { After, AfterEvent, AfterReason } from '../../domain/after.ts';
 import { type AttemptFigures, isClosed, isEnded, type Transfer } from '../../domain/transfer.ts';
 import { optionsOf } from '../../domain/transfer-options.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
@@ -42,11 +42,13 @@ export interface Live {
   moving: AttemptFigures | null;
   /** Why it does not move. */
   waiting: WaitingFor | null;
+  /** Why the last try of the step after it failed. */
+  afterError?: AfterReason | null;
 }
 
 export function toDetail(
   transfer: Transfer,
-  { moving, waiting }: Live = { moving: null, waiting: null },
+  { moving, waiting, afterError = null }: Live = { moving: null, waiting: null },
 ): TransferDetail {
   const { facts, status } = transfer;
   const transferred_bytes = moving?.transferred_bytes ?? facts.transferred_bytes;
@@ -72,11 +74,11 @@ export function toDetail(
     batch_id: facts.batch_id ?? null,
     ...optionsOf(facts),
     waiting_for: waiting,
-    ...(facts.after && { after: toAfter(transfer, facts.after) }),
+    ...(facts.after && { after: toAfter(transfer, facts.after, afterError) }),
   };
 }
 
-function toAfter(transfer: Transfer, requested: After): AfterAnswer {
+function toAfter(transfer: Transfer, requested: After, lastError: AfterReason | null): AfterAnswer {
   const { marker, source } = (transfer.status === 'completed' && transfer.after) || {};
   const reason =
     marker?.type === 'transfer.marker_failed'
@@ -96,7 +98,7 @@ function toAfter(transfer: Transfer, requested: After): AfterAnswer {
     state,
     marker: marker?.type === 'transfer.marker_written' ? marker.data.marker : null,
     moved_to: source?.type === 'transfer.source_moved' ? source.data.moved_to : null,
-    reason,
+    reason: state === 'pending' ? lastError : reason,
     ended_at: isClosed(transfer) ? outcomeTime(source ?? marker) : null,
   };
 }

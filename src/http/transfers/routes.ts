@@ -19,6 +19,7 @@ import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.
 import { isId } from '../../domain/ids.ts';
 import { notFound } from '../../domain/transfer.ts';
 import { stateAsOf } from '../../domain/transfer-history.ts';
+import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { throwNotFound } from '../../projections/retained-transfers.ts';
@@ -181,7 +182,11 @@ export function transferRoutes(
         const found = await currentTransfer(deps, accountId, transfer_id);
         if (!found) return throwNotFound(sql, accountId, transfer_id);
         const { transfer, moving } = found;
-        return toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
+        const [waiting, afterError] = await Promise.all([
+          findWait(sql, transfer),
+          lastErrorAfter(sql, transfer),
+        ]);
+        return toDetail(transfer, { moving, waiting, afterError });
       },
     });
 

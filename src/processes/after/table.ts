@@ -5,12 +5,16 @@
  * the stream, and the stream takes each outcome once.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { AfterReason } from '../../domain/after.ts';
+import { isClosed, type Transfer } from '../../domain/transfer.ts';
 
 /** Notified whenever steps may be due. */
 export const AFTER_CHANNEL = 'waybill_after';
 
-/** How long a claim lasts, by the clock of Postgres. It is not renewed. */
-const LEASE_SECONDS = 300;
+/** How long a claim lasts after its last renewal, by the clock of Postgres. */
+const LEASE_SECONDS = 60;
+/** Rows that a claim looks at. Those of endpoints without a free place are left out before. */
+const LOOKED_AT = 200;
 
 export interface ClaimedSteps {
   transferId: string;
@@ -19,6 +23,18 @@ export interface ClaimedSteps {
   tries: number;
   /** True if an earlier try may have changed the source. */
   begun: boolean;
+  /** Where the next step works. Empty if no worker has looked yet. */
+  endpointId: string;
+  /** Why the last try failed. Null if none did. */
+  error: AfterReason | null;
+}
+
+/** How many steps a worker may take. */
+export interface Places {
+  /** Of each endpoint that `taken` does not name. */
+  each: number;
+  /** Steps that are under way, by endpoint. */
+  taken: Map<string, number>;
 }
 
 /** Returns the CTE `scheduled`: it adds rows for transfers whose steps are left. */
@@ -35,20 +51,55 @@ export async function removeAfterSteps(sql: Queryable, transferIds: string[]): P
   await sql`delete from work.after_steps where transfer_id = any(${transferIds}::text[])`;
 }
 
-/** Claims rows that are due, oldest first. `claimIds` has one id for each. */
-export async function claimSteps(sql: Sql, claimIds: string[]): Promise<ClaimedSteps[]> {
+/**
+ * Claims rows that are due, oldest first, and of each endpoint no more than it has places for.
+ * `claimIds` has one id for each.
+ */
+export async function claimSteps(
+  sql: Sql,
+  claimIds: string[],
+  { each, taken }: Places,
+): Promise<ClaimedSteps[]> {
+  const full = [...taken].filter(([, steps]) => steps >= each).map(([endpoint]) => endpoint);
   return sql<ClaimedSteps[]>`
     with due as (
+      select transfer_id, endpoint_id, due_at from work.after_steps
+       where due_at <= now() and (lease_until is null or lease_until < now())
+         and endpoint_id <> all(${full}::text[])
+       order by due_at limit ${LOOKED_AT} for update skip locked
+    ),
+    turns as (
+      select *, row_number() over (partition by endpoint_id order by due_at) as turn from due
+    ),
+    chosen as (
       select transfer_id, row_number() over (order by due_at) as place
-        from (select transfer_id, due_at from work.after_steps
-               where due_at <= now() and (lease_until is null or lease_until < now())
-               order by due_at limit ${claimIds.length} for update skip locked) found
+        from turns
+        left join unnest(${[...taken.keys()]}::text[], ${[...taken.values()]}::integer[])
+          as busy(endpoint_id, steps) using (endpoint_id)
+       where endpoint_id = '' or turn <= ${each}::integer - coalesce(steps, 0)
     )
     update work.after_steps s
-       set claim_id = (${claimIds}::text[])[due.place],
+       set claim_id = (${claimIds}::text[])[chosen.place],
            lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
-      from due where s.transfer_id = due.transfer_id
-    returning s.transfer_id as "transferId", claim_id as "claimId", tries, begun`;
+      from chosen where s.transfer_id = chosen.transfer_id and place <= ${claimIds.length}
+    returning s.transfer_id as "transferId", claim_id as "claimId", tries, begun,
+              endpoint_id as "endpointId", error`;
+}
+
+/** Renews claims that are still held. */
+export async function renewClaims(sql: Sql, claims: ClaimedSteps[]): Promise<void> {
+  await sql`
+    update work.after_steps set lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
+     where transfer_id = any(${claims.map(({ transferId }) => transferId)}::text[])
+       and claim_id = any(${claims.map(({ claimId }) => claimId)}::text[])`;
+}
+
+/** Returns why the last try of a step failed that is to be repeated. Null if none did. */
+export async function lastErrorAfter(sql: Sql, transfer: Transfer): Promise<AfterReason | null> {
+  if (transfer.status !== 'completed' || isClosed(transfer)) return null;
+  const [row] = await sql<{ error: AfterReason | null }[]>`
+    select error from work.after_steps where transfer_id = ${transfer.facts.transfer_id}`;
+  return row?.error ?? null;
 }
 
 /**
@@ -67,12 +118,13 @@ export async function beginSourceStep(durable: Sql, steps: ClaimedSteps): Promis
 /** Gives a claim back. The steps are due again after `delayMs`. */
 export async function releaseSteps(
   sql: Sql,
-  { transferId, claimId, tries, begun }: ClaimedSteps,
+  { transferId, claimId, tries, begun, endpointId, error }: ClaimedSteps,
   delayMs: number,
 ): Promise<void> {
   await sql`
     update work.after_steps
        set claim_id = null, lease_until = null, tries = ${tries}, begun = ${begun},
+           endpoint_id = ${endpointId}, error = ${error && sql.json({ ...error })},
            due_at = now() + ${delayMs} * interval '1 millisecond'
      where transfer_id = ${transferId} and claim_id = ${claimId}`;
 }

@@ -15,6 +15,7 @@
  *   the source is kept, with the reason.
  * - A server is down, or does not let Waybill sign in. The tries go on for two weeks.
  * - An endpoint is paused, or its sign-ins are on hold. The step waits, and no try counts.
+ * - A partner is slow. It gets a part of the places, and the rest is for the others.
  * - The process was frozen and outlives its lease. It names its claim before it changes the source.
  */
 import { randomUUID } from 'node:crypto';
@@ -46,13 +47,18 @@ import {
   beginSourceStep,
   type ClaimedSteps,
   claimSteps,
+  type Places,
   releaseSteps,
   removeAfterSteps,
+  renewClaims,
 } from './table.ts';
 
 const AT_ONCE = 16;
+/** Steps on one endpoint at a time: a partner that is down must not hold up the others. */
+const AT_ONE_ENDPOINT = 4;
+/** A third of the lease. */
+const RENEW_MS = 20_000;
 const LOOK_MS = 5_000;
-/** Below the lease, which is not renewed. */
 const TIME_LIMIT_MS = 240_000;
 const HELD_UP_MS = 5_000;
 const FIRST_DELAY_MS = 60_000;
@@ -77,19 +83,23 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, AFTER_CHANNEL, wakeUp.wake, wakeUp.wake);
   signal.addEventListener('abort', wakeUp.wake);
-  const running = new Set<Promise<void>>();
+  const running = new Map<ClaimedSteps, Promise<void>>();
+  const places: Places = { each: AT_ONE_ENDPOINT, taken: new Map() };
+  const renewing = setInterval(() => {
+    if (running.size > 0) renewClaims(deps.sql, [...running.keys()]).catch(() => undefined);
+  }, RENEW_MS);
 
   async function takeUp(): Promise<number> {
     const claimIds = Array.from({ length: AT_ONCE - running.size }, () => randomUUID());
-    const claims = claimIds.length > 0 ? await claimSteps(deps.sql, claimIds) : [];
+    const claims = claimIds.length > 0 ? await claimSteps(deps.sql, claimIds, places) : [];
     if (claims.length === 0) return 0;
     const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
     for (const claim of claims) {
-      const work = carryOut(deps, claim, { endpoints, held }, signal).finally(() => {
-        running.delete(work);
+      const work = carryOut(deps, claim, { endpoints, held, places }, signal).finally(() => {
+        running.delete(claim);
         wakeUp.wake();
       });
-      running.add(work);
+      running.set(claim, work);
     }
     return claims.length;
   }
@@ -102,21 +112,27 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
     if (taken === 0 && !signal.aborted) await wakeUp.wait(LOOK_MS);
   }
   unlisten();
-  await Promise.all(running);
+  await Promise.all(running.values());
+  clearInterval(renewing);
 }
 
-type Catalog = { endpoints: Awaited<ReturnType<typeof listEndpoints>>; held: Set<string> };
+interface Context {
+  endpoints: Awaited<ReturnType<typeof listEndpoints>>;
+  /** Endpoints whose sign-ins are on hold. */
+  held: Set<string>;
+  places: Places;
+}
 
 /** Takes the steps of a claimed row. Never rejects: if all else fails, the lease expires. */
 async function carryOut(
   deps: AfterDeps,
   claim: ClaimedSteps,
-  catalog: Catalog,
+  context: Context,
   signal: AbortSignal,
 ): Promise<void> {
   const { transferId } = claim;
   try {
-    const again = await takeSteps(deps, claim, catalog, signal);
+    const again = await takeSteps(deps, claim, context, signal);
     if (again === null) await removeAfterSteps(deps.sql, [transferId]);
     else await releaseSteps(deps.sql, again.claim, again.delayMs);
   } catch (error) {
@@ -137,7 +153,7 @@ interface Again {
 async function takeSteps(
   deps: AfterDeps,
   claimed: ClaimedSteps,
-  catalog: Catalog,
+  context: Context,
   signal: AbortSignal,
 ): Promise<Again | null> {
   const { transferId, claimId } = claimed;
@@ -146,14 +162,14 @@ async function takeSteps(
   if (known === null) return null;
   const cause = { actor: deps.actor, correlationId: claimId };
   for (let step = nextStep(known.state); step !== null; step = nextStep(known.state)) {
-    const taken = await takeStep(deps, known.state as Completed, step, claim, catalog, signal);
+    const taken = await takeStep(deps, known.state as Completed, step, claim, context, signal);
     if ('claim' in taken) return taken;
     const before: KnownTransfer = known;
     known = await untilAnswered(
       () => recordAfter(deps, transferId, taken.event, cause, before),
       signal,
     );
-    claim = { ...claim, tries: 0 };
+    claim = { ...claim, tries: 0, error: null };
   }
   return null;
 }
@@ -163,8 +179,8 @@ async function takeStep(
   deps: AfterDeps,
   transfer: Completed,
   step: AfterStep,
-  claim: ClaimedSteps,
-  { endpoints, held }: Catalog,
+  claimed: ClaimedSteps,
+  { endpoints, held, places }: Context,
   signal: AbortSignal,
 ): Promise<{ event: AfterEvent } | Again> {
   const { facts, source_version: version = null } = transfer;
@@ -174,12 +190,16 @@ async function takeStep(
     return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
   }
   const { endpoint_id, paused } = place.configured;
+  const claim = { ...claimed, endpointId: endpoint_id };
   if (paused || held.has(endpoint_id)) return { claim, delayMs: HELD_UP_MS };
   if (step === 'source' && version === null) {
     const message = 'The server told no modification time of the source, so it cannot be compared';
     return { event: givenUp(transfer, step, { code: 'no_source_version', message }) };
   }
+  const under = places.taken.get(endpoint_id) ?? 0;
+  if (under >= places.each) return { claim, delayMs: 0 };
   const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
+  places.taken.set(endpoint_id, under + 1);
   try {
     if (step === 'marker')
       return { event: await writeMarker(deps.destinations, transfer, place, within) };
@@ -191,6 +211,10 @@ async function takeStep(
   } catch (error) {
     if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
     return failed(deps, transfer, step, place, claim, error);
+  } finally {
+    const left = (places.taken.get(endpoint_id) ?? 1) - 1;
+    if (left > 0) places.taken.set(endpoint_id, left);
+    else places.taken.delete(endpoint_id);
   }
 }
 
@@ -215,7 +239,7 @@ async function failed(
   if (delayMs === undefined) return { event: givenUp(transfer, step, { code, message }) };
   // A refusal leaves the source unchanged. After a network failure, the source may be changed.
   const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
-  return { claim: { ...claim, tries, begun }, delayMs };
+  return { claim: { ...claim, tries, begun, error: { code, message } }, delayMs };
 }
 
 /** Returns true if the server as a whole is at fault. Someone has to repair it first. */

@@ -15,7 +15,8 @@ import type { Found } from './walk.ts';
 
 /**
  * Lists the files of a folder, or the failed transfers of another batch, into pages, after those
- * that were recorded. Stops if the batch is cancelled, or if another process lists it.
+ * that were recorded. Stops if the batch is cancelled, or if another process lists it. Returns the
+ * batch as it left it.
  */
 export async function listBatch(
   deps: CommandDeps,
@@ -23,14 +24,14 @@ export async function listBatch(
   known: KnownBatch,
   cause: Cause,
   stop: AbortSignal,
-): Promise<void> {
+): Promise<KnownBatch> {
   const endpoints = await deps.endpoints();
   const { source } = known.state;
   const files =
     source.type === 'folder'
       ? filesOf(deps, endpoints, known.state, source, stop)
       : failedOf(sql, endpoints, known.state);
-  await recordPages(deps, known, files, cause, stop);
+  return recordPages(deps, known, files, cause, stop);
 }
 
 /**

@@ -44,7 +44,10 @@ import {
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import { listBatch } from './listing.ts';
 
+/** Time between two looks, while there is news. */
 const LOOK_MS = 500;
+/** How long without news. A notification may be lost, and some batches only wait for a while. */
+const QUIET_MS = 5_000;
 /** How long the process manager leaves a batch of items to its request. */
 const REQUEST_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
@@ -66,8 +69,11 @@ export interface BatchManagerDeps {
 /** Works on batches until the signal aborts, if no other process does. */
 export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): Promise<void> {
   const wakeUp = createWakeUp();
+  let open = 0;
+  const isNews = (payload: string) =>
+    payload.startsWith('batches:') || (open > 0 && payload.startsWith('transfers:'));
   const unlisten = listen(deps.sql, CHECKPOINT_CHANNEL, (payload) => {
-    if (payload.startsWith('batches:')) wakeUp.wake();
+    if (isNews(payload)) wakeUp.wake();
   });
   signal.addEventListener('abort', wakeUp.wake);
   while (!signal.aborted) {
@@ -78,8 +84,11 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
     const running: Running = new Map();
     try {
       while (!stop.aborted) {
-        for (const batch of await openBatches(deps.sql)) takeUp(deps, batch, running, stop);
-        await wakeUp.wait(LOOK_MS);
+        const batches = await openBatches(deps.sql);
+        open = batches.length;
+        for (const batch of batches) takeUp(deps, batch, running, wakeUp.wake, stop);
+        await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+        await wakeUp.wait(QUIET_MS - LOOK_MS);
       }
     } catch (error) {
       deps.logger.error({ err: error }, 'the work on batches failed; it tries again');
@@ -102,6 +111,7 @@ function takeUp(
   deps: BatchManagerDeps,
   batch: CountedBatch,
   running: Running,
+  onEnd: () => void,
   stopping: AbortSignal,
 ): void {
   const { batch_id, status } = batch;
@@ -119,7 +129,10 @@ function takeUp(
       deps.logger.error({ err: error, batch_id }, 'the work on a batch failed; it tries again');
       await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
     })
-    .finally(() => running.delete(batch_id));
+    .finally(() => {
+      running.delete(batch_id);
+      onEnd();
+    });
   running.set(batch_id, { status, end, work });
 }
 
@@ -194,7 +207,10 @@ async function create(
   if (batch.status === 'creating' && !batch.listed) {
     let last: KnownBatch | null = null;
     for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
-    if (last && !last.state.listed) await listBatch(commands, sql, last, causeOf(batch), stop);
+    if (last && !last.state.listed)
+      last = await listBatch(commands, sql, last, causeOf(batch), stop);
+    // The read model shows it soon. The next step then creates cancelled transfers.
+    if (last?.state.status === 'cancelled') return;
   }
   let known: KnownBatch | null = null;
   for await (const { event, after } of readBatch(commands, batch.batch_id)) {

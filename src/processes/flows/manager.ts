@@ -40,7 +40,10 @@ import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt } from './schedule.ts';
 import { type Look, lastLooks } from './table.ts';
 
+/** Time between two looks, while there is news. */
 const LOOK_MS = 500;
+/** How long without news, unless a flow is due before. */
+const QUIET_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
 /** Flows whose folders are listed at a time. */
 const LISTED_AT_ONCE = 8;
@@ -64,8 +67,9 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     const running = new Map<string, Promise<void>>();
     try {
       while (!stop.aborted) {
-        await takeUp(deps, running, stop);
-        await wakeUp.wait(LOOK_MS);
+        const due = await takeUp(deps, running, wakeUp.wake, stop);
+        await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+        await wakeUp.wait(Math.max(0, Math.min(QUIET_MS, due - Date.now())));
       }
     } catch (error) {
       deps.logger.error({ err: error }, 'the work on flows failed; it tries again');
@@ -79,12 +83,16 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
   unlisten();
 }
 
-/** Starts what each flow needs now, unless it is under way. */
+/**
+ * Starts what each flow needs now, unless it is under way. Returns when the next flow is due, in epoch
+ * ms, infinite if none is.
+ */
 async function takeUp(
   deps: FlowManagerDeps,
   running: Map<string, Promise<void>>,
+  onEnd: () => void,
   stop: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const flows = await flowsAtWork(deps.sql);
   const ids = flows.map(({ state }) => state.flow_id);
   const batches = flows.flatMap(({ state }) => state.open_runs.map(({ batch_id }) => batch_id));
@@ -93,8 +101,12 @@ async function takeUp(
     progressOfRuns(deps.sql, batches),
   ]);
   const byBatch = new Map(progress.map((one) => [one.batch_id, one]));
+  let next = Number.POSITIVE_INFINITY;
   for (const flow of flows) {
     const { flow_id } = flow.state;
+    const due = dueAt(flow.state, looks.get(flow_id) ?? null);
+    // One that is due and does not start waits for news.
+    if (due !== null && due > Date.now()) next = Math.min(next, due);
     if (running.has(flow_id) || running.size >= LISTED_AT_ONCE) continue;
     const step = stepOf(flow, looks.get(flow_id) ?? null, byBatch);
     if (step === null) continue;
@@ -104,9 +116,13 @@ async function takeUp(
         deps.logger.error({ err: error, flow_id }, 'the work on a flow failed; it tries again');
         await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
       })
-      .finally(() => running.delete(flow_id));
+      .finally(() => {
+        running.delete(flow_id);
+        onEnd();
+      });
     running.set(flow_id, work);
   }
+  return next;
 }
 
 type Step = (deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal) => Promise<void>;

@@ -48,7 +48,7 @@ export type Undo = () => void | Promise<void>;
 
 type Sql = SmallRun['installation']['sql'];
 
-/** Damages the tables of a run and restores them. The log's trigger is off meanwhile. */
+/** Damages the tables of a run and restores them. The triggers of the log are off meanwhile. */
 export async function keepTables(sql: Sql): Promise<{ restore(): Promise<void> }> {
   await sql`alter table log.events disable trigger user`;
   await sql`create schema kept`;
