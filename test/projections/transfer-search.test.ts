@@ -266,4 +266,31 @@ describeWithPostgres('searches', () => {
       await bare.drop();
     }
   });
+
+  it('lose transfers that leave the log, and the segments without any', async () => {
+    const { sql } = database;
+    const gone = known.filter((_, i) => i < COUNT / 2 || i % 3 === 0).map(({ created }) => created);
+    const log = createLog();
+    const record = log.append('log-retention', {
+      type: 'log.retention_recorded',
+      data: {
+        ended_before: '2027-01-01T00:00:00.000Z',
+        export: { name: 'x', sha256: '' },
+        checkpoint: { size: 1, root_hash: '' },
+        transfers: gone.map(({ transfer_id, account_id }) => ({
+          ...{ transfer_id, account_id, events: [] },
+        })),
+      },
+    });
+    const segments = async () =>
+      (await sql`select segment from read.transfer_search_segments`).length;
+    const before = await segments();
+    for (let time = 0; time < 2; time++)
+      await sql.begin((tx) => search.apply(tx, 'read', [record]));
+    expect(await segments()).toBeLessThan(before);
+    const left = await sql`select transfer_id from read.transfer_search`;
+    expect(left).toHaveLength(known.length - gone.length);
+    const differing = await sql.begin((tx) => search.differences(tx, 'read', 'read', 0n, 10));
+    expect(differing).toEqual([]);
+  });
 });

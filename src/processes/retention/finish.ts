@@ -4,14 +4,15 @@
  *
  * A consumer finds its place in the log by the last event that it has processed. So every consumer
  * that follows transfers also follows the records, and has to pass a record before its transfers go:
- * then its last event is the record or a later one.
+ * then its last event is the record or a later one. A process of an older version does not follow the
+ * records. So each removal also asks which events are the last ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendCompleted } from '../../commands/retention.ts';
 import { newId } from '../../domain/ids.ts';
-import { type RetainedTransfer, retentionRecords } from '../../domain/retention.ts';
+import { retentionRecords } from '../../domain/retention.ts';
 import { RETENTION, streamName } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
@@ -50,21 +51,17 @@ export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): 
   const [newest] = retentionRecords(await store.read(RETENTION, last, 1));
   if (newest === undefined) throw new Error(`${RETENTION} has no record at revision ${last}`);
   if (!(await havePassed(deps, newest.position, waitMs))) return false;
+  const needed = await lastStreams(deps);
   for (const revision of revisions) {
     const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
-    if (record) await remove(store, revision, record.data.transfers);
+    const streams = (record?.data.transfers ?? []).map(({ transfer_id }) =>
+      streamName('transfer', transfer_id),
+    );
+    if (streams.some((stream) => needed.has(stream))) return false;
+    await store.remove(streams, { stream: RETENTION, revision });
   }
   await appendCompleted(store, await lastRecord(sql), cause);
   return true;
-}
-
-async function remove(
-  store: EventStore,
-  revision: number,
-  transfers: RetainedTransfer[],
-): Promise<void> {
-  const streams = transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
-  await store.remove(streams, { stream: RETENTION, revision });
 }
 
 /** Returns the consumers that read the records of retention. */
@@ -88,4 +85,12 @@ async function havePassed(deps: ConsumerDeps, position: bigint, waitMs: number):
     }
   }
   return true;
+}
+
+/** Returns the streams of the last events that consumers have processed. */
+async function lastStreams({ sql, store }: ConsumerDeps): Promise<Set<string>> {
+  const checkpoints = await Promise.all(
+    followers(store).map(({ table, name }) => loadCheckpoint(sql, table, name)),
+  );
+  return new Set(checkpoints.flatMap((checkpoint) => checkpoint?.event?.stream ?? []));
 }

@@ -151,6 +151,8 @@ export async function verifyLog(
   for await (const batch of readLog(store, { from, batchSize })) {
     const ended = new Map<string, CheckedStream>();
     const ends = new Map<string, bigint>();
+    /** Transfers that are about to leave the log. */
+    const leaving: string[] = [];
     for (const { leaf, removed: named } of await removed.weave(
       events + retained,
       batch.events,
@@ -159,8 +161,10 @@ export async function verifyLog(
       if (leaf !== null) position = leaf.position;
       // It is about to leave the log, or an EventStoreDB has not freed its space: it is as recorded,
       // but other events of its stream may be gone.
-      if (named !== null) retained++;
-      else {
+      if (named !== null) {
+        retained++;
+        if (leaf?.revision === 0) leaving.push(parseStream(leaf.stream).id);
+      } else {
         events++;
         const checked = verifier.check(leaf);
         for (const problem of checked.problems) await fault(faultIn(leaf, problem));
@@ -172,6 +176,8 @@ export async function verifyLog(
       compareRoots(position);
     }
     endedTransfers += ended.size;
+    // The API may not know yet.
+    if (leaving.length > 0) endedTransfers += (await shownTransfers(sql, leaving)).transfers.size;
     position = batch.position;
     await compareWithApi(ended, ends);
     onProgress(events, head === 0 ? 1 : Number(position) / head);

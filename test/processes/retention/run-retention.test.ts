@@ -3,8 +3,11 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
+import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
 import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
@@ -23,14 +26,36 @@ import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { verifyProjection } from '../../../src/projections/rebuild.ts';
 import { makeReceipt } from '../../../src/projections/receipts.ts';
 import { startService } from '../../../src/service.ts';
+import { createCli } from '../../support/cli.ts';
 import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import { appendEvents } from '../../support/webhooks.ts';
 import { type SmallLog, writeSmallLog } from '../verification/tamper/small-log.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 const NAMES = Object.values(PROJECTIONS).map(({ name }) => name);
+
+/** A store whose process is killed after so many appends and removals. */
+function killedAfter(store: EventStore, writes: number): EventStore {
+  let left = writes;
+  async function write<T>(work: () => Promise<T>): Promise<T> {
+    if (left-- <= 0) throw new Error('killed');
+    return work();
+  }
+  return {
+    ...store,
+    append: (...given) => write(() => store.append(...given)),
+    remove: (...given) => write(() => store.remove(...given)),
+  };
+}
 
 /** An installation with a small log, from which the ended transfers leave in steps. */
 function retentionTests(settings: () => Promise<Record<string, string>>, isEmbedded: boolean) {
@@ -65,9 +90,9 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     return { ...(headOfNote(note) as NonNullable<ReturnType<typeof headOfNote>>), source };
   }
 
-  function run(changes: Partial<RetentionRun> = {}) {
+  function run(changes: Partial<RetentionRun> = {}, deps: TestInstallation = installation) {
     return runRetention(
-      installation,
+      deps,
       {
         ...{ endedBefore: new Date(Date.now() + 60_000), accountId: null, folder },
         onExport: async () => undefined,
@@ -210,6 +235,24 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
 
   if (!isEmbedded) return;
 
+  it('is whole after a crash between any two writes', async () => {
+    const { store, commands } = installation;
+    for (let killed = true, writes = 0; killed; writes++) {
+      const id = await submit(installation, 'sftp://from/x', 's3://archive/');
+      await cancelTransfer(commands, id, CAUSE, await loadTransfer(commands, 'acc_default', id));
+      await catchUp();
+      const deps = { ...installation, store: killedAfter(store, writes) };
+      const outcome = await run({}, deps).catch((error: Error) => error.message);
+      killed = outcome === 'killed';
+      expect(await verify([before]), `after ${writes} writes`).toMatchObject({ faults: [] });
+      await run();
+      expect(await store.read(`transfer-${id}`)).toEqual([]);
+      await commands.catchUp('transfers');
+      expect(await shown()).toEqual([log.open]);
+    }
+    expect(await verify([before])).toMatchObject({ faults: [] });
+  });
+
   it('is copied with the same tree, also into a copy that was begun before', async () => {
     const { store, sql } = installation;
     const early = createPostgresLog({ sql, prefix: 'early_' });
@@ -228,6 +271,38 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     } finally {
       await Promise.all([early.close(), late.close()]);
     }
+  });
+
+  it('is run by the command, which names the file for a transfer that left', async () => {
+    const { store, environment } = installation;
+    const created_at = '2020-01-31T09:30:00.000Z';
+    const transfer_id = newId('txr');
+    const data = transferCreated({ transfer_id, created_at });
+    const stream = `transfer-${transfer_id}`;
+    await appendEvents(
+      store,
+      stream,
+      [{ type: 'transfer.created', data }, TRANSFER_EVENTS.cancelled],
+      data.account_id,
+      new Date(created_at),
+    );
+    const cli = createCli(environment);
+    const options = ['--older-than', '400d', '--json'];
+    expect((await cli.run(['retention', 'run', ...options, '--dry-run'])).json()).toMatchObject([
+      { transfers: 1, events: 2, files: [] },
+    ]);
+    const ran = await cli.run(['retention', 'run', ...options, '--export', folder]);
+    expect(ran.json(), ran.stderr).toMatchObject([{ transfers: 1, completed: true }]);
+    expect(await store.read(stream)).toEqual([]);
+    const get = ['transfers', 'get', transfer_id, '--account', data.account_id];
+    expect(await cli.run(get)).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/left the log on .* The export waybill-before-.* has its events/),
+    });
+    expect(await cli.run(['retention', 'run', '--older-than', '1h', '--dry-run'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/at least 48h/),
+    });
   });
 
   it('lets nothing else leave the log', async () => {
