@@ -45,6 +45,8 @@ export interface ProtocolForm {
   /** Ways to sign in; an endpoint has one. */
   signIn: Readonly<Record<string, { label: string; fields: readonly EndpointField[] }>>;
   options: readonly EndpointField[];
+  /** The hops that a connection can take. */
+  via: readonly ('ssh' | 'http' | 'socks5')[];
   /** The server and folder in one line; \`{field}\` stands for the value of a field. */
   address: string;
 }
@@ -52,7 +54,7 @@ export interface ProtocolForm {
 
 /** Returns the TypeScript of `src/console/api/protocols.ts`: a form for each protocol. */
 export function printProtocols(protocols: readonly AnyProtocol[]): string {
-  const forms = protocols.map(({ name, label, form, signIns, address }) => {
+  const forms = protocols.map(({ name, label, form, signIns, via = [], address }) => {
     const signIn = Object.entries(signIns).map(([way, { label, secrets }]) => [
       way,
       { label, fields: fieldsOfForm(secrets) },
@@ -62,6 +64,7 @@ export function printProtocols(protocols: readonly AnyProtocol[]): string {
       server: fieldsOfForm(form.server),
       signIn: Object.fromEntries(signIn),
       options: fieldsOfForm(form.options),
+      via,
       address,
     };
     return `  ${name}: ${JSON.stringify(printed)},`;

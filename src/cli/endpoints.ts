@@ -12,7 +12,12 @@ import { endpointRequest } from '../contract/endpoints/requests.ts';
 import { addressIn, type Endpoint, hasHostKey, newHostKeysOf } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type AnnouncedHostKey, hostKeysOf } from '../domain/host-keys.ts';
-import type { EndpointCredentials, EndpointSettings } from '../domain/protocols/index.ts';
+import {
+  type EndpointCredentials,
+  type EndpointSettings,
+  protocolOf,
+} from '../domain/protocols/index.ts';
+import { nameOfVia, viaOf } from '../domain/via.ts';
 import type { Installation } from '../installation.ts';
 import { createKeyRecorder } from '../processes/endpoints/announced-keys.ts';
 import {
@@ -83,7 +88,7 @@ export function addEndpointCommands(program: Command): void {
   endpoints
     .command('test')
     .description(
-      'run every step that a transfer needs: resolve, connect, sign in, list, write, rename, ' +
+      'run every step that a transfer needs: resolve, connect (through its hop), sign in, list, write, rename, ' +
         'read back, remove',
     )
     .argument('<name>', 'of the endpoint')
@@ -189,11 +194,7 @@ async function test(
 
   let accepted = false;
   let result = await runTest(configured);
-  if (
-    options.acceptHostKey &&
-    result.fingerprint !== null &&
-    failureOf(result)?.code === 'host_key_mismatch'
-  ) {
+  if (options.acceptHostKey && result.fingerprint !== null && isNewKey(result)) {
     const { state } = await acceptHostKey(
       commands,
       configured.endpoint_id,
@@ -207,7 +208,7 @@ async function test(
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
   if (!result.ok) process.exitCode = EXIT.failed;
   if (options.json) await printJson({ name, accepted, ...result });
-  else if (failureOf(result)?.code === 'host_key_mismatch') {
+  else if (isNewKey(result)) {
     note(
       '  No password was sent. Once you have compared the key: waybill endpoints test ' +
         `${name} --accept-host-key`,
@@ -225,6 +226,12 @@ function noteNewHostKeys({ name, settings }: Endpoint, announced: AnnouncedHostK
         `  To pin it: waybill endpoints accept-host-key ${name} ${sha256}`,
     );
   }
+}
+
+/** Returns true if the server itself, not a jump host, presented a key that is not pinned. */
+function isNewKey(result: EndpointTest): boolean {
+  const failure = failureOf(result);
+  return failure?.step === 'connect' && failure.code === 'host_key_mismatch';
 }
 
 function failureOf({ steps }: EndpointTest) {
@@ -258,6 +265,7 @@ function shown(endpoint: Endpoint) {
     id: endpoint_id,
     name,
     ...settings,
+    ...(protocolOf(settings).via && { via: viaOf(settings) }),
     ...(hasHostKey(settings) && {
       host_keys: hostKeysOf(settings),
       announced_host_keys: newHostKeysOf(endpoint),
@@ -295,7 +303,8 @@ function printEndpoints(
 
 function addressOf(settings: EndpointSettings): string {
   const user = 'username' in settings ? `${settings.username}@` : '';
-  return user + addressIn(settings);
+  const via = viaOf(settings);
+  return `${user}${addressIn(settings)}${via ? ` via ${nameOfVia(via)}` : ''}`;
 }
 
 function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {

@@ -1,5 +1,6 @@
 import { fieldError } from './errors.ts';
 import { type EndpointSettings, protocolOf } from './protocols/index.ts';
+import { viaOf } from './via.ts';
 
 /** Throws `validation_failed` if the stored credentials would go to another server than before. */
 export function assertSameAudience(before: EndpointSettings, after: EndpointSettings): void {
@@ -20,7 +21,9 @@ function secretFieldOf(settings: EndpointSettings): string {
   return name;
 }
 
-/** Returns a key for the server that receives the credentials. */
+/** Returns a key for the server that receives the credentials, and for the hop before it. */
 function audienceOf(settings: EndpointSettings): string {
-  return `${settings.protocol} ${protocolOf(settings).audience(settings)}`;
+  const via = viaOf(settings);
+  const hop = via && `${via.type} ${via.host}:${via.port} ${via.username}`;
+  return `${settings.protocol} ${protocolOf(settings).audience(settings)} ${hop}`;
 }

@@ -44,7 +44,16 @@ await describeConsole('endpoints in the console', () => {
   test.each<[protocol: string, fields: string[], values: Record<string, string>]>([
     [
       'SFTP',
-      ['Host', 'Port', 'Base path', 'Host keys', 'User name', 'Sign in with', 'Password'],
+      [
+        'Host',
+        'Port',
+        'Base path',
+        'Host keys',
+        'User name',
+        'Connect through',
+        'Sign in with',
+        'Password',
+      ],
       { Host: 'h', 'User name': 'u', Password: 'p' },
     ],
     [
@@ -66,6 +75,7 @@ await describeConsole('endpoints in the console', () => {
         'Encryption at rest',
         'KMS key id',
         'CA certificate',
+        'Connect through',
       ],
       { Bucket: 'b', 'Access key id': 'a', 'Secret access key': 's' },
     ],
@@ -79,6 +89,7 @@ await describeConsole('endpoints in the console', () => {
         'Sign in with',
         'Account key',
         'CA certificate',
+        'Connect through',
       ],
       { 'Storage account': 'a', Container: 'c', 'Account key': 'a2V5' },
     ],
@@ -357,6 +368,62 @@ await describeConsole('endpoints in the console', () => {
           },
         });
         console.pardon(400);
+      });
+
+      test('an endpoint behind a jump host is configured, tested and shown', async () => {
+        const page = await console.visitSignedIn(`${LIST}/new`);
+        const fill = async (fields: Record<string, string>) => {
+          for (const [label, value] of Object.entries(fields))
+            await page.getByLabel(label, { exact: true }).fill(value);
+        };
+        await fill({
+          Name: 'behind',
+          Host: alpha.host,
+          Port: String(alpha.port),
+          'Base path': alpha.root,
+          'Host keys': alpha.hostKeySha256,
+          'User name': alpha.username,
+        });
+        await page.getByLabel('Sign in with').selectOption('Private key');
+        await page
+          .getByRole('textbox', { name: 'Private key', exact: true })
+          .fill(alpha.privateKey);
+        await page.getByLabel('Connect through').selectOption('SSH jump host');
+        await fill({
+          'SSH jump host': beta.host,
+          'Port of the SSH jump host': String(beta.port),
+          'User name at the SSH jump host': beta.username,
+          'Private key for the jump host': beta.privateKey,
+        });
+        await expectAccessible(page);
+
+        const endpointTest = page.getByRole('region', { name: 'Test' });
+        await page.getByRole('button', { name: 'Test' }).click();
+        await endpointTest.getByText(`${beta.hostKeySha256}, and none has been accepted`).waitFor();
+        // Only the server's own key can be accepted here.
+        expect(await endpointTest.getByRole('button', { name: 'Accept' }).count()).toBe(0);
+        await fill({ 'Host keys of the jump host': beta.hostKeySha256 });
+        await page.getByRole('button', { name: 'Test' }).click();
+        await endpointTest.getByText('The endpoint works').waitFor();
+        expect(await endpointTest.innerText()).toContain('Connect through the hop');
+
+        await page.getByRole('button', { name: 'Save' }).click();
+        await eventually(() => heading(page)).toBe('behind');
+        const shown = await page.getByRole('main').innerText();
+        expect(shown).toContain(`SSH jump host ${beta.username}@${beta.host}:${beta.port}`);
+        const via = {
+          type: 'ssh',
+          host: beta.host,
+          port: beta.port,
+          username: beta.username,
+          host_keys: [{ sha256: beta.hostKeySha256, expires_at: null }],
+        };
+        expect(await saved('behind')).toMatchObject({ settings: { via } });
+        await page.getByRole('link', { name: 'Edit' }).click();
+        await fill({ 'Base path': '/elsewhere' });
+        await page.getByRole('button', { name: 'Save' }).click();
+        await eventually(() => heading(page)).toBe('behind');
+        expect(await saved('behind')).toMatchObject({ settings: { base_path: '/elsewhere', via } });
       });
 
       test('an endpoint in use is paused, resumed and finally removed', async () => {

@@ -217,7 +217,15 @@ export interface FileEndpoint {
   announcedHostKeys(): Promise<AnnouncedHostKey[]>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
-  /** Connects and checks the host key or certificate. Never signs in. */
+  /**
+   * Connects to the server through the endpoint's hop, if it has one, and closes the connection. For
+   * endpoint tests: an endpoint in another thread does not have it.
+   */
+  reach?(signal: AbortSignal): Promise<void>;
+  /**
+   * Connects and checks the host key or certificate. Signs in to nothing but a hop before the
+   * server.
+   */
   probe(signal: AbortSignal): Promise<Peer>;
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
   /**

@@ -181,6 +181,7 @@ export type AzureEndpoint = {
   prefix: string;
   endpoint_url: string | null;
   ca_pem: string | null;
+  via: EndpointVia | null;
   id: string;
   has_credentials: SignInKind;
   bandwidth_now: number | null;
@@ -205,6 +206,7 @@ export type AzureEndpointRequest = {
   account_key?: string;
   sas_token?: string;
   ca_pem?: string | null;
+  via?: ViaProxy | null;
 };
 
 export type AzureEndpointUpdate = {
@@ -221,6 +223,7 @@ export type AzureEndpointUpdate = {
   account_key?: string;
   sas_token?: string;
   ca_pem?: string | null;
+  via?: ViaProxy | null;
 };
 
 export type Bandwidth = {
@@ -580,7 +583,7 @@ export type EndpointTestResult = {
 
 export type EndpointTestStep = {
   type: "step";
-  step: "resolve" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove";
+  step: "resolve" | "via" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove";
   ok: boolean;
   ms: number;
   at: string;
@@ -595,6 +598,14 @@ export type EndpointUpdate =
   | FtpsEndpointUpdate
   | S3EndpointUpdate
   | AzureEndpointUpdate;
+
+export type EndpointVia = {
+  type: "ssh" | "http" | "socks5";
+  host: string;
+  port: number;
+  username: string | null;
+  host_keys: AcceptedHostKey[] | null;
+};
 
 export type FieldError = {
   field: string;
@@ -1225,6 +1236,7 @@ export type S3Endpoint = {
   storage_class: string | null;
   sse: "AES256" | "aws:kms" | null;
   sse_kms_key_id: string | null;
+  via: EndpointVia | null;
   id: string;
   has_credentials: SignInKind;
   bandwidth_now: number | null;
@@ -1253,6 +1265,7 @@ export type S3EndpointRequest = {
   storage_class?: string | null;
   sse?: "AES256" | "aws:kms" | null;
   sse_kms_key_id?: string | null;
+  via?: ViaProxy | null;
 };
 
 export type S3EndpointUpdate = {
@@ -1273,6 +1286,7 @@ export type S3EndpointUpdate = {
   storage_class?: string | null;
   sse?: "AES256" | "aws:kms" | null;
   sse_kms_key_id?: string | null;
+  via?: ViaProxy | null;
 };
 
 export type Scope = "transfers:read" | "transfers:write" | "flows:read" | "flows:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "observe" | "operate" | "audit:all" | "admin";
@@ -1315,6 +1329,7 @@ export type SftpEndpoint = {
   username: string;
   host_key_sha256: string | null;
   host_keys: AcceptedHostKey[];
+  via: EndpointVia | null;
   announced_host_keys: AnnouncedHostKey[];
   id: string;
   has_credentials: SignInKind;
@@ -1342,6 +1357,7 @@ export type SftpEndpointRequest = {
   passphrase?: string;
   host_key_sha256?: string | null;
   host_keys?: HostKey[] | null;
+  via?: ViaHop | null;
 };
 
 export type SftpEndpointUpdate = {
@@ -1360,6 +1376,7 @@ export type SftpEndpointUpdate = {
   passphrase?: string;
   host_key_sha256?: string | null;
   host_keys?: HostKey[] | null;
+  via?: ViaHop | null;
 };
 
 export type SignIn = {
@@ -1650,6 +1667,28 @@ export type TransferSummary = {
   total: number;
   by_status: { pending: number; queued: number; in_progress: number; completed: number; failed: number; cancelled: number };
   failures: { code: TransferErrorCode; transfers: number }[];
+};
+
+export type ViaHop = {
+  type: "ssh" | "http" | "socks5";
+  host: string;
+  port?: number;
+  username?: string | null;
+  password?: string;
+  private_key?: string;
+  passphrase?: string;
+  host_keys?: HostKey[] | null;
+};
+
+export type ViaProxy = {
+  type: "http" | "socks5";
+  host: string;
+  port?: number;
+  username?: string | null;
+  password?: string;
+  private_key?: string;
+  passphrase?: string;
+  host_keys?: HostKey[] | null;
 };
 
 export type WaitingFor = {

@@ -7,6 +7,7 @@ import {
   PROTOCOLS,
   SIGN_INS,
 } from '../../domain/protocols/index.ts';
+import { VIA_TYPES } from '../../domain/via.ts';
 import { timestamp } from '../instants.ts';
 import { transferErrorCode } from '../transfers/errors.ts';
 import { endpointId, requestOf, schemaName, secretsOf } from './requests.ts';
@@ -55,17 +56,32 @@ const standing = z.strictObject({
   configured_at: timestamp,
 });
 
+const acceptedHostKeys = z.array(
+  z
+    .strictObject({
+      sha256: fingerprint,
+      expires_at: timestamp.nullable().describe('From then on it is no longer accepted.'),
+    })
+    .meta({ id: 'AcceptedHostKey' }),
+);
+
+const viaAnswer = z
+  .strictObject({
+    type: z.enum(VIA_TYPES),
+    host: z.string().meta({ examples: ['jump.example.com'] }),
+    port: z.int(),
+    username: z
+      .string()
+      .nullable()
+      .meta({ examples: ['waybill'] }),
+    host_keys: acceptedHostKeys.nullable().describe('Of a jump host; null for a proxy.'),
+  })
+  .meta({ id: 'EndpointVia' })
+  .nullable()
+  .describe('The jump host or proxy on the way to the server. Its secrets are never shown.');
+
 const hostKeyAnswers = {
-  host_keys: z
-    .array(
-      z
-        .strictObject({
-          sha256: fingerprint,
-          expires_at: timestamp.nullable().describe('From then on it is no longer accepted.'),
-        })
-        .meta({ id: 'AcceptedHostKey' }),
-    )
-    .describe('All accepted host keys; `host_key_sha256` is the first.'),
+  host_keys: acceptedHostKeys.describe('All accepted host keys; `host_key_sha256` is the first.'),
   announced_host_keys: z
     .array(
       z
@@ -93,6 +109,7 @@ function answerOf(protocol: AnyProtocol) {
     .omit(Object.fromEntries(names.map((name) => [name, true])) as never)
     .extend(Object.fromEntries(omitted.map(([name, field]) => [name, unwrapped(field)])))
     .extend('host_keys' in protocol.fields ? hostKeyAnswers : {})
+    .extend(protocol.via ? { via: viaAnswer } : {})
     .extend(standing.shape)
     .meta({ id: schemaName(protocol, 'Endpoint') });
 }
@@ -116,6 +133,7 @@ export type EndpointList = z.output<typeof endpointList>;
 
 const STEPS = [
   'resolve',
+  'via',
   'connect',
   'sign_in',
   'list',

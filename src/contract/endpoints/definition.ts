@@ -7,13 +7,18 @@ import {
   type SignIn,
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
+import type { Via, ViaType } from '../../domain/via.ts';
 import {
   type EndpointRequest,
   type EndpointUpdate,
   hasCredentials,
   secretsOf,
   signInOf,
+  viaIn,
+  viaSecretsIn,
 } from './requests.ts';
+
+const VIA_PORTS: Record<ViaType, number> = { ssh: 22, http: 3128, socks5: 1080 };
 
 /**
  * Returns the definition that an update asks for. Throws `validation_failed` if the stored
@@ -35,11 +40,26 @@ export function definitionOf(request: EndpointUpdate): EndpointDefinition {
 function settingsOf(request: EndpointUpdate): EndpointSettings {
   const protocol = protocolOf(request);
   const secrets = secretsOf(protocol).flat();
-  const names = Object.keys(protocol.fields).filter((name) => !secrets.includes(name));
-  const settings = pick(request, ['protocol', ...names]) as unknown as EndpointSettings;
+  const names = Object.keys(protocol.fields).filter(
+    (name) => !secrets.includes(name) && name !== 'via',
+  );
+  const settings = {
+    ...pick(request, ['protocol', ...names]),
+    ...hopOf(request),
+  } as unknown as EndpointSettings;
   return 'port' in settings
     ? { ...settings, port: settings.port ?? protocol.defaultPort?.(settings) }
     : settings;
+}
+
+/** An endpoint without a hop has no such setting, as in logs of older versions. */
+function hopOf(request: EndpointUpdate): { via?: Via } {
+  const via = viaIn(request);
+  if (via === null) return {};
+  const { type, host, username } = via;
+  const port = via.port ?? VIA_PORTS[type];
+  const host_keys = type === 'ssh' ? (via.host_keys ?? []) : null;
+  return { via: { type, host, port, username, host_keys } };
 }
 
 export function credentialsOf(request: EndpointRequest): {
@@ -47,7 +67,11 @@ export function credentialsOf(request: EndpointRequest): {
   sign_in: SignIn;
 } {
   const [name, { secrets }] = signInOf(request) as [SignIn, SignInWay];
-  const credentials = pick(request, Object.keys(secrets)) as unknown as EndpointCredentials;
+  const via = viaSecretsIn(request);
+  const credentials = {
+    ...pick(request, Object.keys(secrets)),
+    ...(via && { via }),
+  } as unknown as EndpointCredentials;
   return { credentials, sign_in: name };
 }
 

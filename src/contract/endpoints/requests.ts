@@ -9,6 +9,7 @@ import {
 } from '../../domain/protocols/index.ts';
 import { hostKey, type SignInWay } from '../../domain/protocols/protocol.ts';
 import { text } from '../../domain/text.ts';
+import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/via.ts';
 import { bandwidth } from './bandwidth.ts';
 
 export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
@@ -75,6 +76,7 @@ export const endpointRequest = z
   .discriminatedUnion('protocol', REQUESTS)
   .superRefine((value, context) => {
     requireOneSecret(value, context);
+    requireSecretOfVia(value, context);
     refuseSecretsThatClash(value, context);
     refuseHostKeysThatClash(value, context);
   })
@@ -109,6 +111,8 @@ const UPDATES = PROTOCOLS.map((protocol) =>
 export const endpointUpdate = z
   .discriminatedUnion('protocol', UPDATES)
   .superRefine((value, context) => {
+    if (hasCredentials(value)) requireSecretOfVia(value, context);
+    else refuseSecretOfViaAlone(value, context);
     refuseSecretsThatClash(value, context);
     refuseHostKeysThatClash(value, context);
   })
@@ -135,6 +139,41 @@ export function secretsOf({ signIns }: AnyProtocol): string[][] {
 /** Returns the secret whose presence means that a request signs in this way. */
 function firstOf({ secrets }: SignInWay): string {
   return Object.keys(secrets)[0] as string;
+}
+
+type ViaRequest = Omit<Via, 'port'> & { port?: number | undefined } & ViaCredentials;
+
+/** Returns the hop in a request; null if there is none. */
+export function viaIn(value: EndpointUpdate): ViaRequest | null {
+  return 'via' in value ? (value.via as ViaRequest | null) : null;
+}
+
+/** Returns the secrets of the hop in a request; null if it has none. */
+export function viaSecretsIn(value: EndpointUpdate): ViaCredentials | null {
+  const via = viaIn(value);
+  const given = VIA_SECRETS.filter((name) => via?.[name] !== undefined);
+  return given.length === 0
+    ? null
+    : Object.fromEntries(given.map((name) => [name, (via as ViaRequest)[name]]));
+}
+
+function requireSecretOfVia(value: EndpointUpdate, context: z.RefinementCtx): void {
+  const via = viaIn(value);
+  if (via === null || via.username === null || viaSecretsIn(value) !== null) return;
+  const message =
+    via.type === 'ssh' ? 'give either password or private_key' : 'is required for a username';
+  context.addIssue({ code: 'custom', path: ['via', 'password'], message });
+}
+
+/** The vault holds the secrets of the hop and those of the endpoint as one record. */
+function refuseSecretOfViaAlone(value: EndpointUpdate, context: z.RefinementCtx): void {
+  if (viaSecretsIn(value) === null) return;
+  const [[first] = []] = secretsOf(protocolOf(value));
+  context.addIssue({
+    code: 'custom',
+    path: [first as string],
+    message: 'is required: the credentials of the endpoint and of via are replaced together',
+  });
 }
 
 function isGiven(value: EndpointUpdate, name: string): boolean {

@@ -1,7 +1,9 @@
 import { limitAt } from '../../domain/bandwidth.ts';
 import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoint.ts';
 import { hostKeysOf } from '../../domain/host-keys.ts';
+import { protocolOf } from '../../domain/protocols/index.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
+import { viaOf } from '../../domain/via.ts';
 import type * as answers from './answers.ts';
 
 /** The last observations of an endpoint. The answer adds what to do about the error. */
@@ -37,6 +39,7 @@ export function toEndpoint(
           ),
         }
       : {}),
+    ...(protocolOf(settings).via && { via: viaOf(settings) }),
     max_connections,
     accounts: account === null ? accounts : (accounts?.filter((name) => name === account) ?? null),
     overwrite,

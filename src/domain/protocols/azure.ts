@@ -4,11 +4,13 @@ import {
   type CredentialsOf,
   defineProtocol,
   PREFIX_FIELD,
+  PROXIES,
   pem,
   prefix,
   type SettingsOf,
   secret,
   url,
+  viaProxy,
 } from './protocol.ts';
 
 const CONTAINER = 'must be letters, digits and single hyphens, or a name such as $web';
@@ -41,6 +43,7 @@ export const azure = defineProtocol({
     account_key: secret.meta({ examples: ['YWNjb3VudCBrZXk='] }).optional(),
     sas_token: secret.optional(),
     ca_pem: pem,
+    via: viaProxy,
   },
   signIns: {
     account_key: {
@@ -64,6 +67,7 @@ export const azure = defineProtocol({
     },
     options: { ca_pem: CA_FIELD },
   },
+  via: PROXIES,
   address: '{account}/{container}/{prefix}',
   host: ({ account, endpoint_url }) =>
     endpoint_url === null ? `${account}.blob.core.windows.net` : new URL(endpoint_url).hostname,

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { MAX_HOST_KEYS } from '../host-keys.ts';
 import { plain, text } from '../text.ts';
+import type { Via, ViaCredentials, ViaType } from '../via.ts';
 
 /** One field of the form for an endpoint. */
 export interface FormField {
@@ -60,6 +61,8 @@ export interface Protocol<
     server: { readonly [Field in SettingName<Fields, Ways>]?: FormField };
     options: { readonly [Field in SettingName<Fields, Ways>]?: FormField };
   };
+  /** The hops that a connection can take. The protocol then has the field `via`. */
+  via?: readonly ViaType[];
   /** The server and folder in one line; `{field}` stands for the value of a field. */
   address: string;
   /**
@@ -82,7 +85,7 @@ export type SecretName<Ways extends SignIns> = {
 
 type SettingName<Fields extends z.ZodRawShape, Ways extends SignIns> = Exclude<
   keyof Fields & string,
-  SecretName<Ways>
+  SecretName<Ways> | 'via'
 >;
 
 /** An endpoint's settings: every field that is not a secret. */
@@ -90,12 +93,15 @@ export type SettingsOf<Name extends string, Fields extends z.ZodRawShape, Ways e
   protocol: Name;
 } & {
   [Field in SettingName<Fields, Ways>]: Exclude<z.output<Fields[Field]>, undefined>;
+} & {
+  /** Absent without a hop. */
+  via?: Via | null;
 };
 
 /** The credentials that the vault holds for an endpoint: the secrets of one way to sign in. */
 export type CredentialsOf<Ways extends SignIns> = {
   [Way in keyof Ways]: Secrets<Ways[Way]['secrets']>;
-}[keyof Ways];
+}[keyof Ways] & { via?: ViaCredentials };
 
 type Secrets<Fields extends SignInWay['secrets']> = {
   [Field in Exclude<keyof Fields, OptionalSecret<Fields>>]: string;
@@ -219,6 +225,47 @@ export const hostKeys = z
     'All accepted host keys. `host_key_sha256` is the first. Empty: a change keeps the accepted ' +
       'keys, for the same host and port.',
   );
+
+/** Returns the field of a request for the hop before the server. */
+function via<const Types extends readonly [ViaType, ...ViaType[]]>(types: Types) {
+  const hop = z.strictObject({
+    type: z.enum(types),
+    host,
+    port: port.optional().describe('By default 22 (ssh), 3128 (http) or 1080 (socks5).'),
+    username: username.nullable().default(null),
+    password: password.optional(),
+    private_key: secret.optional().describe('Of a jump host.'),
+    passphrase: secret.optional().describe('Of the private key.'),
+    host_keys: hostKeys.describe('The accepted host keys of a jump host.'),
+  });
+  return hop
+    .superRefine((value, context) => {
+      const refuse = (field: string, message: string) =>
+        context.addIssue({ code: 'custom', path: [field], message });
+      if (value.type === 'ssh') {
+        if (value.username === null) refuse('username', 'is required for a jump host');
+        if (value.password !== undefined && value.private_key !== undefined)
+          refuse('password', 'give either password or private_key');
+        if (value.passphrase !== undefined && value.private_key === undefined)
+          refuse('passphrase', 'belongs to a private_key');
+        return;
+      }
+      for (const field of ['private_key', 'passphrase'] as const)
+        if (value[field] !== undefined) refuse(field, 'is for a jump host only');
+      if (value.host_keys?.length) refuse('host_keys', 'is for a jump host only');
+      if (value.password !== undefined && value.username === null)
+        refuse('username', 'is required for a password');
+    })
+    .meta({ id: types.length > 2 ? 'ViaHop' : 'ViaProxy' })
+    .nullable()
+    .default(null)
+    .describe('A hop on the way to the server: a proxy or, for SFTP, a jump host. Null: none.');
+}
+
+export const HOPS = ['ssh', 'http', 'socks5'] as const satisfies ViaType[];
+export const PROXIES = ['http', 'socks5'] as const satisfies ViaType[];
+export const viaHop = via(HOPS);
+export const viaProxy = via(PROXIES);
 
 export const HOST_FIELD: FormField = { label: 'Host', placeholder: 'files.example.com' };
 export const USERNAME_FIELD: FormField = { label: 'User name' };

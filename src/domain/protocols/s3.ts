@@ -5,11 +5,13 @@ import {
   type CredentialsOf,
   defineProtocol,
   PREFIX_FIELD,
+  PROXIES,
   pem,
   prefix,
   type SettingsOf,
   secret,
   url,
+  viaProxy,
 } from './protocol.ts';
 
 const REGION = 'us-east-1';
@@ -54,6 +56,7 @@ export const s3 = defineProtocol({
     storage_class: token.max(64).nullable().default(null),
     sse: z.enum(ENCRYPTIONS).nullable().default(null),
     sse_kms_key_id: token.max(2048).nullable().default(null),
+    via: viaProxy,
   },
   signIns: {
     access_key: {
@@ -86,6 +89,7 @@ export const s3 = defineProtocol({
       ca_pem: CA_FIELD,
     },
   },
+  via: PROXIES,
   address: '{bucket}/{prefix}',
   host: ({ bucket, region, endpoint_url }) =>
     endpoint_url === null ? `${bucket}.s3.${region}.amazonaws.com` : new URL(endpoint_url).hostname,

@@ -4,6 +4,7 @@ import {
   basePath,
   type CredentialsOf,
   defineProtocol,
+  HOPS,
   HOST_FIELD,
   host,
   hostKey,
@@ -15,6 +16,7 @@ import {
   secret,
   USERNAME_FIELD,
   username,
+  viaHop,
 } from './protocol.ts';
 
 const PORT = 22;
@@ -34,6 +36,7 @@ export const sftp = defineProtocol({
     // Null until an administrator accepts a host key.
     host_key_sha256: hostKey.nullable().default(null),
     host_keys: hostKeys,
+    via: viaHop,
   },
   signIns: {
     password: BY_PASSWORD,
@@ -69,6 +72,7 @@ export const sftp = defineProtocol({
     },
     options: {},
   },
+  via: HOPS,
 });
 
 export type SftpSettings = SettingsOf<'sftp', typeof sftp.fields, typeof sftp.signIns>;

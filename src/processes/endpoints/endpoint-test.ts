@@ -15,6 +15,7 @@ import {
   TRANSFER_ERRORS,
   type TransferErrorCode,
 } from '../../domain/transfer-errors.ts';
+import { nameOfVia, viaOf } from '../../domain/via.ts';
 import type { Observation } from './connectivity.ts';
 import { testWithProbeFile } from './probe-file.ts';
 
@@ -22,6 +23,7 @@ const STEP_LIMIT_MS = 60_000;
 
 export type EndpointTestStep =
   | 'resolve'
+  | 'via'
   | 'connect'
   | 'sign_in'
   | 'list'
@@ -41,7 +43,10 @@ export interface EndpointTest {
    * Host key or certificate that the server presented. Null if it presents none or is unreachable.
    */
   fingerprint: string | null;
-  /** In order, up to the first failed step. Object stores have no `rename`. */
+  /**
+   * In order, up to the first failed step. Object stores have no `rename`, and endpoints without a
+   * hop no `via`.
+   */
   steps: StepResult[];
   /** What the verified server announced during the test. */
   announced: AnnouncedHostKey[];
@@ -79,6 +84,7 @@ export async function testEndpoint(
     read_bps: null,
   };
 
+  const via = viaOf(settings);
   const step: Step = async (name, work, describe) => {
     const began = performance.now();
     const record = (result: Record<string, unknown>) => {
@@ -107,9 +113,16 @@ export async function testEndpoint(
   try {
     await step(
       'resolve',
-      () => addressesOf(hostOf(settings)),
+      () => addressesOf(via?.host ?? hostOf(settings)),
       (addresses) => addresses.join(', '),
     );
+    if (via) {
+      await step(
+        'via',
+        async (signal) => endpoint.reach?.(signal),
+        () => `the ${nameOfVia(via)} connects to ${hostOf(settings)}`,
+      );
+    }
     await step(
       'connect',
       async (signal) => {
@@ -137,7 +150,7 @@ export async function testEndpoint(
  * later, such as at the sign-in, was connected.
  */
 export function observationOf(endpointId: string, test: EndpointTest): Observation {
-  const connecting = test.steps.filter(({ step }) => step === 'resolve' || step === 'connect');
+  const connecting = test.steps.filter(({ step }) => ['resolve', 'via', 'connect'].includes(step));
   const failed = connecting.find((step) => !step.ok);
   const latencyMs = connecting.reduce((sum, { ms }) => sum + ms, 0);
   return {
@@ -148,6 +161,16 @@ export function observationOf(endpointId: string, test: EndpointTest): Observati
   };
 }
 
+/** What to do if the hop is to blame, not the server behind it. */
+const ADVICE_ON_HOP: Partial<Record<TransferErrorCode, string>> = {
+  auth_failed:
+    "Check the user name and the password or key of `via`, then replace the endpoint's credentials.",
+  host_key_mismatch:
+    "Compare the jump host's key with the one that its administrator names, then add it to `host_keys` of `via`. No password was sent.",
+  connection_failed:
+    'Check host and port of `via`, that it runs, and that its rules allow a connection to the server.',
+};
+
 /** Returns what to do. At `list`, a missing path is the endpoint's base, not a transfer's file. */
 function adviceOn(
   step: EndpointTestStep,
@@ -157,6 +180,8 @@ function adviceOn(
 ): string {
   if (error instanceof OtherService)
     return 'Check `endpoint_url`: it must be the address of the storage API, not of a web console.';
+  const adviceOnHop = step === 'via' ? ADVICE_ON_HOP[code] : undefined;
+  if (adviceOnHop) return adviceOnHop;
   if (step !== 'list' || code !== 'source_not_found') return TRANSFER_ERRORS[code].advice;
   return hasFolders(settings)
     ? "Create the folder on the server, or correct the endpoint's `base_path`."

@@ -59,6 +59,7 @@ describeWithPostgres('/v1/endpoints', () => {
       host_key_sha256: null,
       host_keys: [],
       announced_host_keys: [],
+      via: null,
       max_connections: 3,
       accounts: ['acc_a'],
       overwrite: true,

@@ -32,14 +32,13 @@ const RECORDED = JSON.parse(
   matches: Record<string, { endpoint: string; path: string } | null>;
 };
 
-/** Fields that version 0.1 did not have. */
-const SINCE = { bandwidth: null, bandwidth_now: null };
-
-/** What a later version shows for the one host key that version 0.1 knew. */
-function hostKeysOf({ protocol, host_key_sha256: sha256 }: Record<string, unknown>) {
-  if (protocol !== 'sftp') return {};
+/** What a later version also shows: all host keys where version 0.1 knew one, and later fields. */
+function addedTo({ protocol, host_key_sha256: sha256 }: Record<string, unknown>) {
+  const since = { bandwidth: null, bandwidth_now: null };
+  if (protocol === 'ftps') return since;
+  if (protocol !== 'sftp') return { ...since, via: null };
   const host_keys = sha256 === null ? [] : [{ sha256, expires_at: null }];
-  return { host_keys, announced_host_keys: [] };
+  return { ...since, host_keys, announced_host_keys: [], via: null };
 }
 
 function stateOf({ events }: Recorded): EndpointState {
@@ -95,7 +94,7 @@ describeWithPostgres('endpoints of an older log', () => {
     expect(status).toBe(200);
     const shown = body.data.filter(({ name }: { name: string }) => name !== 'archive');
     const wanted = RECORDED.endpoints.flatMap(({ answer }) =>
-      answer ? [{ ...answer, ...SINCE, ...hostKeysOf(answer) }] : [],
+      answer ? [{ ...answer, ...addedTo(answer) }] : [],
     );
     expect(shown).toEqual(wanted);
   });

@@ -2,6 +2,7 @@ import type { AzureSettings } from '../../../domain/protocols/azure.ts';
 import { abortError } from '../abort.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
+import { reach, tunnelOf } from '../http/tunnel.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
@@ -31,7 +32,8 @@ export function createAzureEndpoint({
   blockLimits = BLOCK_LIMITS,
 }: AzureEndpointOptions): FileEndpoint {
   const timeouts = { ...TIMEOUTS, ...given };
-  const store = createStore({ settings, credentials, maxConnections, timeouts });
+  const tunnel = tunnelOf(settings, credentials, timeouts);
+  const store = createStore({ settings, credentials, maxConnections, timeouts, tunnel });
 
   async function guarded<Result>(
     path: string,
@@ -50,7 +52,9 @@ export function createAzureEndpoint({
     announcedHostKeys: async () => [],
     openSource: (name, signal) => openSource(store, name, signal),
     openDestination: (name, options) => openDestination(store, blockLimits, name, options),
-    probe: (signal) => probe(containerUrl(settings), settings.ca_pem, timeouts.connectMs, signal),
+    reach: (signal) => reach(tunnel, containerUrl(settings), signal),
+    probe: (signal) =>
+      probe(containerUrl(settings), tunnel, settings.ca_pem, timeouts.connectMs, signal),
     list: (path, signal) =>
       guarded(path || settings.container, signal, () =>
         listFolder(store, path, signal).catch((error: unknown) => {

@@ -10,6 +10,7 @@ import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import { createHttp } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
+import type { Tunnel } from '../http/tunnel.ts';
 import { MTIME_KEY, toRfc3339, type UnixTime } from '../modification-time.ts';
 import type { OpenDestination } from '../port.ts';
 import { isRefused } from './errors.ts';
@@ -25,6 +26,7 @@ export interface StoreOptions {
   credentials: AzureCredentials;
   maxConnections: number;
   timeouts: HttpTimeouts;
+  tunnel: Tunnel | null;
 }
 
 /** The container of an endpoint. All requests share the endpoint's connections. */
@@ -65,6 +67,7 @@ export function createStore({
   credentials,
   maxConnections,
   timeouts,
+  tunnel,
 }: StoreOptions): Store {
   const url = containerUrl(settings);
   const http = createHttp({
@@ -72,6 +75,7 @@ export function createStore({
     caPem: settings.ca_pem,
     maxConnections,
     timeouts,
+    tunnel,
   });
   const httpClient = createSdkClient(http);
   if ('sas_token' in credentials) url.search = credentials.sas_token;

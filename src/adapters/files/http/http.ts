@@ -8,6 +8,7 @@ import { FileError } from '../port.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
 import type { SentBytes } from './sent-bytes.ts';
 import type { HttpTimeouts } from './timeouts.ts';
+import type { Tunnel } from './tunnel.ts';
 
 /** A signed request from the SDK. */
 export interface SdkRequest {
@@ -58,10 +59,13 @@ export interface HttpOptions {
   caPem: string | null;
   maxConnections: number;
   timeouts: HttpTimeouts;
+  /** Connects through a proxy; null to dial the server. Throws FileError. */
+  tunnel: Tunnel | null;
 }
 
 /** Keeps connections to one server alive, at most `maxConnections`. Further requests wait. */
-export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOptions): Http {
+export function createHttp(options: HttpOptions): Http {
+  const { secure, caPem, maxConnections, timeouts, tunnel } = options;
   const send = secure ? https.request : http.request;
   // An agent uses the proxies of the environment only if its options say so.
   const kept = { keepAlive: true, timeout: timeouts.idleMs };
@@ -75,7 +79,22 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
 
   const connect = agent.createConnection.bind(agent);
   agent.createConnection = (options, done) => {
-    const socket = connect(options, done) as Socket;
+    if (!tunnel) return watched(connect(options, done) as Socket, options);
+    tunnel({ host: String(options.host), port: Number(options.port) }).then(
+      (socket) => {
+        if (closed) socket.destroy();
+        if (!secure) return done?.(null, count(socket));
+        // `https.Agent` starts TLS on the socket that it gets.
+        const started = connect({ ...options, socket } as typeof options) as Socket;
+        started.once('close', () => socket.destroy());
+        done?.(null, watched(started, options));
+      },
+      (error: Error) => done?.(error, undefined as never),
+    );
+    return undefined;
+  };
+
+  function watched(socket: Socket, options: { host?: unknown; port?: unknown }): Socket {
     const timer = setTimeout(() => socket.destroy(timedOut()), timeouts.connectMs);
     socket.once(secure ? 'secureConnect' : 'connect', () => clearTimeout(timer));
     socket.once('close', () => clearTimeout(timer));
@@ -88,7 +107,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
         `${options.host}:${options.port}: no connection within ${timeouts.connectMs / 1000} s`,
       );
     }
-  };
+  }
 
   /** Counts a new connection. At the limit, it closes an idle one. */
   function count(socket: Socket): Socket {
@@ -125,7 +144,7 @@ export function createHttp({ secure, caPem, maxConnections, timeouts }: HttpOpti
       throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
     }
     const path = pathOf(request);
-    if (target && !secure) {
+    if (target && !secure && !tunnel) {
       const filled = await fill(request, path, target, abortSignal).finally(release);
       if (filled) return filled;
       return handle(request, { ...options, target: undefined });

@@ -4,6 +4,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { abortError } from '../abort.ts';
 import { FileError, type Peer } from '../port.ts';
 import { connectionError } from './connection-error.ts';
+import { type Tunnel, targetOf } from './tunnel.ts';
 
 /**
  * Connects to the host of a URL, with TLS for https, and returns its certificate. Sends no request.
@@ -11,14 +12,22 @@ import { connectionError } from './connection-error.ts';
  */
 export async function probe(
   url: URL,
+  tunnel: Tunnel | null,
   caPem: string | null,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Peer> {
   const secure = url.protocol === 'https:';
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const port = Number(url.port || (secure ? 443 : 80));
-  const socket = secure ? connectTls(tlsOptions(host, port, caPem)) : connect({ host, port });
+  const { host, port } = targetOf(url);
+  const tunnelled = await tunnel?.({ host, port }, signal);
+  if (tunnelled && !secure) {
+    tunnelled.destroy();
+    return { fingerprint: null, trusted: true, reason: null };
+  }
+  const over = tunnelled ? { socket: tunnelled } : {};
+  const socket = secure
+    ? connectTls({ ...tlsOptions(host, port, caPem), ...over })
+    : connect({ host, port });
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     await once(socket, secure ? 'secureConnect' : 'connect', {
@@ -38,6 +47,7 @@ export async function probe(
     throw connectionError(error, 'connect', `${host}:${port}`);
   } finally {
     socket.on('error', () => {}).destroy();
+    tunnelled?.destroy();
   }
 }
 

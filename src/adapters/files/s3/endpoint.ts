@@ -4,6 +4,7 @@ import { abortError } from '../abort.ts';
 import { OtherService } from '../http/other-service.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
+import { reach, tunnelOf } from '../http/tunnel.ts';
 import type { FileEndpoint, FileEntry } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
@@ -31,14 +32,16 @@ export function createS3Endpoint({
   partLimits = PART_LIMITS,
 }: S3EndpointOptions): FileEndpoint {
   const timeouts = { ...TIMEOUTS, ...given };
-  const store = createStore({ settings, credentials, maxConnections, timeouts });
+  const tunnel = tunnelOf(settings, credentials, timeouts);
+  const store = createStore({ settings, credentials, maxConnections, timeouts, tunnel });
   const uploads = createUploads();
   return {
     connections: async () => store.connections,
     announcedHostKeys: async () => [],
     openSource: (key, signal) => openSource(store, key, signal),
     openDestination: (key, options) => openDestination(store, uploads, partLimits, key, options),
-    probe: (signal) => probe(store.url(), settings.ca_pem, timeouts.connectMs, signal),
+    reach: (signal) => reach(tunnel, store.url(), signal),
+    probe: (signal) => probe(store.url(), tunnel, settings.ca_pem, timeouts.connectMs, signal),
     async list(path, signal) {
       try {
         return await listFolder(store, path, signal);

@@ -11,6 +11,7 @@ import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { createHttp } from '../http/http.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
+import type { Tunnel } from '../http/tunnel.ts';
 import { serverAnswer } from './errors.ts';
 
 export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
@@ -20,6 +21,7 @@ export interface StoreOptions {
   credentials: S3Credentials;
   maxConnections: number;
   timeouts: HttpTimeouts;
+  tunnel: Tunnel | null;
 }
 
 /** The bucket of an endpoint, with a client whose requests share the endpoint's connections. */
@@ -50,10 +52,11 @@ export function createStore({
   credentials,
   maxConnections,
   timeouts,
+  tunnel,
 }: StoreOptions): Store {
   const endpoint = new URL(settings.endpoint_url ?? regionalEndpoint(settings.region));
   const secure = endpoint.protocol === 'https:';
-  const http = createHttp({ secure, caPem: settings.ca_pem, maxConnections, timeouts });
+  const http = createHttp({ secure, caPem: settings.ca_pem, maxConnections, timeouts, tunnel });
   const s3 = new S3Client({
     endpoint: endpoint.href,
     region: settings.region,

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
 import { Client } from 'ssh2';
-import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 
 const KINDS: Record<string, string> = {
   'KEX method': 'key exchange algorithm',
@@ -19,12 +19,13 @@ export function sharesNoAlgorithm(error: unknown): boolean {
 }
 
 /**
- * Connects again and returns a sentence: which kind of algorithm has no match, and what each side
+ * Begins a handshake on another connection and returns a sentence: which kind of algorithm has no match, and what each side
  * offers. ssh2 reports the offers to `debug` only, which would slow down every connection. Does not
  * sign in.
  */
 export async function describeOffers(
-  { host, port, username }: SftpSettings,
+  sock: Duplex,
+  username: string,
   timeoutMs: number,
 ): Promise<string> {
   let kind = '';
@@ -34,8 +35,7 @@ export async function describeOffers(
   ssh
     .on('error', () => {})
     .connect({
-      host,
-      port,
+      sock,
       username,
       readyTimeout: timeoutMs,
       hostVerifier: () => false,

@@ -1,18 +1,19 @@
-import { once } from 'node:events';
-import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import type { AuthenticationType, Client, ConnectConfig, ParsedKey, SFTPWrapper } from 'ssh2';
+import type { Socket } from 'node:net';
+import type { Client, ConnectConfig, ParsedKey, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import { type AnnouncedHostKey, distrust, hostKeysOf } from '../../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
-import { abortable, abortError } from '../abort.ts';
+import type { ViaCredentials } from '../../../domain/via.ts';
+import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
 import { connectionError, fileError, type SshError } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
-import { connectReceiving } from './fast-path/receive.ts';
 import { fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
+import { openReceivingRoute, openRoute, type Route } from './route.ts';
+import { answerPrompts, signIn } from './sign-in.ts';
 
 export type SftpCredentials = Extract<
   EndpointCredentials,
@@ -40,6 +41,15 @@ export interface Target {
   fastPath: boolean;
   /** Receives each key that the verified server announces, also the one that it presented. */
   announce(key: AnnouncedHostKey): void;
+}
+
+/** How to reach the server. */
+export interface Routing {
+  settings: SftpSettings;
+  /** The secrets of the hop. */
+  via: ViaCredentials | undefined;
+  /** Limit until the connection is open, and again until SFTP is open. */
+  timeoutMs: number;
 }
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
@@ -92,12 +102,11 @@ export async function openConnection({
   fastPath,
   announce,
 }: Target): Promise<Connection> {
-  const receiving = connectReceiving(tcpOptions(settings));
-  await connected(receiving.socket, settings, timeouts.connectMs);
+  const routing = { settings, via: credentials.via, timeoutMs: timeouts.connectMs };
+  const route = await openReceivingRoute(routing);
   const session = await handshake(
-    receiving.socket,
-    settings,
-    timeouts.connectMs,
+    route,
+    routing,
     signIn(credentials),
     (fingerprint) => {
       const reason = distrust(fingerprint, hostKeysOf(settings));
@@ -105,7 +114,7 @@ export async function openConnection({
     },
     announce,
   );
-  if (fastPath) takeFastPath(session.ssh, session.sftp, receiving);
+  if (fastPath && route.receiving) takeFastPath(session.ssh, session.sftp, route.receiving);
   return watchSession(session, timeouts.stallMs);
 }
 
@@ -113,20 +122,15 @@ export async function openConnection({
  * Returns the fingerprint of the host key that a server presents, without signing in. Throws
  * FileError.
  */
-export async function presentedHostKey(
-  settings: SftpSettings,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<string> {
-  const socket = connect(tcpOptions(settings));
-  await connected(socket, settings, timeoutMs, signal);
+export async function presentedHostKey(routing: Routing, signal: AbortSignal): Promise<string> {
+  const route = await openRoute({ ...routing, signal });
   const seen = new FileError(
     'host_key_mismatch',
     'connect',
     'Stopped after the server presented its host key',
   );
   let presented = '';
-  const shake = handshake(socket, settings, timeoutMs, {}, (fingerprint) => {
+  const shake = handshake(route, routing, {}, (fingerprint) => {
     presented = fingerprint;
     return seen;
   });
@@ -135,38 +139,9 @@ export async function presentedHostKey(
   } catch (error) {
     if (error !== seen) throw error;
   } finally {
-    socket.destroy();
+    route.socket.destroy();
   }
   return presented;
-}
-
-/** Disables Nagle's algorithm, which would delay every small request by a round trip. */
-function tcpOptions({ host, port }: SftpSettings): TcpNetConnectOpts {
-  return { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 15_000 };
-}
-
-async function connected(
-  socket: Socket,
-  { host, port }: SftpSettings,
-  timeoutMs: number,
-  signal?: AbortSignal,
-): Promise<void> {
-  const timeout = AbortSignal.timeout(timeoutMs);
-  try {
-    await once(socket, 'connect', {
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-    });
-  } catch (error) {
-    socket.on('error', () => {}).destroy();
-    if (signal?.aborted) throw abortError(signal, 'connect');
-    if (timeout.aborted)
-      throw new FileError(
-        'timeout',
-        'connect',
-        `${host}:${port}: no connection within ${timeoutMs / 1000} s`,
-      );
-    throw fileError(error, 'connect', `${host}:${port}`);
-  }
 }
 
 /**
@@ -174,14 +149,14 @@ async function connected(
  * `announce` receives the host keys that the server announces after the sign-in.
  */
 async function handshake(
-  socket: Socket,
-  settings: SftpSettings,
-  timeoutMs: number,
+  { stream, socket }: Route,
+  routing: Routing,
   credentials: ConnectConfig,
   judge: (fingerprint: string) => FileError | null,
   announce: Target['announce'] = () => {},
 ): Promise<Session> {
-  const { host, port, username } = settings;
+  const { host, port, username } = routing.settings;
+  const { timeoutMs } = routing;
   const client = new SftpClient('waybill', {});
   const { client: ssh } = client as unknown as { client: Client };
   let step: FileStep = 'connect';
@@ -215,17 +190,11 @@ async function handshake(
         verified_by: verifiedBy,
       });
   });
-  ssh.on('keyboard-interactive', (_name, _instructions, _language, prompts, finish) => {
-    finish(
-      prompts.length === 1 && credentials.password !== undefined
-        ? [credentials.password]
-        : prompts.map(() => ''),
-    );
-  });
+  answerPrompts(ssh, credentials);
   try {
     const sftp = await client.connect({
       ...credentials,
-      sock: socket,
+      sock: stream,
       username,
       readyTimeout: 0,
       // The result goes through the callback, because ssh2 treats a promise as a yes.
@@ -245,43 +214,14 @@ async function handshake(
   } catch (error) {
     socket.destroy();
     if (sharesNoAlgorithm(failure)) {
-      const offers = await describeOffers(settings, timeoutMs);
+      const { stream } = await openRoute(routing);
+      const offers = await describeOffers(stream, username, timeoutMs);
       throw new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause: failure });
     }
     throw fileError(failure ?? error, step, `${host}:${port}`);
   } finally {
     clearTimeout(timer);
   }
-}
-
-/**
- * Makes one attempt with the endpoint's credentials, so that a wrong password counts once towards a
- * lock-out.
- */
-function signIn(credentials: SftpCredentials): ConnectConfig {
-  if ('private_key' in credentials) {
-    const { private_key: privateKey, passphrase } = credentials;
-    return {
-      privateKey,
-      ...(passphrase === undefined ? {} : { passphrase }),
-      authHandler: oneOf(['publickey']),
-    };
-  }
-  return {
-    password: credentials.password,
-    tryKeyboard: true,
-    authHandler: oneOf(['password', 'keyboard-interactive']),
-  };
-}
-
-function oneOf(methods: AuthenticationType[]): ConnectConfig['authHandler'] {
-  let tried = false;
-  return (offered: AuthenticationType[] | null, _partial, next) => {
-    if (offered === null) return next('none');
-    const method = tried ? undefined : methods.find((name) => offered.includes(name));
-    tried = true;
-    next(method ?? (false as never));
-  };
 }
 
 function watchSession(session: Session, stallMs: number): Connection {

@@ -5,7 +5,7 @@ import {
   MAX_HOST_KEYS,
 } from '../../../domain/host-keys.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
-import type { FileEndpoint, FileEntry } from '../port.ts';
+import { type FileEndpoint, type FileEntry, FileError } from '../port.ts';
 import {
   openConnection,
   presentedHostKey,
@@ -17,6 +17,7 @@ import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';
 import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
+import { openRoute } from './route.ts';
 import { openSource } from './source.ts';
 
 export interface SftpEndpointOptions {
@@ -35,12 +36,20 @@ const TIMEOUTS: SftpTimeouts = {
   trustMs: 5_000,
 };
 
+/**
+ * A probe signs in to a jump host or proxy. After a rejection, probes wait this long: one a minute
+ * would lock the account.
+ */
+const REJECTED_MS = 15 * 60_000;
+
 const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
 
 /** Creates a FileEndpoint for one SFTP server, with connections that stay warm for a minute. */
 export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
   const { settings, credentials, maxConnections, fastPath = true } = options;
   const timeouts = { ...TIMEOUTS, ...options.timeouts };
+  const routing = { settings, via: credentials.via, timeoutMs: timeouts.connectMs };
+  let rejected: { error: FileError; until: number } | null = null;
   const announced = new Map<string, AnnouncedHostKey>();
   const announce = (key: AnnouncedHostKey) => {
     if (announced.size < MAX_HOST_KEYS) announced.set(key.sha256, key);
@@ -56,9 +65,18 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
     openSource: (path, signal) => openSource(pool, path, signal),
     openDestination: (path, options) => openDestination(pool, path, options),
     async probe(signal) {
-      const fingerprint = await presentedHostKey(settings, timeouts.connectMs, signal);
+      if (rejected && performance.now() < rejected.until) throw rejected.error;
+      const fingerprint = await presentedHostKey(routing, signal).catch((error: unknown) => {
+        if (error instanceof FileError && error.code === 'auth_failed')
+          rejected = { error, until: performance.now() + REJECTED_MS };
+        throw error;
+      });
       const reason = distrust(fingerprint, hostKeysOf(settings));
       return { fingerprint, trusted: reason === null, reason };
+    },
+    async reach(signal) {
+      const { socket } = await openRoute({ ...routing, signal });
+      socket.destroy();
     },
     async list(path, signal) {
       try {

@@ -20,6 +20,7 @@ import { acceptedKeys, HostKeys, NewHostKeys } from './host-keys.tsx';
 import { TestPanel } from './test-panel.tsx';
 import { EndpointTransfers } from './transfers.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
+import { ViaFacts, viaOf } from './via.tsx';
 
 const LOOK_MS = 10_000;
 /** A new endpoint is probed within a second or two. */
@@ -185,6 +186,7 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
 function Configuration({ endpoint }: { endpoint: Endpoint }) {
   const { label, server, signIn, options } = PROTOCOLS[endpoint.protocol];
   const saved = endpoint as unknown as Record<string, unknown>;
+  const via = viaOf(endpoint);
   const facts = [...server, ...options, ...COMMON].map((field) => [
     field.label,
     shown(field, saved[field.name]),
@@ -195,6 +197,7 @@ function Configuration({ endpoint }: { endpoint: Endpoint }) {
       <Facts
         of={{
           Protocol: label,
+          'Connects through': via ? <ViaFacts via={via} /> : undefined,
           'Signs in with': signIn[endpoint.has_credentials]?.label,
           ...Object.fromEntries(facts),
           Configured: <Time at={endpoint.configured_at} />,

@@ -59,9 +59,13 @@ export function settingsOf(protocol: Protocol): EndpointField[] {
 
 export function beginWith(fields: EndpointField[], endpoint: Endpoint | null): Values {
   const saved = (endpoint ?? {}) as Record<string, unknown>;
-  return Object.fromEntries(
-    fields.map(({ name, initial = '' }) => [name, endpoint ? textOf(saved[name]) : initial]),
-  );
+  const hop = Object.entries((saved.via ?? {}) as object);
+  return {
+    ...Object.fromEntries(
+      fields.map(({ name, initial = '' }) => [name, endpoint ? textOf(saved[name]) : initial]),
+    ),
+    ...Object.fromEntries(hop.map(([name, value]) => [`via.${name}`, textOf(value)])),
+  };
 }
 
 function textOf(value: unknown): string {
@@ -92,8 +96,24 @@ export function fingerprintsIn({ host_keys = '' }: Values): string[] {
   return hostKeysIn(host_keys).map(({ sha256 }) => sha256);
 }
 
-/** Returns the fields for the API. Leaves out empty fields: the API sets their defaults. */
+/**
+ * Returns the fields for the API. Leaves out empty fields: the API sets their defaults. `via.host`
+ * is the field `host` of the object `via`.
+ */
 export function toBody(fields: EndpointField[], values: Values): Record<string, unknown> {
+  const isHop = ({ name }: EndpointField) => name.startsWith('via.');
+  const body = flatBody(
+    fields.filter((field) => !isHop(field)),
+    values,
+  );
+  const hop = Object.entries(flatBody(fields.filter(isHop), values)).map(([name, value]) => [
+    name.slice('via.'.length),
+    value,
+  ]);
+  return hop.length === 0 ? body : { ...body, via: Object.fromEntries(hop) };
+}
+
+function flatBody(fields: EndpointField[], values: Values): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const { name, kind } of fields) {
     const value = values[name] ?? '';

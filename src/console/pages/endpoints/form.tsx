@@ -25,6 +25,7 @@ import {
 } from './fields.ts';
 import { TestPanel } from './test-panel.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
+import { Via, viaFieldsOf } from './via.tsx';
 
 const FIRST = Object.keys(PROTOCOLS)[0] as Protocol;
 
@@ -40,7 +41,8 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   const [bandwidth, setBandwidth] = useState(() => draftOf(endpoint?.bandwidth ?? null));
   const { server, signIn: ways, options } = PROTOCOLS[protocol];
   const secrets = asked ? (ways[signIn]?.fields ?? []) : [];
-  const fields = [...settingsOf(protocol), ...secrets];
+  const hop = viaFieldsOf(values, asked);
+  const fields = [...settingsOf(protocol), ...hop, ...secrets];
   const bodyOf = (values: Values): unknown => ({
     protocol,
     ...toBody(fields, values),
@@ -136,6 +138,14 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
                 <legend>Server</legend>
                 <div class="field-row">{draw(server, errors)}</div>
               </fieldset>
+              <Via
+                protocol={protocol}
+                values={values}
+                error={errors['via.type']}
+                onType={(type) => setValues((before) => ({ ...before, 'via.type': type }))}
+              >
+                {draw(hop.slice(1), errors)}
+              </Via>
               <Credentials
                 protocol={protocol}
                 signIn={signIn}

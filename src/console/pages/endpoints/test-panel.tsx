@@ -7,6 +7,7 @@ import type { EndpointTest, TestStep } from './use-endpoint-test.ts';
 
 const STEPS: Record<TestStep['step'], string> = {
   resolve: 'Look up the address',
+  via: 'Connect through the hop',
   connect: 'Connect',
   sign_in: 'Sign in',
   list: 'List the base folder',
@@ -34,7 +35,8 @@ export function TestPanel({
   children,
 }: TestPanelProps) {
   const failed = steps.find(({ ok }) => !ok);
-  const isNewKey = failed && !failed.ok && failed.code === 'host_key_mismatch';
+  const isNewKey =
+    failed && !failed.ok && failed.step === 'connect' && failed.code === 'host_key_mismatch';
   return (
     <section class="card" aria-label="Test">
       <h2>Test</h2>

@@ -30,6 +30,7 @@ async function started(
     caPem: null,
     maxConnections: 1,
     timeouts: { ...TIMEOUTS, ...timeouts },
+    tunnel: null,
   });
   http = client;
   return { client, port };

@@ -187,6 +187,9 @@ async function checkCatalog({ log, report }: Context, api: Api, account: string)
         name,
         ...(settings as Fields),
         ...hostKeysOf(state),
+        ...((settings as Fields).protocol === 'ftps'
+          ? {}
+          : { via: (settings as Fields).via ?? null }),
         max_connections,
         accounts,
         overwrite,
