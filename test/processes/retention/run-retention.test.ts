@@ -297,7 +297,9 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     const get = ['transfers', 'get', transfer_id, '--account', data.account_id];
     expect(await cli.run(get)).toMatchObject({
       code: 3,
-      stderr: expect.stringMatching(/left the log on .* The export waybill-before-.* has its events/),
+      stderr: expect.stringMatching(
+        /left the log on .* The export waybill-before-.* has its events/,
+      ),
     });
     expect(await cli.run(['retention', 'run', '--older-than', '1h', '--dry-run'])).toMatchObject({
       code: 2,
