@@ -158,6 +158,27 @@ describeWithPostgres('transfers over HTTP', () => {
       ],
       ['half a SHA-256', { ...BODY, expected_sha256: 'ab'.repeat(16) }, ['expected_sha256']],
       ['an unknown verification', { ...BODY, verify: 'twice' }, ['verify']],
+      ['an unknown step', { ...BODY, after: { source: 'burn' } }, ['after.source']],
+      [
+        'a folder above that of the source',
+        { ...BODY, after: { source: { move_to: '../x/' } } },
+        ['after.source.move_to'],
+      ],
+      [
+        'a folder of the server',
+        { ...BODY, after: { source: { move_to: '/x/' } } },
+        ['after.source.move_to'],
+      ],
+      [
+        'a marker in another folder',
+        { ...BODY, after: { destination_marker: 'done/.x' } },
+        ['after.destination_marker'],
+      ],
+      [
+        'steps that are wrong at both ends',
+        { ...BODY, after: { source: { move_to: 'a/../b' }, destination_marker: '' } },
+        ['after.source.move_to', 'after.destination_marker'],
+      ],
       ['a NUL', { ...BODY, metadata: { a: 'x\0' } }, ['metadata.a']],
       ['half of a surrogate pair', { ...BODY, metadata: { a: '\ud800' } }, ['metadata.a']],
     ])('rejects %s', async (_what, json, fields) => {
