@@ -8,7 +8,7 @@ import {
 import type { Bandwidth } from '../domain/bandwidth.ts';
 import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoint.ts';
 import * as endpoint from '../domain/endpoint.ts';
-import { endpointDecider } from '../domain/endpoint.ts';
+import { type EndpointCommand, endpointDecider } from '../domain/endpoint-decider.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import type { AnnouncedHostKey } from '../domain/host-keys.ts';
 import { newId } from '../domain/ids.ts';
@@ -328,7 +328,7 @@ export async function removeEndpoint(
 async function command(
   deps: CommandDeps,
   endpointId: string,
-  request: endpoint.EndpointCommand,
+  request: EndpointCommand,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
   const { state, ...handled } = await handle(

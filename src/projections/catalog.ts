@@ -1,5 +1,5 @@
 import type { EndpointState } from '../domain/endpoint.ts';
-import { endpointDecider } from '../domain/endpoint.ts';
+import { endpointDecider } from '../domain/endpoint-decider.ts';
 import type { KeyState } from '../domain/key.ts';
 import { keyDecider } from '../domain/key.ts';
 import { streamPrefix } from '../domain/streams.ts';

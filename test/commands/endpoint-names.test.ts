@@ -5,7 +5,7 @@ import type { CommandDeps } from '../../src/commands/deps.ts';
 import { createEndpoint, removeEndpoint, saveEndpoint } from '../../src/commands/endpoints.ts';
 import { handle } from '../../src/commands/handle.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
-import { endpointDecider } from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';

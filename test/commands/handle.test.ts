@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { type Cause, type HandleOptions, handle, untouched } from '../../src/commands/handle.ts';
-import type { EndpointCommand, EndpointState } from '../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../src/domain/endpoint.ts';
+import type { EndpointState } from '../../src/domain/endpoint.ts';
+import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import {

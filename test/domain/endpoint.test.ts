@@ -2,13 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type {
   ConnectivityLost,
-  EndpointCommand,
   EndpointDefinition,
   EndpointEvent,
   SealedCredentials,
 } from '../../src/domain/endpoint.ts';
 import * as endpoint from '../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../src/domain/endpoint.ts';
+import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { DomainErrorCode } from '../../src/domain/errors.ts';
 import type { EndpointSettings } from '../../src/domain/protocols/index.ts';
 import { outcomeOf, specify, stateAfter } from '../support/decider.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../src/domain/endpoint.ts';
+import { endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { Event, StoredEvent } from '../../src/domain/event.ts';
 import type { KeyState } from '../../src/domain/key.ts';
 import { keyDecider } from '../../src/domain/key.ts';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import type { Decider } from '../../src/domain/decider.ts';
-import type { EndpointCommand } from '../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../src/domain/endpoint.ts';
+import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { Event, StoredEvent } from '../../src/domain/event.ts';
 import type { KeyCommand } from '../../src/domain/key.ts';
 import { keyDecider } from '../../src/domain/key.ts';

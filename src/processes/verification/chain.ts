@@ -2,7 +2,7 @@ import { accessFold } from '../../domain/access.ts';
 import { batchDecider } from '../../domain/batch.ts';
 import { checkpointDecider } from '../../domain/checkpoint.ts';
 import type { Fold } from '../../domain/decider.ts';
-import { endpointDecider } from '../../domain/endpoint.ts';
+import { endpointDecider } from '../../domain/endpoint-decider.ts';
 import { endpointNameDecider } from '../../domain/endpoint-name.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { eventHash } from '../../domain/event-hash.ts';

@@ -1,7 +1,7 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Payload, PayloadData } from '../../contract/webhooks/payloads.ts';
 import type { Fold } from '../../domain/decider.ts';
-import { endpointDecider } from '../../domain/endpoint.ts';
+import { endpointDecider } from '../../domain/endpoint-decider.ts';
 import { type StoredEvent, unknownEvent } from '../../domain/event.ts';
 import { parseStream, type StreamKind } from '../../domain/streams.ts';
 import type * as transfer from '../../domain/transfer.ts';
