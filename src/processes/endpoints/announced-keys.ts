@@ -1,9 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { announceHostKeys } from '../../commands/endpoints.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
+import { newId } from '../../domain/ids.ts';
+import type { EndpointPool } from './pool.ts';
+
+const LOOK_MS = 5_000;
 
 interface RecorderDeps {
   store: EventStore;
@@ -36,4 +41,20 @@ export function createKeyRecorder({ store, logger }: RecorderDeps): RecordAnnoun
       logger.warn({ err: error, endpoint: name }, 'announced host keys could not be recorded');
     }
   };
+}
+
+/** Records what the connections of these pools have heard, until the signal aborts. */
+export async function watchHostKeys(
+  { actor, ...deps }: RecorderDeps & { actor: string },
+  pools: EndpointPool[],
+  signal: AbortSignal,
+): Promise<void> {
+  const record = createKeyRecorder(deps);
+  const cause = { actor, correlationId: newId('req') };
+  while (!signal.aborted) {
+    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    for (const pool of pools)
+      for (const { endpoint, keys } of await pool.announcedHostKeys())
+        await record(endpoint, keys, cause);
+  }
 }

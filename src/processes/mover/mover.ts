@@ -2,13 +2,13 @@
  * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, up to `slots`
  * at once.
  *
- * Four loops run side by side:
+ * Five loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
  *   because one statement for many costs as much as a statement for one.
  * - `keepLeases` renews every claim each second and saves the progress of the attempts.
  * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
- * - `watchHostKeys` records new host keys that verified servers announce.
+ * - `watchHostKeys` records new host keys that verified servers announce (announced-keys.ts).
  *
  * States: it waits until the catalog has caught up, then claims. When the signal aborts, it claims
  * nothing more and lets attempts run for the grace time. It then stops them, which releases their
@@ -46,7 +46,7 @@ import { runAfterSteps } from '../after/worker.ts';
 import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { JOBS_CHANNEL, renewJobs } from '../dispatch/table.ts';
-import { createKeyRecorder } from '../endpoints/announced-keys.ts';
+import { watchHostKeys } from '../endpoints/announced-keys.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
@@ -72,8 +72,6 @@ const BUFFER_BYTES = 8 * 1024 * 1024;
  */
 const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
-/** How often to ask the connections for announced host keys. */
-const HOST_KEYS_MS = 5_000;
 /**
  * How long a busy mover waits for other transfers to reach the same point. One write for many
  * transfers costs as much as a write for one.
@@ -284,19 +282,6 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     }
   }
 
-  /** Runs beside the attempts and never delays them. */
-  async function watchHostKeys(): Promise<void> {
-    const record = createKeyRecorder(deps);
-    const cause = { actor: attemptDeps.actor, correlationId: newId('req') };
-    while (!signal.aborted) {
-      await sleep(HOST_KEYS_MS, undefined, { signal }).catch(() => undefined);
-      for (const pool of [sources, destinations]) {
-        for (const { endpoint, keys } of await pool.announcedHostKeys())
-          await record(endpoint, keys, cause);
-      }
-    }
-  }
-
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   const renewing = Promise.all([
@@ -304,7 +289,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     keepLimits(bandwidth, signal, () => attempts.size > 0),
   ]);
   const cleaning = runCleanUps();
-  const watching = watchHostKeys();
+  const watching = watchHostKeys(attemptDeps, [sources, destinations], signal);
   await catalogReady;
   const following = runAfterSteps(attemptDeps, signal);
   while (!signal.aborted) {
