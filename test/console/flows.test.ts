@@ -39,11 +39,15 @@ await describeConsole('flows in the console', () => {
     await dialog.getByLabel('Destination').fill('sftp://shelf/in/{file}');
     await dialog.getByLabel('Runs').selectOption('On request only');
     await dialog.getByLabel('A file is ready').selectOption('when a marker file is beside it');
+    await dialog.getByLabel('Source file').selectOption('Move to a folder');
+    await dialog.getByLabel('Move it to').fill('/taken');
     await dialog.getByRole('button', { name: 'Create flow' }).click();
     await dialog.getByText('unknown placeholder {file}').waitFor();
+    await dialog.getByText('must not start with a slash').waitFor();
     console.pardon(400);
     await expectAccessible(page);
     await dialog.getByLabel('Destination').fill('sftp://shelf/in/{flow}/');
+    await dialog.getByLabel('Move it to').fill('taken');
     await dialog.getByRole('button', { name: 'Create flow' }).click();
 
     await page.getByRole('heading', { level: 1, name: 'orders' }).waitFor();
@@ -62,7 +66,9 @@ await describeConsole('flows in the console', () => {
     const address = page.url();
     await runs.getByRole('link').click();
     await page.getByText('1 of 1 files').waitFor();
+    await page.getByText('Move the source to taken/').waitFor();
     await page.goto(address);
+    await page.getByText('Move the source to taken/').waitFor();
 
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.locator('.subtitle').getByText('Paused').waitFor();

@@ -9,6 +9,7 @@ import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
+import { afterInWords } from '../transfers/after-fields.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { optionsInWords } from '../transfers/option-fields.tsx';
 import { labelOf, STATUSES } from '../transfers/states.tsx';
@@ -96,7 +97,7 @@ function FilesByState({ batch: { id, counts } }: { batch: Batch }) {
 }
 
 function Details({ batch }: { batch: Batch }) {
-  const { folder, retry_of, flow_id, priority, metadata, created_at, ended_at } = batch;
+  const { folder, retry_of, flow_id, priority, metadata, after, created_at, ended_at } = batch;
   return (
     <section class="card">
       <h2>Details</h2>
@@ -119,6 +120,7 @@ function Details({ batch }: { batch: Batch }) {
           ) : undefined,
           Priority: priority,
           Options: optionsInWords(batch),
+          Afterwards: after && afterInWords(after),
           Created: <Time at={created_at} />,
           Ended: ended_at && <Time at={ended_at} />,
         }}

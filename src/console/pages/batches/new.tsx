@@ -4,6 +4,12 @@ import type { Priority } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
+import {
+  AFTER_FIELDS,
+  AfterFields,
+  chosenAfter,
+  NOTHING_AFTER,
+} from '../transfers/after-fields.tsx';
 import { CommonOptionFields, chosen, NO_OPTIONS } from '../transfers/option-fields.tsx';
 import { PriorityField } from '../transfers/priority-field.tsx';
 
@@ -16,6 +22,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
   const [recursive, setRecursive] = useState(false);
   const [priority, setPriority] = useState<Priority>('normal');
   const [options, setOptions] = useState(NO_OPTIONS);
+  const [after, setAfter] = useState(NOTHING_AFTER);
   const body = {
     source_uri: source,
     destination_uri: destination,
@@ -24,6 +31,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
     exclude: exclude.split(/\s+/).filter(Boolean),
     priority,
     ...chosen(options),
+    ...chosenAfter(after),
   };
   // One for each content: if an answer was lost, the next click gets the same new batch.
   const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
@@ -34,7 +42,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
     <Form
       submit="Copy folder"
       onSubmit={create}
-      fields={['source_uri', 'destination_uri', 'pattern']}
+      fields={['source_uri', 'destination_uri', 'pattern', ...AFTER_FIELDS]}
       beside={<CloseButton>Cancel</CloseButton>}
     >
       {(errors) => (
@@ -86,6 +94,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
             <span>Files of subfolders too</span>
           </label>
           <CommonOptionFields options={options} onChange={setOptions} />
+          <AfterFields value={after} onChange={setAfter} errors={errors} />
           <PriorityField value={priority} onChange={setPriority} />
         </>
       )}

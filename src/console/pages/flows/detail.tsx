@@ -10,6 +10,7 @@ import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
+import { afterInWords } from '../transfers/after-fields.tsx';
 import { FlowActions } from './actions.tsx';
 import { DryRunResult } from './dry-run.tsx';
 import { Files } from './files.tsx';
@@ -128,7 +129,7 @@ function Runs({ runs }: { runs: FlowRun[] }) {
 }
 
 function Settings({ flow }: { flow: Flow }) {
-  const { source, destination_uri, priority, start, created_at, metadata } = flow;
+  const { source, destination_uri, after, priority, start, created_at, metadata } = flow;
   return (
     <section class="card">
       <h2>Settings</h2>
@@ -142,6 +143,7 @@ function Settings({ flow }: { flow: Flow }) {
           Runs: triggerOf(flow),
           'A file is ready': readyOf(flow),
           'Earlier files': start === 'now' ? 'Taken' : 'Skipped',
+          Afterwards: after && afterInWords(after),
           Priority: priority,
           Created: <Time at={created_at} />,
         }}

@@ -4,6 +4,12 @@ import type { Priority } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
+import {
+  AFTER_FIELDS,
+  AfterFields,
+  chosenAfter,
+  NOTHING_AFTER,
+} from '../transfers/after-fields.tsx';
 import { PriorityField } from '../transfers/priority-field.tsx';
 
 const FIELDS = [
@@ -16,6 +22,7 @@ const FIELDS = [
   'trigger.time_zone',
   'ready.unchanged_for',
   'ready.marker',
+  ...AFTER_FIELDS,
 ];
 
 const TEXTS = {
@@ -40,6 +47,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
   const [readiness, setReadiness] = useState<Readiness>('unchanged');
   const [recursive, setRecursive] = useState(false);
   const [newOnly, setNewOnly] = useState(false);
+  const [after, setAfter] = useState(NOTHING_AFTER);
   const [priority, setPriority] = useState<Priority>('normal');
   const { name, uri, pattern, destination, every, cron, zone, unchangedFor, marker } = texts;
   const triggers = { every: { every }, cron: { cron, time_zone: zone }, none: null };
@@ -51,6 +59,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
     trigger: triggers[timing],
     priority,
     start: newOnly ? ('new_only' as const) : ('now' as const),
+    ...chosenAfter(after),
   };
   // One for each content: if an answer was lost, the next click gets the same new flow.
   const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
@@ -158,6 +167,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
             />
             <span>Skip the files that are there already</span>
           </label>
+          <AfterFields value={after} onChange={setAfter} errors={errors} />
           <PriorityField value={priority} onChange={setPriority} />
         </>
       )}

@@ -7,6 +7,7 @@ import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
 import { useSession } from '../../session.tsx';
+import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from './after-fields.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
 import { chosen, OptionFields, optionsOf } from './option-fields.tsx';
 import { type Place, placeOf, uriOf } from './place.ts';
@@ -68,6 +69,7 @@ function TransferForm({
   const [notify, setNotify] = useState(false);
   const [metadata, setMetadata] = useState(() => Object.entries(template?.metadata ?? {}));
   const [options, setOptions] = useState(() => optionsOf(template));
+  const [after, setAfter] = useState(() => afterOf(template));
 
   async function create(): Promise<void> {
     const body = {
@@ -77,6 +79,7 @@ function TransferForm({
       notify_on_complete: notify,
       metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
       ...chosen(options),
+      ...chosenAfter(after),
     };
     const { id } = await call('POST /v1/transfers', { body });
     route(`/console/transfers/${id}`);
@@ -87,7 +90,7 @@ function TransferForm({
       <Form
         submit="Create transfer"
         onSubmit={create}
-        fields={['source_uri', 'destination_uri', 'expected_sha256']}
+        fields={['source_uri', 'destination_uri', 'expected_sha256', ...AFTER_FIELDS]}
         beside={
           <a class="button" href="/console/transfers">
             Cancel
@@ -124,6 +127,7 @@ function TransferForm({
               </label>
             </div>
             <OptionFields options={options} onChange={setOptions} error={errors.expected_sha256} />
+            <AfterFields value={after} onChange={setAfter} errors={errors} />
             <MetadataFields entries={metadata} onChange={setMetadata} />
           </>
         )}

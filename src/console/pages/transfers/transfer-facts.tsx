@@ -1,9 +1,9 @@
-import type { SourceAction } from '../../../domain/after.ts';
 import type { TransferDetail } from '../../api/operations.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, speed } from '../../components/units.ts';
+import { afterInWords } from './after-fields.tsx';
 import { optionsInWords } from './option-fields.tsx';
 import { TransferState } from './states.tsx';
 
@@ -79,7 +79,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
 function AfterFacts({ after }: { after: NonNullable<TransferDetail['after']> }) {
   return (
     <>
-      {wordsOf(after)} {STATES[after.state]}
+      {afterInWords(after)} {STATES[after.state]}
       {after.reason && `: ${after.reason.message}`}
       {after.moved_to && (
         <>
@@ -97,14 +97,3 @@ const STATES: Record<NonNullable<TransferDetail['after']>['state'], string> = {
   done: '(done)',
   not_done: '(not done)',
 };
-
-function wordsOf({ source: shown, destination_marker }: NonNullable<TransferDetail['after']>) {
-  const source = shown as SourceAction;
-  const marker = destination_marker === null ? [] : [`write the marker ${destination_marker}`];
-  const action =
-    source === 'keep'
-      ? []
-      : [source === 'delete' ? 'delete the source' : `move the source to ${source.move_to}`];
-  const words = [...marker, ...action].join(', then ');
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
