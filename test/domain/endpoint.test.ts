@@ -328,7 +328,7 @@ describe('an announced host key', () => {
     given([configured, pinned, announced]).when(announce(NEW_KEY, own)).yields([]);
   });
 
-  it('is accepted beside the others, when somebody accepts it', () => {
+  it('joins the accepted keys when an administrator accepts it', () => {
     const keys = [HOST_KEY, NEW_KEY.sha256].map((sha256) => ({ sha256, expires_at: null }));
     const accepted = definition({ host_key_sha256: HOST_KEY, host_keys: keys });
     given([configured, pinned, announced])

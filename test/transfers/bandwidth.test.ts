@@ -145,7 +145,7 @@ describeWithPostgres('the bandwidth of an endpoint', () => {
         ]);
         expect(await progressOf(one)).toBeLessThan(SIZE / 2);
       }
-      // A download of FTPS fills the buffers of the system, which nobody has asked for.
+      // A download of FTPS fills the buffers of the operating system beyond the limit.
       for (const name of KINDS.filter((name) => name !== 'ftps'))
         expect(forwarded(name) - (before.get(name) ?? 0)).toBeLessThan(SIZE / 2);
       await limitAll(null);

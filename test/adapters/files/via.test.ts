@@ -110,7 +110,7 @@ describe.skipIf(whyNot !== null)(`a hop before the server${whyNot ? ` (${whyNot}
     await expect.poll(() => proxy.connections, { timeout: 30_000 }).toBe(0);
   });
 
-  test.each(TYPES)('loses the connection with %s, and connects anew', async (type) => {
+  test.each(TYPES)('loses the connection with %s, and connects again', async (type) => {
     const { via, proxy } = await counted(type);
     const endpoint = await sftpOver(via);
     await endpoint.list(target.root, never);

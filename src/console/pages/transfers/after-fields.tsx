@@ -35,7 +35,7 @@ export function chosenAfter({ source, folder, marker }: AfterChoice): { after?: 
   };
 }
 
-/** Says what is done once a file has been copied. */
+/** Returns the steps after the copy, in words. */
 export function afterInWords({ source: shown, destination_marker }: After): string {
   const source = shown as SourceAction;
   const marker = destination_marker === null ? [] : [`write the marker ${destination_marker}`];
