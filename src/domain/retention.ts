@@ -93,6 +93,11 @@ export function retentionRecords(
   return events.filter(({ stream }) => stream === RETENTION).filter(isRetentionRecorded);
 }
 
+/** Returns the streams that a record names. */
+export function streamsOf({ transfers }: RetentionRecorded): string[] {
+  return transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
+}
+
 /** An event that left the log: its leaf, its name and where it stood. */
 export interface RemovedLeaf {
   index: number;

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { MAX_HOST_KEYS } from '../host-keys.ts';
 import { plain, text } from '../text.ts';
-import type { Via, ViaCredentials, ViaType } from '../via.ts';
+import { VIA_TYPES, type Via, type ViaCredentials, type ViaType } from '../via.ts';
 
 /** One field of the form for an endpoint. */
 export interface FormField {
@@ -262,9 +262,8 @@ function via<const Types extends readonly [ViaType, ...ViaType[]]>(types: Types)
     .describe('A hop on the way to the server: a proxy or, for SFTP, a jump host. Null: none.');
 }
 
-export const HOPS = ['ssh', 'http', 'socks5'] as const satisfies ViaType[];
 export const PROXIES = ['http', 'socks5'] as const satisfies ViaType[];
-export const viaHop = via(HOPS);
+export const viaHop = via(VIA_TYPES);
 export const viaProxy = via(PROXIES);
 
 export const HOST_FIELD: FormField = { label: 'Host', placeholder: 'files.example.com' };

@@ -1,10 +1,10 @@
+import { VIA_TYPES } from '../via.ts';
 import {
   BASE_PATH_FIELD,
   BY_PASSWORD,
   basePath,
   type CredentialsOf,
   defineProtocol,
-  HOPS,
   HOST_FIELD,
   host,
   hostKey,
@@ -72,7 +72,7 @@ export const sftp = defineProtocol({
     },
     options: {},
   },
-  via: HOPS,
+  via: VIA_TYPES,
 });
 
 export type SftpSettings = SettingsOf<'sftp', typeof sftp.fields, typeof sftp.signIns>;

@@ -18,8 +18,8 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { createFrontier, type Frontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf, leafOf } from '../../domain/proof/leaf.ts';
-import { retentionRecords } from '../../domain/retention.ts';
-import { RETENTION, streamName } from '../../domain/streams.ts';
+import { retentionRecords, streamsOf } from '../../domain/retention.ts';
+import { RETENTION } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
 
@@ -98,10 +98,8 @@ export async function copyLog(
 /** Removes what the records of retention name. */
 async function removeRecorded(copy: EventStore): Promise<void> {
   for await (const { events } of readLog(copy, { from: null, stream: RETENTION }))
-    for (const { revision, data } of retentionRecords(events)) {
-      const streams = data.transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
-      await copy.remove(streams, { stream: RETENTION, revision });
-    }
+    for (const { revision, data } of retentionRecords(events))
+      await copy.remove(streamsOf(data), { stream: RETENTION, revision });
 }
 
 async function treeOf(store: EventStore): Promise<Frontier> {

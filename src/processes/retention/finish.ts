@@ -12,8 +12,8 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendCompleted } from '../../commands/retention.ts';
 import { newId } from '../../domain/ids.ts';
-import { retentionRecords } from '../../domain/retention.ts';
-import { RETENTION, streamName } from '../../domain/streams.ts';
+import { retentionRecords, streamsOf } from '../../domain/retention.ts';
+import { RETENTION } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
@@ -54,9 +54,7 @@ export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): 
   const needed = await lastStreams(deps);
   for (const revision of revisions) {
     const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
-    const streams = (record?.data.transfers ?? []).map(({ transfer_id }) =>
-      streamName('transfer', transfer_id),
-    );
+    const streams = record ? streamsOf(record.data) : [];
     if (streams.some((stream) => needed.has(stream))) return false;
     await store.remove(streams, { stream: RETENTION, revision });
   }
