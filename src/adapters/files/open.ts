@@ -42,7 +42,6 @@ function unusable(cause: Error): FileEndpoint {
   };
   return {
     connections: async () => 0,
-    announcedHostKeys: async () => [],
     openSource: fail,
     openDestination: fail,
     probe: fail,

@@ -212,9 +212,9 @@ export interface FileEndpoint {
   connections(): Promise<number>;
   /**
    * Host keys that the verified server has announced since the endpoint was opened, and proved to
-   * own. None of them is trusted by that. Empty for a protocol without host keys.
+   * own. None of them is trusted by that. A protocol without host keys lacks it.
    */
-  announcedHostKeys(): Promise<AnnouncedHostKey[]>;
+  announcedHostKeys?(): Promise<AnnouncedHostKey[]>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
   /**

@@ -139,7 +139,7 @@ export async function testEndpoint(
   } catch {
     // `examination` already has the failed step.
   } finally {
-    examination.announced = await endpoint.announcedHostKeys();
+    examination.announced = (await endpoint.announcedHostKeys?.()) ?? [];
     await endpoint.close();
   }
   return examination;

@@ -118,7 +118,8 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
       const used = [...entries.values()].filter(({ lately }) => lately);
       const announced = used.map(async (entry) => {
         entry.lately = entry.users > 0;
-        const keys = await entry.opening.then((endpoint) => endpoint.announcedHostKeys());
+        const endpoint = await entry.opening;
+        const keys = (await endpoint.announcedHostKeys?.()) ?? [];
         return { endpoint: entry.configured, keys };
       });
       const settled = await Promise.allSettled(announced);

@@ -38,7 +38,6 @@ export function createMemoryEndpoint({
 
   return {
     connections: async () => 0,
-    announcedHostKeys: async () => [],
     async openSource(path) {
       const content = await ask('GET', path, 'open');
       const identity = { size: content.length, version: null };

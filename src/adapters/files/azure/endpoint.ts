@@ -49,7 +49,6 @@ export function createAzureEndpoint({
 
   return {
     connections: async () => store.connections,
-    announcedHostKeys: async () => [],
     openSource: (name, signal) => openSource(store, name, signal),
     openDestination: (name, options) => openDestination(store, blockLimits, name, options),
     reach: (signal) => reach(tunnel, containerUrl(settings), signal),

@@ -54,7 +54,6 @@ export function createFtpsEndpoint({
   const pool = createPool(() => openConnection(target), maxConnections, timeouts);
   return {
     connections: async () => pool.size,
-    announcedHostKeys: async () => [],
     openSource: async (path, signal) => openSource(pool, sendable(path), signal),
     openDestination: async (path, options) => openDestination(pool, sendable(path), options),
     probe: async (signal) => presentedCertificate(target, signal),

@@ -37,7 +37,6 @@ export function createS3Endpoint({
   const uploads = createUploads();
   return {
     connections: async () => store.connections,
-    announcedHostKeys: async () => [],
     openSource: (key, signal) => openSource(store, key, signal),
     openDestination: (key, options) => openDestination(store, uploads, partLimits, key, options),
     reach: (signal) => reach(tunnel, store.url(), signal),

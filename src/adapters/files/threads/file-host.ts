@@ -60,7 +60,8 @@ answerCalls<FileFunctions>(
     },
     setRate: (_, endpointId, bytesPerSecond) => pacerOf(endpointId).setRate(bytesPerSecond),
     connections: (_, endpoint) => find(endpoints, endpoint).connections(),
-    announcedHostKeys: (_, endpoint) => find(endpoints, endpoint).announcedHostKeys(),
+    announcedHostKeys: async (_, endpoint) =>
+      (await find(endpoints, endpoint).announcedHostKeys?.()) ?? [],
     async openSource({ signal, keepSignal }, endpoint, path) {
       const { openSource, pacer } = find(endpoints, endpoint);
       const file = await openSource(path, signal);
