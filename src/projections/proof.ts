@@ -15,8 +15,8 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import { isCheckpointEvent } from '../domain/checkpoint.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import { type Hash, leafHash } from '../domain/proof/hash.ts';
-import { leafOf } from '../domain/proof/leaf.ts';
+import type { Hash } from '../domain/proof/hash.ts';
+import { hashOfLeaf } from '../domain/proof/leaf.ts';
 import {
   extendTiles,
   rangeHash,
@@ -150,7 +150,7 @@ async function newLeaves(
   last: EdgeTile | undefined,
   events: StoredEvent[],
 ): Promise<Leaf[]> {
-  const leaves = events.map((event) => ({ event, hash: leafHash(leafOf(event)) }));
+  const leaves = events.map((event) => ({ event, hash: hashOfLeaf(event) }));
   const until = last?.last_position ?? 0n;
   const doubtful = leaves.filter(({ event }) => event.position <= until);
   if (doubtful.length === 0) return leaves;
