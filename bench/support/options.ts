@@ -1,5 +1,8 @@
 import { parseArgs } from 'node:util';
 
+/** How small files are ordered: in batches, or by a request for each. */
+const ORDERS = ['batch', 'single'] as const;
+
 export interface Options {
   /** Measured rounds; figures are their medians. One more round before them warms up. */
   runs: number;
@@ -13,6 +16,8 @@ export interface Options {
   delays: number[];
   /** Parts of the benchmark to run; empty for all. */
   only: string[];
+  /** How many small files are ordered. */
+  by: (typeof ORDERS)[number][];
   /** The SSH servers allow a shell too, so a peer can have files hashed there. */
   shell: boolean;
   /** Roles of the service in the HTTP benchmark. */
@@ -33,6 +38,7 @@ export function parseOptions(args: string[]): { names: string[]; options: Option
       events: { type: 'string', default: '1000000' },
       delays: { type: 'string', default: '0,50' },
       only: { type: 'string', default: '' },
+      by: { type: 'string', default: ORDERS.join() },
       shell: { type: 'boolean', default: false },
       roles: { type: 'string', default: 'api,projector' },
       profile: { type: 'boolean', default: false },
@@ -46,6 +52,7 @@ export function parseOptions(args: string[]): { names: string[]; options: Option
     events: Number(values.events),
     delays: values.delays.split(',').map(Number),
     only: values.only.split(',').filter(Boolean),
+    by: ORDERS.filter((order) => values.by.split(',').includes(order)),
   };
   const wrong = [options.runs, options.scale, options.seconds, options.events].some(
     (value) => !(value > 0),
@@ -54,5 +61,6 @@ export function parseOptions(args: string[]): { names: string[]; options: Option
     throw new TypeError(
       '--runs, --scale, --seconds and --events must be above 0, and --delays 0 or above',
     );
+  if (options.by.length === 0) throw new TypeError(`--by must name some of ${ORDERS.join(', ')}`);
   return { names: positionals, options };
 }

@@ -17,7 +17,10 @@ import { printTable, ratio } from './table.ts';
 import { measureProcess, type Usage } from './usage.ts';
 
 const MIB = 1024 * 1024;
-const POSTING_CONNECTIONS = 8;
+/** More files than these are small ones. */
+const FEW = 8;
+const POSTING_CONNECTIONS = 64;
+const ITEMS_PER_BATCH = 1_000;
 
 /** Files of one size that are copied together. */
 export interface Cell {
@@ -29,6 +32,7 @@ export const CELLS = {
   one: { files: 1, bytes: 1024 * MIB },
   eight: { files: 8, bytes: 256 * MIB },
   small: { files: 1_000, bytes: 10 * 1024 },
+  many: { files: 100_000, bytes: 10 * 1024 },
 } satisfies Record<string, Cell>;
 export type CellName = keyof typeof CELLS;
 
@@ -60,6 +64,21 @@ interface Measured extends Usage {
 }
 
 export type Row = (string | number | null)[];
+
+type Post = (path: string, request: unknown) => Promise<void>;
+/** A way to order transfers. */
+type Order = (items: Record<string, string>[], post: Post) => Promise<void>;
+
+const singly: Order = async (items, post) => {
+  await Promise.all(items.map((item) => post('/v1/transfers', item)));
+};
+
+const inBatches: Order = async (items, post) => {
+  for (let start = 0; start < items.length; start += ITEMS_PER_BATCH)
+    await post('/v1/batches', { items: items.slice(start, start + ITEMS_PER_BATCH) });
+};
+
+const ORDERS = { batch: inBatches, single: singly };
 
 interface Setting extends Omit<Errand, 'from' | 'to'> {
   postgres: BenchPostgres;
@@ -161,9 +180,11 @@ async function measureCell(
   const logged = postgres.log === null ? 0 : statSync(postgres.log).size;
   const fresh = (to: string, copy: () => Promise<Measured>) => clear(setting, to).then(copy);
 
-  const contestants: Record<string, () => Promise<Measured>> = {
-    waybill: () => fresh('waybill', () => runWaybill(setting, from, names)),
-  };
+  const contestants: Record<string, () => Promise<Measured>> = {};
+  const ours = (order: Order) => () =>
+    fresh('waybill', () => runWaybill(setting, from, names, order));
+  if (files <= FEW) contestants.waybill = ours(singly);
+  else for (const by of bench.options.by) contestants[`waybill, ${by}`] = ours(ORDERS[by]);
   for (const [index, [who, copy]] of Object.entries(peers).entries()) {
     const to = `peer-${index}`;
     contestants[who] = () =>
@@ -182,11 +203,12 @@ async function measureCell(
     files,
     bytes,
     delay: setting.delay,
+    peer: Object.keys(peers)[0] as string,
   });
 }
 
 function scaled({ files, bytes }: Cell, scale: number): Cell {
-  return files > 8
+  return files > FEW
     ? { files: Math.ceil(files * scale), bytes }
     : { files, bytes: Math.ceil((bytes * scale) / MIB) * MIB };
 }
@@ -237,11 +259,11 @@ async function compare(
 
 function rowsOf(
   results: Record<string, Measured[]>,
-  { route, files, bytes, delay }: Cell & { route: string; delay: number },
+  { route, files, bytes, delay, peer }: Cell & { route: string; delay: number; peer: string },
 ): Row[] {
   const gibibytes = (files * bytes) / 2 ** 30;
   const size = bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / 1024} KiB`;
-  const ours = median((results.waybill as Measured[]).map(({ seconds }) => seconds));
+  const peers = median((results[peer] as Measured[]).map(({ seconds }) => seconds));
   return Object.entries(results).map(([who, measured]) => {
     const seconds = median(measured.map((usage) => usage.seconds));
     const cpu = medianOf(measured, 'cpuSeconds');
@@ -254,9 +276,9 @@ function rowsOf(
       seconds,
       (files * bytes) / 1e6 / seconds,
       files / seconds,
-      who === 'waybill' ? '' : `${ratio(seconds, ours)} ours`,
+      who === peer ? '' : ratio(peers, seconds),
       cpu,
-      cpu === null || files > 8 ? null : cpu / gibibytes,
+      cpu === null || files > FEW ? null : cpu / gibibytes,
       peak && peak / MIB,
       medianOf(measured, 'postgresSeconds'),
     ];
@@ -276,29 +298,29 @@ async function runWaybill(
   { service, source, destination, postgres }: Setting,
   path: string,
   names: string[],
+  order: Order,
 ): Promise<Measured> {
   const { url, headers, log } = service;
   const from = await log.head();
   const postgresBefore = postgres.cpuSeconds();
   const posting = new Pool(url, { connections: POSTING_CONNECTIONS });
+  const post: Post = async (path, request) => {
+    const answer = await posting.request({
+      method: 'POST',
+      path,
+      headers,
+      body: JSON.stringify(request),
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode !== 201) throw new Error(`POST answers ${answer.statusCode}: ${text}`);
+  };
+  const items = names.map((name) => ({
+    source_uri: `${source.protocol}://${source.name}/${path}/${name}`,
+    destination_uri: `${destination.protocol}://${destination.name}/waybill/${name}`,
+  }));
   const usage = await measureProcess(service.pid, async () => {
     const started = performance.now();
-    await Promise.all(
-      names.map(async (name) => {
-        const request = {
-          source_uri: `${source.protocol}://${source.name}/${path}/${name}`,
-          destination_uri: `${destination.protocol}://${destination.name}/waybill/${name}`,
-        };
-        const { statusCode, body } = await posting.request({
-          method: 'POST',
-          path: '/v1/transfers',
-          headers,
-          body: JSON.stringify(request),
-        });
-        const answer = await body.text();
-        if (statusCode !== 201) throw new Error(`POST answers ${statusCode}: ${answer}`);
-      }),
-    );
+    await order(items, post);
     await untilCompleted(log, from, names.length);
     return (performance.now() - started) / 1_000;
   });
