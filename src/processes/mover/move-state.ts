@@ -24,6 +24,8 @@ export interface Move {
   record: ResumeRecord | null;
   meter: Meter;
   buffers: BufferPool;
+  /** Waits until a file of this size may move. Called with the size of the open source. */
+  opened(bytes: number): Promise<void>;
   /** Creates a hasher for a file of `size` bytes. */
   createHasher(size: number): Hasher;
   /** Saves the record for a successor and renews the lease. Returns false if the claim is lost. */

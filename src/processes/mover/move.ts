@@ -112,6 +112,7 @@ async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   );
   try {
     assertListed(move, source);
+    await move.opened(source.identity.size);
     await startOverIfChanged(move, progress, source);
     const destination = await openDestination(move, progress, source);
     try {

@@ -3,8 +3,8 @@
  */
 import type { DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
 import { createSharedCounter } from '../../concurrency/shared-counter.ts';
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { onSide } from './failure.ts';
-import { COUNTED_ABOVE_BYTES } from './meter.ts';
 import {
   type Committing,
   chunkCount,
@@ -72,7 +72,7 @@ export async function openDestination(
   const { transferId, claimId, overwrite, signal } = move;
   const { size } = source.identity;
   const resume = progress.destination;
-  const acknowledged = size > COUNTED_ABOVE_BYTES ? createSharedCounter() : undefined;
+  const acknowledged = size > SMALL_FILE_BYTES ? createSharedCounter() : undefined;
   const destination = await onSide('destination', () =>
     move.destination.endpoint.openDestination(move.destination.path, {
       transferId,

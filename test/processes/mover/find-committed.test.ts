@@ -48,6 +48,7 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     record: null,
     meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),
+    opened: async () => undefined,
     createHasher: createInlineHasher,
     save: async () => true,
     signal: never,

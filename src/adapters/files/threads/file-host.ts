@@ -4,6 +4,7 @@
  */
 import { createPacer, type Pacer } from '../../../concurrency/pacer.ts';
 import { answerCalls } from '../../../concurrency/thread.ts';
+import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { openFileEndpoint } from '../open.ts';
 import type { FileEndpoint, SourceFile } from '../port.ts';
 import { describeError, type FileFunctions, type OpenedSource } from './file-functions.ts';
@@ -14,9 +15,6 @@ import {
   pacedSource,
   paceOf,
 } from './paced-files.ts';
-
-/** A file of up to this size is read when it is opened, which saves a message in each direction. */
-const READ_AHEAD_BYTES = 256 * 1024;
 
 interface Target<Thing> {
   thing: Thing;
@@ -112,7 +110,7 @@ async function openedSource(file: PacedSource, release?: () => void): Promise<Op
 }
 
 async function contentOf(file: SourceFile): Promise<OpenedSource['content']> {
-  if (file.identity.size > READ_AHEAD_BYTES) return null;
+  if (file.identity.size > SMALL_FILE_BYTES) return null;
   const bytes = new Uint8Array(file.identity.size);
   return file.read(0, bytes).then(
     () => ({ bytes }),
