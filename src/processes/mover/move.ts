@@ -74,9 +74,7 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
       ...RECONNECT_MS,
       signal: move.signal,
       shouldRetry: ({ error }) =>
-        progress.state !== null &&
-        isBrokenConnection(error) &&
-        mayReconnect(progress.state.delivered),
+        isBrokenConnection(error, progress) && mayReconnect(progress.state?.delivered ?? 0),
     });
     return { ...moved, sourceVersion: progress.state?.source.version ?? null };
   } finally {
@@ -95,12 +93,12 @@ function createReconnectLimit(limit: number): (delivered: number) => boolean {
   };
 }
 
-function isBrokenConnection(error: unknown): boolean {
-  return (
-    error instanceof AttemptError &&
-    error.failure.code === 'connection_failed' &&
-    !/connect|sign_in/.test(error.failure.phase)
-  );
+/** Returns whether a connection broke after both sides were open. */
+function isBrokenConnection(error: unknown, { state }: Progress): boolean {
+  if (!(error instanceof AttemptError) || error.failure.code !== 'connection_failed') return false;
+  const { phase } = error.failure;
+  // A small file is written when it is opened, before there is a state.
+  return phase === 'write' || (state !== null && !/connect|sign_in/.test(phase));
 }
 
 async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {

@@ -80,6 +80,7 @@ export async function openDestination(
       size,
       overwrite,
       resume,
+      content: resume ? undefined : source.content,
       modifiedAt: timeToPreserve(move, source) ?? undefined,
       acknowledged,
       signal,
@@ -87,12 +88,12 @@ export async function openDestination(
   );
   if (!resumeState(move, progress, destination)) {
     progress.state?.hasher.close();
-    const { chunkSize } = destination;
+    const { chunkSize, resumedFrom } = destination;
     progress.state = {
       source: source.identity,
       chunkSize,
       crcs: [],
-      delivered: 0,
+      delivered: !resume && resumedFrom >= size ? Math.ceil(size / chunkSize) : 0,
       hashed: 0,
       hasher: move.createHasher(size),
     };
