@@ -39,7 +39,7 @@ import {
   type Committing,
   chunkCount,
   deliveredBytes,
-  encodeCrcs,
+  encodeSums,
   type Move,
   type Moved,
   type MovedFrom,
@@ -217,8 +217,8 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
   async function saveNow(): Promise<boolean> {
     await saving;
     const state = progress.state as MoveState;
-    const { source, chunkSize, crcs, delivered } = state;
-    const encoded = encodeCrcs(crcs.slice(0, delivered));
+    const { source, chunkSize, sums, delivered } = state;
+    const encoded = encodeSums(sums.slice(0, delivered));
     progress.destination = await destination.resumePoint(deliveredBytes(state));
     const { destination: resumePoint, committing } = progress;
     savedAt = performance.now();
@@ -226,7 +226,7 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
     return move.save({
       source,
       chunkSize,
-      crcs: encoded,
+      sums: encoded,
       destination: resumePoint,
       committing,
       saves,
