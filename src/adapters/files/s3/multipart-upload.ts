@@ -2,11 +2,9 @@ import type { Readable } from 'node:stream';
 import {
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
-  type HeadObjectCommandOutput,
   paginateListParts,
   UploadPartCommand,
   type UploadPartCommandInput,
-  type UploadPartCommandOutput,
 } from '@aws-sdk/client-s3';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
@@ -14,6 +12,7 @@ import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import type { ObjectAnswer } from './first-try.ts';
 import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import type { UploadState } from './uploads.ts';
@@ -147,7 +146,7 @@ function multipartUpload(
 
   function compare(
     number: number,
-    answer: UploadPartCommandOutput,
+    answer: ObjectAnswer,
     digest: Buffer,
     checkedByServer: boolean,
   ): void {
@@ -172,11 +171,7 @@ function multipartUpload(
    * Returns whether the object under the key is the one sent; null if its checksum can't be
    * compared.
    */
-  function isOurs({
-    ChecksumCRC32,
-    ETag,
-    ServerSideEncryption,
-  }: HeadObjectCommandOutput): boolean | null {
+  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: ObjectAnswer): boolean | null {
     const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
     if (checksum.name === 'crc32')
       return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
@@ -202,7 +197,7 @@ function multipartUpload(
     );
   }
 
-  function headObject(): Promise<HeadObjectCommandOutput> {
+  function headObject(): Promise<ObjectAnswer> {
     return store.head(key, signal, { ChecksumMode: 'ENABLED' });
   }
 
@@ -221,7 +216,7 @@ function multipartUpload(
       if (headers) setHeaders(command, headers);
       const sent = sentBytes(options, bytesOfPart(number, options));
       const sending: SendOptions = { abortSignal: signal, sent };
-      const answer = await s3.send(command, sending);
+      const answer = await (headers ? s3.send(command, sending) : store.send(command, sending));
       const digest = digestWhenSent();
       compare(number, answer, digest, declared !== undefined);
       parts.set(number, { etag: answer.ETag as string, digest });
