@@ -46,6 +46,9 @@ export interface PartContent {
   digest(): Buffer;
 }
 
+/** What the server says of a whole object. */
+type Completed = Pick<ObjectAnswer, 'ChecksumCRC32' | 'ETag' | 'ServerSideEncryption'>;
+
 interface Known {
   id: string;
   checksum: Checksum;
@@ -171,7 +174,7 @@ function multipartUpload(
    * Returns whether the object under the key is the one sent; null if its checksum can't be
    * compared.
    */
-  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: ObjectAnswer): boolean | null {
+  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: Completed): boolean | null {
     const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
     if (checksum.name === 'crc32')
       return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
@@ -179,13 +182,13 @@ function multipartUpload(
     return md5 === null ? null : md5 === expected;
   }
 
-  async function join(condition: { IfNoneMatch?: '*' }): Promise<void> {
+  function join(condition: { IfNoneMatch?: '*' }): Promise<Completed> {
     const listed = first(count).map(({ etag, digest }, index) => ({
       PartNumber: index + 1,
       ETag: etag,
       ...(checksum.name === 'crc32' ? { ChecksumCRC32: digest.toString('base64') } : {}),
     }));
-    await s3.send(
+    return s3.send(
       new CompleteMultipartUploadCommand({
         ...upload,
         MultipartUpload: { Parts: listed },
@@ -243,7 +246,7 @@ function multipartUpload(
         );
       }
       if (!overwrite) await refuseExisting(store, key, 'commit', signal);
-      await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
+      const completed = await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
         const answer = serverAnswer(error);
         if (!overwrite && answer === 'NotImplemented') return join({});
         // An earlier try may have completed the upload and lost its answer. Ceph then answers with
@@ -257,7 +260,15 @@ function multipartUpload(
         if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
           throw unclearCommit(key, error);
         if (!ours) throw error;
+        return null;
       });
+      const proof: CommitProof = {
+        size,
+        destinationChecksum: compared ? checksum.name : 'none',
+        atomicReplace: true,
+      };
+      // A checksum over all parts proves the size too.
+      if (completed && isOurs(completed)) return proof;
       const object = await headObject();
       if (object.ContentLength !== size) {
         throw new FileError(
@@ -273,7 +284,7 @@ function multipartUpload(
           'commit',
           `${key}: the server's checksum differs from that of the data sent`,
         );
-      return { size, destinationChecksum: compared ? checksum.name : 'none', atomicReplace: true };
+      return proof;
     },
   };
 }
