@@ -135,12 +135,19 @@ async function moveOpened(
   // Sending a file of one chunk again is as fast as resuming it.
   const resumable = chunkCount(state) > 1;
   if (resumable) await saver.saveNow();
+  let checking: Promise<void> | null = null;
+  const check = () => {
+    checking ??= checkUnchanged(source, state);
+    return checking;
+  };
   await pump({
     state,
     source,
     destination,
     buffers: move.buffers,
     signal: move.signal,
+    // One round trip less after the last write.
+    onRead: () => void check().catch(() => undefined),
     onDelivered() {
       move.meter.delivered(deliveredBytes(state));
       saver.saveSoon();
@@ -149,7 +156,7 @@ async function moveOpened(
       if (resumable) await saver.saveNow().catch(() => undefined);
     },
   });
-  await checkUnchanged(source, state);
+  await check();
   move.signal.throwIfAborted();
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {

@@ -13,6 +13,8 @@ export interface Pump {
   destination: DestinationFile;
   buffers: BufferPool;
   signal: AbortSignal;
+  /** Called when all reads have ended, while the last chunks are hashed and written. */
+  onRead(): void;
   /** Called after each chunk that the destination has acknowledged. */
   onDelivered(): void;
   /** Called at an error, while both sides are still open, to save the progress. Never rejects. */
@@ -31,6 +33,7 @@ export async function pump({
   destination,
   buffers,
   signal,
+  onRead,
   onDelivered,
   onBroken,
 }: Pump): Promise<void> {
@@ -44,6 +47,7 @@ export async function pump({
   // What was hashed and not delivered is read, hashed and compared again.
   if (state.hashed > firstToWrite) state.hashed = await state.hasher.rewind(firstToWrite);
   const firstToHash = state.hashed;
+  let toRead = chunks - firstToHash;
   let hashing: Promise<unknown> = Promise.resolve();
   let sourceChanged = false;
 
@@ -52,6 +56,10 @@ export async function pump({
     const { buffer } = pooled;
     const offset = chunk * chunkSize;
     const read = reads.run(() => onSide('source', () => source.read(offset, buffer)));
+    read.then(
+      () => --toRead === 0 && onRead(),
+      () => undefined,
+    );
     const hashed = hashInOrder(chunk, buffer, read);
     const written = chunk >= firstToWrite ? write(offset, buffer, read) : null;
     // Released only after hash and write have ended, also after an error: neither may use it later.
