@@ -39,7 +39,7 @@ import {
   type Committing,
   chunkCount,
   deliveredBytes,
-  encodeCrcs,
+  encodeSums,
   type Move,
   type Moved,
   type MovedFrom,
@@ -135,12 +135,19 @@ async function moveOpened(
   // Sending a file of one chunk again is as fast as resuming it.
   const resumable = chunkCount(state) > 1;
   if (resumable) await saver.saveNow();
+  let checking: Promise<void> | null = null;
+  const check = () => {
+    checking ??= checkUnchanged(source, state);
+    return checking;
+  };
   await pump({
     state,
     source,
     destination,
     buffers: move.buffers,
     signal: move.signal,
+    // One round trip less after the last write.
+    onRead: () => void check().catch(() => undefined),
     onDelivered() {
       move.meter.delivered(deliveredBytes(state));
       saver.saveSoon();
@@ -149,7 +156,7 @@ async function moveOpened(
       if (resumable) await saver.saveNow().catch(() => undefined);
     },
   });
-  await checkUnchanged(source, state);
+  await check();
   move.signal.throwIfAborted();
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {
@@ -217,8 +224,8 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
   async function saveNow(): Promise<boolean> {
     await saving;
     const state = progress.state as MoveState;
-    const { source, chunkSize, crcs, delivered } = state;
-    const encoded = encodeCrcs(crcs.slice(0, delivered));
+    const { source, chunkSize, sums, delivered } = state;
+    const encoded = encodeSums(sums.slice(0, delivered));
     progress.destination = await destination.resumePoint(deliveredBytes(state));
     const { destination: resumePoint, committing } = progress;
     savedAt = performance.now();
@@ -226,7 +233,7 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
     return move.save({
       source,
       chunkSize,
-      crcs: encoded,
+      sums: encoded,
       destination: resumePoint,
       committing,
       saves,

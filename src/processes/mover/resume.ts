@@ -8,7 +8,7 @@ import { onSide } from './failure.ts';
 import {
   type Committing,
   chunkCount,
-  decodeCrcs,
+  decodeSums,
   deliveredBytes,
   type Move,
   type MoveState,
@@ -27,17 +27,18 @@ export interface Progress {
 /** Takes over the progress that a predecessor has saved. */
 export function resumeFrom(progress: Progress, record: ResumeRecord, move: Move): void {
   const { source, chunkSize, destination, committing } = record;
-  const crcs = decodeCrcs(record.crcs);
+  progress.destination = destination;
+  progress.committing = committing;
+  if (record.sums === undefined) return;
+  const sums = decodeSums(record.sums);
   progress.state = {
     source,
     chunkSize,
-    crcs,
-    delivered: crcs.length,
+    sums,
+    delivered: sums.length,
     hashed: 0,
     hasher: move.createHasher(source.size),
   };
-  progress.destination = destination;
-  progress.committing = committing;
 }
 
 /** Discards the progress of a predecessor, and what it wrote, if the source has changed since. */
@@ -86,13 +87,13 @@ export async function openDestination(
       signal,
     }),
   );
-  if (!resumeState(move, progress, destination)) {
+  if (!resumeState(progress, destination)) {
     progress.state?.hasher.close();
     const { chunkSize, resumedFrom } = destination;
     progress.state = {
       source: source.identity,
       chunkSize,
-      crcs: [],
+      sums: [],
       delivered: !resume && resumedFrom >= size ? Math.ceil(size / chunkSize) : 0,
       hashed: 0,
       hasher: move.createHasher(size),
@@ -104,11 +105,7 @@ export async function openDestination(
 }
 
 /** Adjusts the state to what the destination really has. Returns false if it cannot be resumed. */
-function resumeState(
-  move: Move,
-  progress: Progress,
-  { chunkSize, resumedFrom }: DestinationFile,
-): boolean {
+function resumeState(progress: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
   const { state } = progress;
   if (!state || state.chunkSize !== chunkSize) return false;
   const chunks = chunkCount(state);
@@ -120,11 +117,7 @@ function resumeState(
     state.hashed = chunks;
     return true;
   }
-  // The destination lost the end of the file. The hasher ended with its digest, so the whole source
-  // must be read and hashed again.
+  // The destination lost the end of the file.
   progress.committing = null;
-  state.hasher.close();
-  state.hasher = move.createHasher(state.source.size);
-  state.hashed = 0;
   return true;
 }

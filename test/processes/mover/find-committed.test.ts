@@ -65,7 +65,7 @@ async function recordOfCommit(): Promise<ResumeRecord> {
   return {
     source: identity,
     chunkSize: SLOT_BYTES,
-    crcs: '',
+    sums: '',
     destination: { bytes: 0, state: null },
     committing,
     saves: 1,
