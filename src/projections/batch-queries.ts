@@ -1,8 +1,8 @@
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { Batch, BatchStatus, RejectedItem } from '../domain/batch.ts';
 import type { TransferStatus } from '../domain/transfer.ts';
+import { batchOf, hasBatch } from './transfer-columns.ts';
 import type { Page } from './transfer-queries.ts';
-import { batchOf } from './transfers.ts';
 
 /** The transfers of a batch by status, and their bytes. */
 export interface BatchCounts {
@@ -88,7 +88,8 @@ export async function transfersOfBatch(
     select transfer_id
       from unnest(${[...statuses]}::text[]) with ordinality as s(status, place) cross join lateral (
         select transfer_id from read.transfers t
-         where ${batchOf(sql)} = ${batchId} and t.status = s.status limit ${limit + 1}) found
+         where ${hasBatch(sql)} and ${batchOf(sql)} = ${batchId} and t.status = s.status
+         limit ${limit + 1}) found
      order by place, transfer_id limit ${limit + 1}`;
   const transferIds = rows.map(({ transfer_id }) => transfer_id);
   return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };

@@ -3,9 +3,9 @@ import { fieldError } from '../domain/errors.ts';
 import type { Priority, Transfer, TransferStatus } from '../domain/transfer.ts';
 import { CHANGES, type Change } from '../domain/transfer-decider.ts';
 import { withCustomPlans } from './custom-plan.ts';
+import { isRetry, retryOf } from './transfer-columns.ts';
 import { isAfter, type Place, passes, type TransferFilter } from './transfer-filter.ts';
 import { eachTransfer } from './transfer-queries.ts';
-import { retryOf } from './transfers.ts';
 
 /** Oldest first. */
 const ORDER = 'created_at';
@@ -71,7 +71,8 @@ async function findAll(
   const notRetried =
     action === 'retry'
       ? sql`and not exists (
-          select from (select ${retryOf(sql)} as retry_of from read.transfers) r
+          select from (
+            select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
            where r.retry_of = t.transfer_id)`
       : sql``;
   const otherPriority =
@@ -128,6 +129,7 @@ async function search(
 export async function retriedAmong(sql: Sql, transfers: Transfer[]): Promise<Set<string>> {
   const ids = transfers.map(({ facts }) => facts.transfer_id);
   const rows = await sql<{ id: string }[]>`
-    select ${retryOf(sql)} as id from read.transfers where ${retryOf(sql)} = any(${ids}::text[])`;
+    select ${retryOf(sql)} as id from read.transfers
+     where ${isRetry(sql)} and ${retryOf(sql)} = any(${ids}::text[])`;
   return new Set(rows.map(({ id }) => id));
 }

@@ -301,7 +301,7 @@ async function consume(
   let saved = await resumePosition(deps, table, name, checkpoint);
   let savedAt = Date.now();
   const from = saved === 0n ? null : saved;
-  const removed = createRemovedLeaves(deps.store, from);
+  const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
 
   for await (const batch of deps.store.subscribe({
     from,

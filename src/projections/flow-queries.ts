@@ -1,8 +1,8 @@
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { Flow, FlowStatus, ListingError, RunCompleted } from '../domain/flow.ts';
 import type { TransferStatus } from '../domain/transfer.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
 import type { Page } from './transfer-queries.ts';
-import { batchOf, retryOf } from './transfers.ts';
 
 /** A flow at a revision of its stream. The read model shows the files of all runs up to there. */
 export interface ShownFlow {
@@ -68,7 +68,7 @@ export async function progressOfRuns(sql: Sql, batchIds: string[]): Promise<RunP
     select batch_id, case when ended then revision end as completed_at_revision,
            not ended and (status = 'creating' or exists (
              select from read.transfers t
-              where ${batchOf(sql)} = b.batch_id
+              where ${hasBatch(sql)} and ${batchOf(sql)} = b.batch_id
                 and (status in ('pending', 'in_progress')
                      or (status = 'queued' and state ->> 'not_before' is null)))) as moving
       from read.batches b where batch_id = any(${batchIds}::text[])`;
@@ -96,7 +96,8 @@ export async function knownFiles(
   const rows = await sql<KnownFile[]>`
     select file_key, run_id, transfer_id, attempts, t.status, t.state ->> 'failed_at' as failed_at,
            t.status = 'failed' and exists (
-             select from (select ${retryOf(sql)} as retry_of from read.transfers) r
+             select from (
+               select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
               where r.retry_of = t.transfer_id) is true as retried
       from read.flow_files f left join read.transfers t using (transfer_id)
      where flow_id = ${flowId} and file_key = any(${keys}::text[])`;

@@ -41,15 +41,26 @@ interface Page {
   last: number;
 }
 
-/** `from`: the log is read after this position. Earlier records name only earlier leaves. */
-export function createRemovedLeaves(store: EventStore, from: bigint | null): RemovedLeaves {
+/**
+ * `from`: the log is read after this position. Earlier records name only earlier leaves.
+ *
+ * `looksOnce` is for a live consumer. A removal waits until the consumer has passed its record. So
+ * whatever the consumer misses left the log before its first batch was read.
+ */
+export function createRemovedLeaves(
+  store: EventStore,
+  from: bigint | null,
+  { looksOnce = false }: { looksOnce?: boolean } = {},
+): RemovedLeaves {
   /** Those to come, the last one first. */
   let pages: Page[] = [];
   /** Of the pages that were read, in the order of the tree. */
   let leaves: RemovedLeaf[] = [];
   let seen = from;
+  let looked = false;
 
   async function findPages(): Promise<void> {
+    if (looked && looksOnce) return;
     const found: Page[] = [];
     for await (const { events, position } of readLog(store, { from: seen, stream: RETENTION })) {
       for (const { revision, data } of retentionRecords(events)) {
@@ -59,6 +70,7 @@ export function createRemovedLeaves(store: EventStore, from: bigint | null): Rem
       }
       seen = position;
     }
+    looked = true;
     if (found.length > 0) pages = [...pages, ...found].sort((a, b) => b.first - a.first);
   }
 

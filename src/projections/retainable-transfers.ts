@@ -1,5 +1,5 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
-import { batchOf } from './transfers.ts';
+import { batchOf } from './transfer-columns.ts';
 
 /**
  * Returns the ids of transfers that have ended, and with them their batch and their run of a flow, in

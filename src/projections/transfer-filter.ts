@@ -1,6 +1,6 @@
 import type { Queryable } from '../adapters/postgres/connect.ts';
 import type { SortOrder, TransferStatus } from '../domain/transfer.ts';
-import { batchOf, retryOf } from './transfers.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;
@@ -60,8 +60,10 @@ export function rowMatches(
 ) {
   const destinationMatches =
     destination === undefined ? sql`` : sql`and destination ^@ ${destination}`;
-  const retryMatches = repeated === undefined ? sql`` : sql`and ${retryOf(sql)} = ${repeated}`;
-  const batchMatches = batchId === undefined ? sql`` : sql`and ${batchOf(sql)} = ${batchId}`;
+  const retryMatches =
+    repeated === undefined ? sql`` : sql`and ${isRetry(sql)} and ${retryOf(sql)} = ${repeated}`;
+  const batchMatches =
+    batchId === undefined ? sql`` : sql`and ${hasBatch(sql)} and ${batchOf(sql)} = ${batchId}`;
   return sql`${destinationMatches} ${retryMatches} ${batchMatches}`;
 }
 

@@ -4,15 +4,12 @@ import { parseStream, RETENTION, streamName, streamPrefix } from '../domain/stre
 import type { Transfer, TransferState } from '../domain/transfer.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
 import { type Folded, foldBatch } from './fold.ts';
-import type { Difference, Projection } from './projection.ts';
+import type { Projection } from './projection.ts';
 import type { RemovedLeaves } from './removed-leaves.ts';
-import {
-  createRetained,
-  RETAINED_TABLES,
-  retainedDifferences,
-  saveRetained,
-} from './retained-transfers.ts';
+import { createRetained, RETAINED_TABLES, saveRetained } from './retained-transfers.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
 import { type BatchChange, batchChanges, type Change, countChanges } from './transfer-counts.ts';
+import { transferDifferences } from './transfer-differences.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour, counts
@@ -21,7 +18,7 @@ import { type BatchChange, batchChanges, type Change, countChanges } from './tra
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 8,
+  version: 9,
   streams: [streamPrefix('transfer'), RETENTION],
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETAINED_TABLES],
 
@@ -74,10 +71,10 @@ export const transfersProjection: Projection = {
     // With the time, so that a page of a destination reads no other rows.
     await tx`create index on ${tx(schema)}.transfers (account_id, destination, created_at)`;
     await tx`
-      create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${retryOf(tx)} is not null`;
+      create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${isRetry(tx)}`;
     await tx`
       create index on ${tx(schema)}.transfers
-        (${batchOf(tx)}, status, created_at desc, transfer_id desc) where ${batchOf(tx)} is not null`;
+        (${batchOf(tx)}, status, created_at desc, transfer_id desc) where ${hasBatch(tx)}`;
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     await tx`
       create index on ${tx(schema)}.transfer_counts (account_id)
@@ -102,69 +99,8 @@ export const transfersProjection: Projection = {
     return (statement) => writes(statement, schema, changed, areNew);
   },
 
-  async differences(tx, live, shadow, position, limit) {
-    // Joins digests in place of states, so neither side of the join spills to disk.
-    const digests = (schema: string) => tx`
-      select transfer_id, account_id, status, created_at, destination, revision, position,
-             md5(state::text) as digest
-        from ${tx(schema)}.transfers`;
-    const rowIn = (schema: string) =>
-      tx`(select to_jsonb(t) from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
-    const inRetained = await retainedDifferences(tx, live, shadow, position, limit);
-    const inTransfers = await tx<Difference[]>`
-      with counted as materialized (
-        select account_id, status, date_trunc('hour', created_at) as hour, count(*) as transfers
-          from ${tx(live)}.transfers group by 1, 2, 3
-      ),
-      differing as materialized (
-        select transfer_id,
-               (to_jsonb(l) - 'digest') is distinct from (to_jsonb(s) - 'digest') as in_columns
-          from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
-         where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-           and l is distinct from s
-      )
-      -- jsonb ignores the order of keys, which is no difference
-      select transfer_id as key, ${rowIn(live)} as live, ${rowIn(shadow)} as log
-        from differing d
-       where in_columns
-          or ${rowIn(live)} -> 'state' is distinct from ${rowIn(shadow)} -> 'state'
-      union all
-      select concat_ws(' ', 'count', account_id, status, hour), to_jsonb(stored.transfers),
-             to_jsonb(counted.transfers)
-        from counted
-        full join (select * from ${tx(live)}.transfer_counts where transfers <> 0) stored
-          using (account_id, status, hour)
-       where counted.transfers is distinct from stored.transfers
-      union all
-      select concat_ws(' ', 'total', status), to_jsonb(stored.transfers),
-             to_jsonb(summed.transfers)
-        from (select status, sum(transfers) as transfers from counted group by 1) summed
-        full join (select * from ${tx(live)}.transfer_totals where transfers <> 0) stored
-          using (status)
-       where summed.transfers is distinct from stored.transfers
-      union all
-      select concat_ws(' ', 'batch', batch_id, status), to_jsonb(stored), to_jsonb(summed)
-        from (
-          select ${batchOf(tx)} as batch_id, status, count(*) as transfers,
-                 coalesce(sum((state -> 'facts' ->> 'size_bytes')::bigint), 0) as bytes
-            from ${tx(live)}.transfers where ${batchOf(tx)} is not null group by 1, 2) summed
-        full join (select * from ${tx(live)}.batch_counts where transfers <> 0) stored
-          using (batch_id, status)
-       where (summed.transfers, summed.bytes) is distinct from (stored.transfers, stored.bytes)
-      limit ${limit - inRetained.length}`;
-    return [...inRetained, ...inTransfers];
-  },
+  differences: transferDifferences,
 };
-
-/** The transfer that a row repeats, as an indexed expression. Older tables can answer it too. */
-export function retryOf(sql: Queryable) {
-  return sql`((state -> 'facts' ->> 'retry_of') collate "C")`;
-}
-
-/** The batch of a row, as an indexed expression. */
-export function batchOf(sql: Queryable) {
-  return sql`((state -> 'facts' ->> 'batch_id') collate "C")`;
-}
 
 function isOfTransfer({ stream }: StoredEvent): boolean {
   return parseStream(stream).kind === 'transfer';

@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { EventStore, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import type { Event } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { hashOfLeaf } from '../../src/domain/proof/leaf.ts';
+import { RETENTION } from '../../src/domain/streams.ts';
 import { createHealth } from '../../src/health.ts';
 import {
   listCheckpoints,
@@ -260,6 +262,33 @@ describeWithPostgres('a consumer of the log', () => {
     await held.release();
     await catchUpIfIdle(here, consumer('idle'));
     expect(await seen('idle')).toBe(3n);
+  });
+
+  it('looks once for what left the log, at its first batch', async () => {
+    const looks: SubscribeOptions[] = [];
+    const watched: EventStore = {
+      ...store,
+      subscribe(options) {
+        if (options.streams?.includes(RETENTION)) looks.push(options);
+        return store.subscribe(options);
+      },
+    };
+    const weaving = consumer('weave');
+    start(
+      { ...openProcess(), store: watched },
+      {
+        ...weaving,
+        async apply(tx, events, removed) {
+          expect(await removed?.weave(0, events, hashOfLeaf)).toHaveLength(events.length);
+          await weaving.apply(tx, events);
+        },
+      },
+    );
+    for (const count of [1, 2, 3]) {
+      await append('weave-1');
+      await expect.poll(async () => Number(await seen('weave'))).toBe(count);
+    }
+    expect(looks).toHaveLength(1);
   });
 
   it('moves a checkpoint back that is beyond the end of the log, and continues', async () => {

@@ -44,6 +44,7 @@ import {
   type SubscribeOptions,
 } from './port.ts';
 import { findPositionFaults } from './postgres-positions.ts';
+import { readAfter } from './postgres-read.ts';
 
 const CHANNEL = 'waybill_log';
 const APPENDS_PER_CALL = 64;
@@ -249,25 +250,6 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     return rows[0]?.position || null;
   }
 
-  /** Returns the events after `from`, and the head of the log in the same snapshot. */
-  async function readAfter(from: bigint, limit: number, names: string[]): Promise<Batch> {
-    const rows = await sql<((StoredRow | { position: null }) & { head: bigint })[]>`
-      select h.position as head, e.position, e.stream, e.revision, e.id, e.type, e.schema_version,
-             e.data, e.metadata
-        from log.head h
-        left join lateral (
-          select * from log.events
-           where position > ${from} and position <= h.position and stream ^@ any(${names}::text[])
-           order by position limit ${limit}) e on true
-       order by e.position`;
-    const events = rows.flatMap((row) => (row.position === null ? [] : [toEvent(row)]));
-    const full = events.length === limit;
-    const position = full
-      ? (events.at(-1) as StoredEvent).position
-      : (rows[0] as { head: bigint }).head;
-    return { events, position, caughtUp: !full };
-  }
-
   async function* subscribe({
     from,
     signal,
@@ -281,7 +263,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const { wakeUp } = cache;
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
-    const read = (after: bigint) => readAfter(after, batchSize, names);
+    const read = (after: bigint) => readAfter(sql, prefix, after, batchSize, names);
     try {
       unlisten ??= listenForAppends();
       while (!signal.aborted) {

@@ -53,6 +53,24 @@ it('rejects all waiting calls at once when Postgres does not answer', async () =
   await sql.end();
 });
 
+describeWithPostgres('a log with an event that Waybill did not write', () => {
+  it('is not read past a column with a record separator', async () => {
+    const database = await createTestDatabase();
+    const store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    await store.append('a', 'no_stream', [event()]);
+    await database.sql`
+      insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
+      select 2, stream, 1, id, type || chr(30) || type, schema_version, data, metadata
+        from log.events`;
+    await database.sql`update log.head set position = 2`;
+    const { signal } = new AbortController();
+    const batches = store.subscribe({ from: null, signal })[Symbol.asyncIterator]();
+    await expect(batches.next()).rejects.toThrow('positions 1 and 2 has a record separator');
+    await store.close();
+    await database.drop();
+  });
+});
+
 describeWithPostgres('a log on a connection that goes silent', () => {
   let database: TestDatabase;
   let proxy: TcpProxy;

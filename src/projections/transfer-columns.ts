@@ -1,0 +1,27 @@
+/*
+ * Indexed expressions over a row of `transfers`, each with the condition of its index. A query needs
+ * both, or it reads the whole table.
+ *
+ * A condition holds for all rows that have a value, and for few others. It looks at the text of the
+ * state: otherwise Postgres would parse each row that is written or put into an index. The tables of an
+ * older version can answer both, too.
+ */
+import type { Queryable } from '../adapters/postgres/connect.ts';
+
+/** The transfer that a row repeats; null if it repeats none. */
+export function retryOf(sql: Queryable) {
+  return sql`((state -> 'facts' ->> 'retry_of') collate "C")`;
+}
+
+export function isRetry(sql: Queryable) {
+  return sql`strpos(state::text, '"retry_of":null') = 0`;
+}
+
+/** The batch of a row; null if it belongs to none. */
+export function batchOf(sql: Queryable) {
+  return sql`((state -> 'facts' ->> 'batch_id') collate "C")`;
+}
+
+export function hasBatch(sql: Queryable) {
+  return sql`strpos(state::text, '"batch_id":') > 0`;
+}
