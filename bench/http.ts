@@ -77,12 +77,17 @@ export async function run(bench: Bench): Promise<void> {
   });
 
   const rows: (string | number | null)[][] = [];
-  const measure = async (name: string, waybill: Request, peer: Request) => {
+  const measure = async (
+    name: string,
+    waybill: Request,
+    peer: Request,
+    { name: peerName, pid } = { name: 'bare', pid: bare.pid },
+  ) => {
     if (only.length > 0 && !only.includes(name.split(' ')[0]!.toLowerCase())) return;
     for (const connections of CONNECTIONS) {
       const results = await alternate(runs, {
         waybill: () => measured(service.pid, { ...waybill, connections, seconds }),
-        bare: () => measured(bare.pid, { ...peer, connections, seconds }),
+        [peerName]: () => measured(pid, { ...peer, connections, seconds }),
         ...(client && name === 'POST' ? { 'bare append': () => bareAppends(connections) } : {}),
       });
       const rate = (who: string) => median(results[who]!.map(({ perSecond }) => perSecond));
@@ -97,7 +102,7 @@ export async function run(bench: Bench): Promise<void> {
           connections,
           who,
           rate(who),
-          who === 'waybill' ? ratio(rate('waybill'), rate('bare')) : '',
+          who === 'waybill' ? ratio(rate('waybill'), rate(peerName)) : '',
           at(50),
           at(99),
           ...cpu,
@@ -106,11 +111,12 @@ export async function run(bench: Bench): Promise<void> {
     }
   };
 
-  await measure(
-    'POST',
-    { ...ours, method: 'POST', paths: ['/v1/transfers'], body: BODY },
-    { ...theirs, method: 'POST', paths: ['/rows'], body: BODY },
-  );
+  const post: Request = { ...ours, method: 'POST', paths: ['/v1/transfers'], body: BODY };
+  await measure('POST', post, { ...theirs, method: 'POST', paths: ['/rows'], body: BODY });
+  await measure('POST with keys', { ...post, withKeys: true }, post, {
+    name: 'without',
+    pid: service.pid,
+  });
   const fill = (request: Pick<Request, 'url' | 'headers'>, path: string) =>
     load({ ...request, method: 'POST', paths: [path], body: BODY, connections: 16, seconds: 5 });
   if (only.length > 0) await Promise.all([fill(ours, '/v1/transfers'), fill(theirs, '/rows')]);
@@ -141,7 +147,7 @@ export async function run(bench: Bench): Promise<void> {
       'connections',
       'who',
       'requests/s',
-      'of bare',
+      'of peer',
       'p50 ms',
       'p99 ms',
       'CPU ms',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Pool } from 'undici';
 
 // Repeats a request over several connections. Each connection sends its next request when it has
@@ -22,7 +23,9 @@ await Promise.all(
       const answer = await pool.request({
         method: order.method,
         path,
-        headers: order.headers,
+        headers: order.withKeys
+          ? { ...order.headers, 'idempotency-key': randomUUID() }
+          : order.headers,
         body,
       });
       await answer.body.dump();
@@ -45,6 +48,8 @@ export interface LoadOrder {
   /** Requested in turn. */
   paths: string[];
   headers: Record<string, string>;
+  /** Each request has an Idempotency-Key of its own. */
+  withKeys?: boolean;
   /** Each request replaces `NUMBER` in it with a new number. */
   body?: string;
   connections: number;

@@ -3,6 +3,7 @@ import type { AfterEvent } from '../domain/after.ts';
 import { assertApart } from '../domain/after-places.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type {
@@ -362,6 +363,13 @@ async function command(
       options,
     ),
   );
+}
+
+/** Returns the transfer that these events create. */
+export function transferOf(events: NewEvent[]): Transfer {
+  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
+  if (state.status === 'none') throw notFound();
+  return state;
 }
 
 function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {

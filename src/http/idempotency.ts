@@ -2,19 +2,35 @@ import { createHash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import canonicalize from 'canonicalize';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../commands/deps.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { clientOf } from './auth.ts';
+import {
+  findRow,
+  IDEMPOTENCY_KEYS_KEPT,
+  insertedWith,
+  isTaken,
+  type Row,
+  type RowId,
+  removeRow,
+  reserve,
+  type Shown,
+  type StoredAnswer,
+  storeAnswer,
+} from './idempotency-keys.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
-
-/** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
-export const IDEMPOTENCY_KEYS_KEPT = '24 hours';
 
 /** Statuses below 500 whose answers are not stored: a later request may get another answer. */
 const NOT_STORED = [400, 401, 403, 409, 429];
+
+function isStored(status: number): boolean {
+  return status < 500 && !NOT_STORED.includes(status);
+}
 
 export interface Answer<Body> {
   status: number;
@@ -22,23 +38,6 @@ export interface Answer<Body> {
   location?: string;
   /** The body of a replay, if `body` shows a secret that appears only once. */
   replayed?: Body;
-}
-
-/** A stored answer. `body` is the exact text that a replay sends. */
-interface StoredAnswer {
-  body: string;
-  location?: string | undefined;
-  /** The positions that the first answer waited for, as decimal strings. */
-  shown?: Shown;
-}
-
-type Shown = Partial<Record<ProjectionName, string>>;
-
-interface Row<Reserved> {
-  fingerprint: string;
-  reserved: Reserved;
-  status: number | null;
-  answer: StoredAnswer | null;
 }
 
 export interface Operation<Reserved, Body> {
@@ -52,6 +51,15 @@ export interface Operation<Reserved, Body> {
    * models through `commands`: a replay waits for the same positions.
    */
   run(reserved: Reserved, repeated: boolean, commands: CommandDeps): Promise<Answer<Body>>;
+  /**
+   * Set if `run` makes one append, and its answer follows from the appended events. A log in
+   * Postgres then keeps the answer in the same commit: nothing is reserved, and nothing is locked.
+   */
+  inOneAppend?: {
+    answerOf(events: NewEvent[]): Answer<Body>;
+    /** The projection that `run` waits for. */
+    shownIn: ProjectionName;
+  };
 }
 
 interface IdempotencyDeps {
@@ -84,8 +92,13 @@ export async function idempotent<Reserved, Body>(
     id,
     operation.secretBody ?? false,
   );
-  const stored = await findAnswer(sql, id, fingerprint);
+  const found = await findRow(sql, id);
+  const stored = found && toStored(found, fingerprint);
   if (stored) return sendStored(commands, reply, stored);
+  if (found === null) {
+    const answer = await runInOneAppend(commands, id, fingerprint, operation);
+    if (answer !== null) return sendAnswer(reply, answer);
+  }
 
   const lock = await deps.locks.tryAcquire(`idempotency:${JSON.stringify(Object.values(id))}`);
   if (!lock)
@@ -115,12 +128,6 @@ async function fingerprintOf(body: string, id: RowId, secret: boolean): Promise<
   ).toString('hex');
 }
 
-interface RowId {
-  account_id: string;
-  route: string;
-  key: string;
-}
-
 /** Returns the route with the values of its parameters, the same for every spelling of the path. */
 function routeOf({ method, routeOptions, params }: FastifyRequest): string {
   return [
@@ -140,6 +147,40 @@ function readKey(request: FastifyRequest): string | null {
     'must be given once, with 1 to 255 printable ASCII characters',
     'invalid_parameter',
   );
+}
+
+/**
+ * Runs an operation whose events and answer share a commit. Returns null if that is not possible:
+ * the log is elsewhere, the key has a row, or the answer is an error that is stored. A crash leaves
+ * both or neither. Of concurrent requests, Postgres rejects the append of all but one.
+ */
+async function runInOneAppend<Reserved, Body>(
+  commands: CommandDeps,
+  id: RowId,
+  fingerprint: string,
+  { inOneAppend, reserve, run }: Operation<Reserved, Body>,
+): Promise<Answer<Body> | null> {
+  const { store } = commands;
+  if (inOneAppend === undefined || store.appendWith === undefined) return null;
+  const { answerOf, shownIn } = inOneAppend;
+  const reserved = await reserve();
+  const append: EventStore['append'] = (stream, expected, events) => {
+    const { status, body, location } = answerOf(events);
+    const answer = { body: JSON.stringify(body), location };
+    const row = { ...id, fingerprint, reserved, status, answer, shownIn };
+    return (store.appendWith as NonNullable<EventStore['appendWith']>)(
+      stream,
+      expected,
+      events,
+      insertedWith(row),
+    );
+  };
+  try {
+    return await run(reserved, false, { ...commands, store: { ...store, append } });
+  } catch (error) {
+    if (isTaken(error) || isStored(toProblem(error, '').status)) return null;
+    throw error;
+  }
 }
 
 async function runOnce<Reserved, Body>(
@@ -169,24 +210,11 @@ async function runOnce<Reserved, Body>(
   } catch (error) {
     const problem = toProblem(error, requestId);
     // After a fault, it is unknown what was appended. The next request finds the reservation.
-    if (problem.status < 500) {
-      if (NOT_STORED.includes(problem.status)) await removeRow(sql, id);
-      else await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
-    }
+    if (isStored(problem.status))
+      await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
+    else if (problem.status < 500) await removeRow(sql, id);
     throw error;
   }
-}
-
-async function findAnswer(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-  fingerprint: string,
-): Promise<Stored | null> {
-  const [row] = await sql<Row<unknown>[]>`
-    select fingerprint, reserved, status, answer from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}
-       and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
-  return row ? toStored(row, fingerprint) : null;
 }
 
 interface Stored {
@@ -204,55 +232,6 @@ function toStored({ fingerprint, status, answer }: Row<unknown>, expected: strin
     );
   }
   return status === null || answer === null ? null : { status, answer };
-}
-
-/** Inserts the row of the key, replaces an expired one, or returns the existing one. */
-async function reserve<Reserved>(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-  fingerprint: string,
-  reserved: Reserved,
-): Promise<Row<Reserved> & { repeated: boolean }> {
-  const [row] = await sql<[Row<Reserved> & { repeated: boolean }]>`
-    with taken as (
-      insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
-      values (${account_id}, ${route}, ${key}, ${fingerprint}, ${sql.json(reserved as never)})
-      on conflict (account_id, route, key) do update set
-        fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
-        answer = null, created_at = now()
-        where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
-      returning fingerprint, reserved, status, answer, false as repeated
-    )
-    select * from taken
-    union all
-    select fingerprint, reserved, status, answer, true from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}
-       and not exists (select from taken)`;
-  return row;
-}
-
-async function storeAnswer(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-  status: number,
-  answer: StoredAnswer,
-): Promise<void> {
-  await sql`
-    update work.idempotency_keys set status = ${status}, answer = ${sql.json(answer as never)}
-     where account_id = ${account_id} and route = ${route} and key = ${key}`;
-}
-
-async function removeRow(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
-  await sql`
-    delete from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}`;
-}
-
-/** Removes the rows of keys that no longer hold. */
-export async function removeExpiredKeys(sql: Sql): Promise<void> {
-  await sql`
-    delete from work.idempotency_keys
-     where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
 }
 
 function sendAnswer<Body>(

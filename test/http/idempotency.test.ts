@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import type { HttpServerDeps } from '../../src/http/app.ts';
-import { type Server, startApi, type TestApi } from '../support/api.ts';
+import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { sendRaw } from '../support/raw-http.ts';
 
@@ -19,250 +19,373 @@ describeWithPostgres('Idempotency-Key', () => {
   });
   afterAll(() => api?.close());
 
+  /** The server whose log is in Postgres, or the one whose log is elsewhere. */
+  let here: Server;
   const newKey = () => `key-${keys++}`;
-  const post = (key: string, json: unknown = BODY, server: Server = api) =>
+  const post = (key: string, json: unknown = BODY, server: Server = here) =>
     server.ask('POST', '/v1/transfers', { json, headers: { 'idempotency-key': key } });
   const transfers = async () => (await api.ask('GET', '/v1/transfers')).body.pagination.total;
   const rows = (key: string) =>
     api.installation
       .sql`select status, answer, reserved from work.idempotency_keys where key = ${key}`;
 
+  /** Starts a server with another log, or the same log elsewhere than in Postgres. */
+  function startServer(store: EventStore = elsewhere(), changes: Partial<HttpServerDeps> = {}) {
+    const { commands } = api.installation;
+    return api.startServer({ store, commands: { ...commands, store }, ...changes });
+  }
+
+  function elsewhere(): EventStore {
+    const { appendWith: _, ...store } = api.installation.store;
+    return store;
+  }
+
   /**
    * Starts a server whose process dies (or loses the store) at its first append: before it, or
    * between it and the answer.
    */
   function startDyingServer(when: 'before' | 'after'): Promise<Server> {
-    const { installation } = api;
-    const store: EventStore = {
-      ...installation.store,
+    const store = elsewhere();
+    return startServer({
+      ...store,
       async append(...append) {
-        if (when === 'after') await installation.store.append(...append);
+        if (when === 'after') await store.append(...append);
         throw new EventStoreUnavailable('gone');
       },
-    };
-    const changes: Partial<HttpServerDeps> = {
-      store,
-      commands: { ...installation.commands, store },
-    };
-    return api.startServer(changes);
+    });
   }
 
-  test('returns the first answer again, byte for byte, on any process', async () => {
-    const key = newKey();
-    const before = await transfers();
-    const first = await post(key);
-    expect(first).toMatchObject({ status: 201 });
-    expect(first.headers.get('idempotent-replayed')).toBeNull();
-    const again = await post(
-      key,
-      { destination_uri: BODY.destination_uri, source_uri: BODY.source_uri, priority: 'normal' },
-      await api.startServer(),
-    );
-    expect(again.status).toBe(201);
-    expect(JSON.stringify(again.body)).toBe(JSON.stringify(first.body));
-    expect(again.headers.get('idempotent-replayed')).toBe('true');
-    expect(again.headers.get('location')).toBe(first.headers.get('location'));
-    expect(again.headers.get('content-type')).toBe(first.headers.get('content-type'));
-    expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
-    expect(await transfers()).toBe(before + 1);
-  });
-
-  test('returns the first answer again after the transfer has advanced', async () => {
-    const key = newKey();
-    const first = await post(key);
-    await api.ask('DELETE', `/v1/transfers/${first.body.id}`);
-    expect(await post(key)).toMatchObject({ status: 201, body: first.body });
-  });
-
-  test('rejects another body under the same key', async () => {
-    const key = newKey();
-    await post(key);
-    const before = await transfers();
-    expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({
-      status: 422,
-      body: { code: 'idempotency_key_reused' },
+  describe.each([
+    ['in Postgres', () => api.installation.store],
+    ['elsewhere', elsewhere],
+  ])('with the log %s', (_where, storeOf) => {
+    beforeAll(async () => {
+      here = await startServer(storeOf());
     });
-    expect(await transfers()).toBe(before);
+
+    test('returns the first answer again, byte for byte, on any process', async () => {
+      const key = newKey();
+      const before = await transfers();
+      const first = await post(key);
+      expect(first).toMatchObject({ status: 201 });
+      expect(first.headers.get('idempotent-replayed')).toBeNull();
+      const again = await post(
+        key,
+        { destination_uri: BODY.destination_uri, source_uri: BODY.source_uri, priority: 'normal' },
+        await startServer(),
+      );
+      expect(again.status).toBe(201);
+      expect(JSON.stringify(again.body)).toBe(JSON.stringify(first.body));
+      expect(again.headers.get('idempotent-replayed')).toBe('true');
+      expect(again.headers.get('location')).toBe(first.headers.get('location'));
+      expect(again.headers.get('content-type')).toBe(first.headers.get('content-type'));
+      expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
+      expect(await transfers()).toBe(before + 1);
+    });
+
+    test('returns the first answer again after the transfer has advanced', async () => {
+      const key = newKey();
+      const first = await post(key);
+      await api.ask('DELETE', `/v1/transfers/${first.body.id}`);
+      expect(await post(key)).toMatchObject({ status: 201, body: first.body });
+    });
+
+    test('rejects another body under the same key', async () => {
+      const key = newKey();
+      await post(key);
+      const before = await transfers();
+      expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({
+        status: 422,
+        body: { code: 'idempotency_key_reused' },
+      });
+      expect(await transfers()).toBe(before);
+    });
+
+    test('belongs to the account', async () => {
+      const { key: other } = await api.createKey(['transfers:write'], { account: 'acc_other' });
+      const key = newKey();
+      const mine = await post(key);
+      const theirs = await here.ask('POST', '/v1/transfers', {
+        json: BODY,
+        key: other,
+        headers: { 'idempotency-key': key },
+      });
+      expect(theirs.status).toBe(201);
+      expect(theirs.body.id).not.toBe(mine.body.id);
+    });
+
+    test('creates one resource for concurrent requests', async () => {
+      const key = newKey();
+      const locks = createLocks(api.installation.environment.DATABASE_URL as string);
+      const other = await startServer(storeOf(), { locks });
+      const before = await transfers();
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, (_, i) => post(key, BODY, i % 2 ? here : other)),
+      );
+      expect(
+        answers.every(
+          ({ status, body }) => status === 201 || body.code === 'idempotency_in_progress',
+        ),
+      ).toBe(true);
+      expect(
+        new Set(answers.filter(({ status }) => status === 201).map(({ body }) => body.id)).size,
+      ).toBe(1);
+      expect(await transfers()).toBe(before + 1);
+    });
+
+    test('is released by a request with a wrong body, so the client can fix it', async () => {
+      const key = newKey();
+      expect(await post(key, { ...BODY, destination_uri: 's3://elsewhere/' })).toMatchObject({
+        status: 400,
+        body: { code: 'endpoint_not_configured' },
+      });
+      expect(await rows(key)).toHaveLength(0);
+      expect(await post(key)).toMatchObject({ status: 201 });
+    });
+
+    test('lasts 24 hours', async () => {
+      const key = newKey();
+      const { sql } = api.installation;
+      const first = await post(key);
+      await sql`
+        update work.idempotency_keys set created_at = created_at - interval '23 hours 59 minutes'
+         where key = ${key}`;
+      expect(await post(key)).toMatchObject({ body: { id: first.body.id } });
+      await sql`
+        update work.idempotency_keys set created_at = created_at - interval '1 minute'
+         where key = ${key}`;
+      const second = await post(key, { ...BODY, priority: 'high' });
+      expect(second).toMatchObject({ status: 201, body: { priority: 'high' } });
+      expect(second.body.id).not.toBe(first.body.id);
+      expect(await rows(key)).toHaveLength(1);
+    });
+
+    test.each([
+      ['empty', ''],
+      ['too long', 'x'.repeat(256)],
+      ['not ASCII', 'schlüssel'],
+    ])('rejects a key that is %s', async (_what, key) => {
+      const answer = await post(key);
+      expect(answer).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_parameter', errors: [{ field: 'Idempotency-Key' }] },
+      });
+    });
+
+    test('accepts 255 characters, and one key at a time', async () => {
+      expect(await post('x'.repeat(255))).toMatchObject({ status: 201 });
+      const json = JSON.stringify(BODY);
+      const head =
+        'POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n' +
+        `Authorization: Bearer ${api.key}\r\nContent-Type: application/json\r\n`;
+      const answer = await sendRaw(
+        here.port,
+        `${head}Content-Length: ${json.length}\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n${json}`,
+      );
+      expect(answer).toMatchObject({
+        status: 400,
+        body: expect.stringContaining('Idempotency-Key'),
+      });
+    });
   });
 
-  test('belongs to the account', async () => {
-    const { key: other } = await api.createKey(['transfers:write'], { account: 'acc_other' });
-    const key = newKey();
-    const mine = await post(key);
-    const theirs = await api.ask('POST', '/v1/transfers', {
-      json: BODY,
-      key: other,
-      headers: { 'idempotency-key': key },
+  describe('with the log elsewhere', () => {
+    beforeAll(async () => {
+      here = await startServer(elsewhere());
     });
-    expect(theirs.status).toBe(201);
-    expect(theirs.body.id).not.toBe(mine.body.id);
-  });
 
-  test('creates one resource for concurrent requests', async () => {
-    const key = newKey();
-    const other = await api.startServer({
-      locks: createLocks(api.installation.environment.DATABASE_URL as string),
-    });
-    const before = await transfers();
-    const answers = await Promise.all(
-      Array.from({ length: 12 }, (_, i) => post(key, BODY, i % 2 ? api : other)),
-    );
-    expect(
-      answers.every(
-        ({ status, body }) => status === 201 || body.code === 'idempotency_in_progress',
-      ),
-    ).toBe(true);
-    expect(
-      new Set(answers.filter(({ status }) => status === 201).map(({ body }) => body.id)).size,
-    ).toBe(1);
-    expect(await transfers()).toBe(before + 1);
-  });
-
-  test('is in progress only while a process works on it', async () => {
-    const key = newKey();
-    const { commands } = api.installation;
-    const appended = Promise.withResolvers<void>();
-    const goOn = Promise.withResolvers<void>();
-    const waitFor: typeof commands.waitFor = async (...args) => {
-      appended.resolve();
-      await goOn.promise;
-      return commands.waitFor(...args);
-    };
-    const slow = await api.startServer({ commands: { ...commands, waitFor } });
-    const first = post(key, BODY, slow);
-    await appended.promise;
-    expect(await post(key)).toMatchObject({
-      status: 409,
-      body: { code: 'idempotency_in_progress' },
-    });
-    expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({
-      status: 422,
-      body: { code: 'idempotency_key_reused' },
-    });
-    goOn.resolve();
-    const { body } = await first;
-    expect(await post(key)).toMatchObject({ status: 201, body });
-  });
-
-  test('returns the answer of another request that gets the lock first', async () => {
-    const key = newKey();
-    const { locks } = api.installation;
-    const slow = await api.startServer({
-      locks: {
-        ...locks,
-        async tryAcquire(name) {
-          await post(key);
-          return locks.tryAcquire(name);
+    test('is in progress only while a process works on it', async () => {
+      const key = newKey();
+      const store = elsewhere();
+      const appended = Promise.withResolvers<void>();
+      const goOn = Promise.withResolvers<void>();
+      const slow = await startServer({
+        ...store,
+        async append(...append) {
+          const result = await store.append(...append);
+          appended.resolve();
+          await goOn.promise;
+          return result;
         },
-      },
+      });
+      const first = post(key, BODY, slow);
+      await appended.promise;
+      expect(await post(key)).toMatchObject({
+        status: 409,
+        body: { code: 'idempotency_in_progress' },
+      });
+      expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({
+        status: 422,
+        body: { code: 'idempotency_key_reused' },
+      });
+      goOn.resolve();
+      const { body } = await first;
+      expect(await post(key)).toMatchObject({ status: 201, body });
     });
-    const answer = await post(key, BODY, slow);
-    expect(answer.status).toBe(201);
-    expect(answer.headers.get('idempotent-replayed')).toBe('true');
-    expect((await post(key)).body).toEqual(answer.body);
-  });
 
-  test('repeats an operation whose process died before the append', async () => {
-    const key = newKey();
-    const before = await transfers();
-    expect(await post(key, BODY, await startDyingServer('before'))).toMatchObject({ status: 503 });
-    const [row] = await rows(key);
-    expect(row).toMatchObject({
-      status: null,
-      reserved: { transferId: expect.stringMatching(/^txr_/) },
+    test('returns the answer of another request that gets the lock first', async () => {
+      const key = newKey();
+      const { locks } = api.installation;
+      const slow = await startServer(elsewhere(), {
+        locks: {
+          ...locks,
+          async tryAcquire(name) {
+            await post(key);
+            return locks.tryAcquire(name);
+          },
+        },
+      });
+      const answer = await post(key, BODY, slow);
+      expect(answer.status).toBe(201);
+      expect(answer.headers.get('idempotent-replayed')).toBe('true');
+      expect((await post(key)).body).toEqual(answer.body);
     });
-    expect(await transfers()).toBe(before);
-    const answer = await post(key);
-    expect(answer).toMatchObject({ status: 201, body: { id: row?.reserved.transferId } });
-    expect(await post(key)).toMatchObject({ status: 201, body: answer.body });
-    expect(await transfers()).toBe(before + 1);
-  });
 
-  test('returns the answer of a process that died before it sent it', async () => {
-    const key = newKey();
-    const before = await transfers();
-    expect(await post(key, BODY, await startDyingServer('after'))).toMatchObject({ status: 503 });
-    const [row] = await rows(key);
-    const [created] = await api.installation.store.read(`transfer-${row?.reserved.transferId}`);
-    // The endpoint is gone and the estimate differs: the appended event counts.
-    const { commands } = api.installation;
-    const later = await api.startServer({
-      commands: {
-        ...commands,
-        queueEstimate: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }),
-      },
+    test('repeats an operation whose process died before the append', async () => {
+      const key = newKey();
+      const before = await transfers();
+      expect(await post(key, BODY, await startDyingServer('before'))).toMatchObject({
+        status: 503,
+      });
+      const [row] = await rows(key);
+      expect(row).toMatchObject({
+        status: null,
+        reserved: { transferId: expect.stringMatching(/^txr_/) },
+      });
+      expect(await transfers()).toBe(before);
+      const answer = await post(key);
+      expect(answer).toMatchObject({ status: 201, body: { id: row?.reserved.transferId } });
+      expect(await post(key)).toMatchObject({ status: 201, body: answer.body });
+      expect(await transfers()).toBe(before + 1);
     });
-    const answer = await post(key, BODY, later);
-    expect(answer).toMatchObject({
-      status: 201,
-      body: {
-        id: row?.reserved.transferId,
-        estimated_start: (created!.data as { estimated_start: string }).estimated_start,
-      },
+
+    test('returns the answer of a process that died before it sent it', async () => {
+      const key = newKey();
+      const before = await transfers();
+      expect(await post(key, BODY, await startDyingServer('after'))).toMatchObject({ status: 503 });
+      const [row] = await rows(key);
+      const [created] = await api.installation.store.read(`transfer-${row?.reserved.transferId}`);
+      // The endpoint is gone and the estimate differs: the appended event counts.
+      const { commands } = api.installation;
+      const later = await api.startServer({
+        commands: {
+          ...commands,
+          queueEstimate: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }),
+        },
+      });
+      const answer = await post(key, BODY, later);
+      expect(answer).toMatchObject({
+        status: 201,
+        body: {
+          id: row?.reserved.transferId,
+          estimated_start: (created!.data as { estimated_start: string }).estimated_start,
+        },
+      });
+      expect(
+        (await api.installation.store.read(`transfer-${answer.body.id}`)).filter(
+          ({ type }) => type === 'transfer.created',
+        ),
+      ).toHaveLength(1);
+      expect(await transfers()).toBe(before + 1);
     });
-    expect(
-      (await api.installation.store.read(`transfer-${answer.body.id}`)).filter(
-        ({ type }) => type === 'transfer.created',
-      ),
-    ).toHaveLength(1);
-    expect(await transfers()).toBe(before + 1);
-  });
 
-  test('rejects another body although the first request has died', async () => {
-    const key = newKey();
-    await post(key, BODY, await startDyingServer('before'));
-    expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({ status: 422 });
-  });
-
-  test('is released by a request with a wrong body, so the client can fix it', async () => {
-    const key = newKey();
-    expect(await post(key, { ...BODY, destination_uri: 's3://elsewhere/' })).toMatchObject({
-      status: 400,
-      body: { code: 'endpoint_not_configured' },
-    });
-    expect(await rows(key)).toHaveLength(0);
-    expect(await post(key)).toMatchObject({ status: 201 });
-  });
-
-  test('lasts 24 hours', async () => {
-    const key = newKey();
-    const { sql } = api.installation;
-    const first = await post(key);
-    await sql`
-      update work.idempotency_keys set created_at = created_at - interval '23 hours 59 minutes'
-       where key = ${key}`;
-    expect(await post(key)).toMatchObject({ body: { id: first.body.id } });
-    await sql`
-      update work.idempotency_keys set created_at = created_at - interval '1 minute'
-       where key = ${key}`;
-    const second = await post(key, { ...BODY, priority: 'high' });
-    expect(second).toMatchObject({ status: 201, body: { priority: 'high' } });
-    expect(second.body.id).not.toBe(first.body.id);
-    expect(await rows(key)).toHaveLength(1);
-  });
-
-  test.each([
-    ['empty', ''],
-    ['too long', 'x'.repeat(256)],
-    ['not ASCII', 'schlüssel'],
-  ])('rejects a key that is %s', async (_what, key) => {
-    const answer = await post(key);
-    expect(answer).toMatchObject({
-      status: 400,
-      body: { code: 'invalid_parameter', errors: [{ field: 'Idempotency-Key' }] },
+    test('rejects another body although the first request has died', async () => {
+      const key = newKey();
+      await post(key, BODY, await startDyingServer('before'));
+      expect(await post(key, { ...BODY, priority: 'high' })).toMatchObject({ status: 422 });
     });
   });
 
-  test('accepts 255 characters, and one key at a time', async () => {
-    expect(await post('x'.repeat(255))).toMatchObject({ status: 201 });
-    const json = JSON.stringify(BODY);
-    const head =
-      'POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n' +
-      `Authorization: Bearer ${api.key}\r\nContent-Type: application/json\r\n`;
-    const answer = await sendRaw(
-      api.port,
-      `${head}Content-Length: ${json.length}\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n${json}`,
-    );
-    expect(answer).toMatchObject({ status: 400, body: expect.stringContaining('Idempotency-Key') });
+  describe('with the log in Postgres', () => {
+    beforeAll(() => {
+      here = api;
+    });
+
+    /** Starts a server that calls `before`, appends with the answer, and calls `after`. */
+    function startAround(steps: { before?: () => unknown; after?: () => unknown }) {
+      const { store } = api.installation;
+      return startServer({
+        ...store,
+        async appendWith(...append) {
+          await steps.before?.();
+          const result = await store.appendWith!(...append);
+          await steps.after?.();
+          return result;
+        },
+      });
+    }
+    const die = () => {
+      throw new EventStoreUnavailable('gone');
+    };
+
+    test('returns the answer of another request that appends first', async () => {
+      const key = newKey();
+      const before = await transfers();
+      let first: Answer | null = null;
+      const slow = await startAround({
+        before: async () => {
+          first = await post(key);
+        },
+      });
+      const answer = await post(key, BODY, slow);
+      expect(answer).toMatchObject({ status: 201, body: first!.body });
+      expect(answer.headers.get('idempotent-replayed')).toBe('true');
+      expect(await transfers()).toBe(before + 1);
+    });
+
+    test('rejects another body if another request appends first', async () => {
+      const key = newKey();
+      const slow = await startAround({ before: () => post(key, { ...BODY, priority: 'high' }) });
+      expect(await post(key, BODY, slow)).toMatchObject({
+        status: 422,
+        body: { code: 'idempotency_key_reused' },
+      });
+    });
+
+    test('keeps nothing of a request whose process died before the append', async () => {
+      const key = newKey();
+      const before = await transfers();
+      const dying = await startAround({ before: die });
+      expect(await post(key, BODY, dying)).toMatchObject({ status: 503 });
+      expect(await rows(key)).toEqual([]);
+      expect(await post(key)).toMatchObject({ status: 201 });
+      expect(await transfers()).toBe(before + 1);
+    });
+
+    test('keeps the answer of a request whose process died after the append', async () => {
+      const key = newKey();
+      const before = await transfers();
+      const dying = await startAround({ after: die });
+      expect(await post(key, BODY, dying)).toMatchObject({ status: 503 });
+      const [row] = await rows(key);
+      const answer = await post(key);
+      expect(answer).toMatchObject({ status: 201, body: { id: row?.reserved.transferId } });
+      expect(answer.headers.get('idempotent-replayed')).toBe('true');
+      expect(await transfers()).toBe(before + 1);
+    });
+
+    test('keeps the answers of appends that share a call', async () => {
+      const posted = Array.from({ length: 20 }, newKey);
+      const answers = await Promise.all(posted.map((key) => post(key)));
+      const again = await Promise.all(posted.map((key) => post(key)));
+      expect(again.map(({ body }) => body)).toEqual(answers.map(({ body }) => body));
+      expect(new Set(answers.map(({ body }) => body.id)).size).toBe(20);
+    });
+
+    test('appends only the first of two under a key that share a call', async () => {
+      const key = newKey();
+      const before = await transfers();
+      const both = Promise.withResolvers<void>();
+      let arrived = 0;
+      const slow = await startAround({
+        before: () => {
+          if (++arrived === 2) both.resolve();
+          return both.promise;
+        },
+      });
+      const answers = await Promise.all([post(key, BODY, slow), post(key, BODY, slow)]);
+      expect(answers[0]).toMatchObject({ status: 201, body: answers[1].body });
+      expect(await transfers()).toBe(before + 1);
+    });
   });
 });

@@ -1,4 +1,5 @@
 import type { NewEvent, StoredEvent } from '../../domain/event.ts';
+import type { Fragment, Queryable } from '../postgres/connect.ts';
 
 /** The revision that the writer last saw, or that there was no stream yet. */
 export type ExpectedRevision = number | 'no_stream';
@@ -77,6 +78,17 @@ export interface PositionFault {
   problem: 'missing' | 'beyond_head';
 }
 
+/** A row that is written in the commit of an append. */
+export interface Beside<Item = unknown> {
+  item: Item;
+  /**
+   * Returns the statement that writes the items of appends that share a call. Each has the number of
+   * its append: the column `nr` of the CTE `appended`, whose `position` is that of the last event,
+   * or null if the append is rejected.
+   */
+  write(sql: Queryable, items: { nr: number; item: Item }[]): Fragment;
+}
+
 /**
  * The log of one installation. Stream names have no prefix here: an engine adds its own and sees no
  * other streams. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
@@ -89,6 +101,18 @@ export interface EventStore {
    * empty append.
    */
   append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
+  /**
+   * Appends as `append` and writes a row in the same commit. Only the engine in the installation's
+   * own Postgres has it. Also throws the error with which Postgres rejects the row: then nothing is
+   * appended.
+   */
+  appendWith?(
+    stream: string,
+    expected: ExpectedRevision,
+    events: NewEvent[],
+    // biome-ignore lint/suspicious/noExplicitAny: each caller has items of its own
+    beside: Beside<any>,
+  ): Promise<AppendResult>;
   /**
    * Returns the events of a stream from `fromRevision` (0) on, oldest first, at most `limit` (all);
    * none if there is no such stream.

@@ -20,7 +20,7 @@
  *   first result for the same ids at the same revisions, so a repetition is safe.
  * - Postgres stays unavailable. Appends and reads throw EventStoreUnavailable; subscriptions
  *   retry every second.
- * - Postgres rejects one append of a call. The appends are then made one by one.
+ * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by one.
  * - A notification is lost. The poll after a second finds the events.
  *
  * It relies on the head lock, and on a driver that rejects every query of a lost connection.
@@ -29,13 +29,14 @@ import canonicalize from 'canonicalize';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { withTimeout } from '../../concurrency/with-timeout.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
-import type { Sql } from '../postgres/connect.ts';
+import type { Fragment, Sql } from '../postgres/connect.ts';
 import { listen } from '../postgres/listen.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
 import { type AppendCache, createAppendCache } from './append-cache.ts';
 import {
   type AppendResult,
   type Batch,
+  type Beside,
   type EventStore,
   EventStoreUnavailable,
   type ExpectedRevision,
@@ -62,6 +63,7 @@ interface Append {
   stream: string;
   expected: ExpectedRevision;
   events: NewEvent[];
+  beside: Beside | null;
 }
 
 /**
@@ -118,9 +120,10 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     stream: string,
     expected: ExpectedRevision,
     events: NewEvent[],
+    beside: Beside | null = null,
   ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
-    const outcome = await appendOne({ stream: prefix + stream, expected, events });
+    const outcome = await appendOne({ stream: prefix + stream, expected, events, beside });
     if ('error' in outcome) throw outcome.error;
     const { revision, position } = outcome;
     if (position === null)
@@ -155,11 +158,12 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const rows = group.flatMap(({ events }, i) =>
       events.map((event, n) => toRow(event, i + 1, n + 1)),
     );
+    const besides = besidesOf(group);
     appending++;
     try {
-      const verdicts = await retryWhileUnavailable(
-        () => sql<Verdict[]>`
-          select revision, position, appended from log.append(
+      const verdicts = await retryWhileUnavailable(() => {
+        const call = sql`
+          log.append(
             ${group.map((member) => member.stream)}::text[],
             ${group.map(({ expected }) => (expected === 'no_stream' ? -1 : expected))}::integer[],
             ${group.map((member) => member.events.length)}::integer[],
@@ -169,8 +173,15 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
             ${rows.map(({ type }) => type)}::text[],
             ${rows.map(({ schema_version }) => schema_version)}::integer[],
             ${rows.map(({ data }) => data)}::text[],
-            ${rows.map(({ metadata }) => metadata)}::text[])`,
-      );
+            ${rows.map(({ metadata }) => metadata)}::text[])`;
+        return besides.size === 0
+          ? sql<Verdict[]>`select revision, position, appended from ${call}`
+          : sql<Verdict[]>`
+              with appended as materialized (
+                select * from ${call} with ordinality as a(revision, position, appended, nr)
+              ) ${writesOf(sql, besides)}
+              select revision, position, appended from appended order by nr`;
+      });
       addToCaches(group, verdicts, rows);
       return verdicts;
     } finally {
@@ -305,7 +316,8 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   return {
-    append,
+    append: (stream, expected, events) => append(stream, expected, events),
+    appendWith: append,
     read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),
     subscribe,
     head,
@@ -315,6 +327,26 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       unlisten?.();
     },
   };
+}
+
+type Besides = Map<Beside['write'], { nr: number; item: unknown }[]>;
+
+/** Returns the rows that a call writes beside its events, by what writes them. */
+function besidesOf(group: Append[]): Besides {
+  const besides: Besides = new Map();
+  for (const [i, { beside }] of group.entries()) {
+    if (beside === null) continue;
+    const { write, item } = beside;
+    besides.set(write, [...(besides.get(write) ?? []), { nr: i + 1, item }]);
+  }
+  return besides;
+}
+
+function writesOf(sql: Sql, besides: Besides): Fragment {
+  return [...besides].reduce<Fragment>(
+    (before, [write, items], i) => sql`${before}, ${sql(`beside_${i}`)} as (${write(sql, items)})`,
+    sql``,
+  );
 }
 
 function toRow(

@@ -10,6 +10,7 @@ import {
   createTransfer,
   loadTransfer,
   reserveTransfer,
+  transferOf,
 } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
 import { toSearchPagination } from '../../contract/pages.ts';
@@ -18,7 +19,7 @@ import { transfersToCsv } from '../../contract/transfers/csv.ts';
 import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
-import { notFound } from '../../domain/transfer.ts';
+import { notFound, type Transfer } from '../../domain/transfer.ts';
 import { stateAsOf } from '../../domain/transfer-history.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
@@ -37,7 +38,7 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+import { type Answer, idempotent } from '../idempotency.ts';
 import type { WhileAllowed } from '../while-allowed.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
@@ -128,8 +129,11 @@ export function transferRoutes(
               ),
             );
             await commands.waitFor('transfers', position);
-            const body = toCreated(state);
-            return { status: 201, body, location: `/v1/transfers/${body.id}` };
+            return created(state);
+          },
+          inOneAppend: {
+            answerOf: (events) => created(transferOf(events)),
+            shownIn: 'transfers',
           },
         });
       },
@@ -256,6 +260,11 @@ export function transferRoutes(
       },
     });
   };
+}
+
+function created(transfer: Transfer): Answer<answers.CreatedTransfer> {
+  const body = toCreated(transfer);
+  return { status: 201, body, location: `/v1/transfers/${body.id}` };
 }
 
 /** Uses the queue that was read with the key, unless the body took long to arrive. */

@@ -1,0 +1,138 @@
+/*
+ * The owner of `work.idempotency_keys`: a row for each Idempotency-Key of an account and route.
+ */
+import type { Beside } from '../adapters/event-store/port.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
+import type { ProjectionName } from '../domain/projection-name.ts';
+
+/** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
+export const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+
+/** A stored answer. `body` is the exact text that a replay sends. */
+export interface StoredAnswer {
+  body: string;
+  location?: string | undefined;
+  /** The positions that the first answer waited for, as decimal strings. */
+  shown?: Shown;
+}
+
+export type Shown = Partial<Record<ProjectionName, string>>;
+
+export interface RowId {
+  account_id: string;
+  route: string;
+  key: string;
+}
+
+export interface Row<Reserved> {
+  fingerprint: string;
+  reserved: Reserved;
+  status: number | null;
+  answer: StoredAnswer | null;
+}
+
+/** Returns the row of a key that still holds, or null. */
+export async function findRow(
+  sql: Sql,
+  { account_id, route, key }: RowId,
+): Promise<Row<unknown> | null> {
+  const [row] = await sql<Row<unknown>[]>`
+    select fingerprint, reserved, status, answer from work.idempotency_keys
+     where account_id = ${account_id} and route = ${route} and key = ${key}
+       and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+  return row ?? null;
+}
+
+/** A row that is complete from the start: its answer follows from the events of one append. */
+export interface AnsweredRow extends RowId {
+  fingerprint: string;
+  reserved: unknown;
+  status: number;
+  answer: Omit<StoredAnswer, 'shown'>;
+  /** The answer waits until this projection shows the events. */
+  shownIn: ProjectionName;
+}
+
+/** Inserts a row in the commit of the append. Postgres rejects both if the key has a row. */
+export function insertedWith(row: AnsweredRow): Beside<AnsweredRow> {
+  return { item: row, write: insertAnswered };
+}
+
+const insertAnswered: Beside<AnsweredRow>['write'] = (sql, items) => {
+  const rows = items.map(({ item }) => item);
+  return sql`
+    insert into work.idempotency_keys
+      (account_id, route, key, fingerprint, reserved, status, answer)
+    select account_id, route, key, fingerprint, reserved::jsonb, status,
+           answer::jsonb || jsonb_build_object(
+             'shown', jsonb_build_object(shown_in, position::text))
+      from appended
+      join unnest(
+        ${items.map(({ nr }) => nr)}::integer[],
+        ${rows.map(({ account_id }) => account_id)}::text[],
+        ${rows.map(({ route }) => route)}::text[],
+        ${rows.map(({ key }) => key)}::text[],
+        ${rows.map(({ fingerprint }) => fingerprint)}::text[],
+        ${rows.map(({ reserved }) => JSON.stringify(reserved))}::text[],
+        ${rows.map(({ status }) => status)}::integer[],
+        ${rows.map(({ answer }) => JSON.stringify(answer))}::text[],
+        ${rows.map(({ shownIn }) => shownIn)}::text[])
+        as n(nr, account_id, route, key, fingerprint, reserved, status, answer, shown_in)
+        using (nr)
+     where position is not null`;
+};
+
+/** Returns true if an append was rejected because its key has a row, which may have expired. */
+export function isTaken(error: unknown): boolean {
+  const { code, constraint_name: name } = error as { code?: unknown; constraint_name?: unknown };
+  return code === '23505' && name === 'idempotency_keys_pkey';
+}
+
+/** Inserts the row of the key, replaces an expired one, or returns the existing one. */
+export async function reserve<Reserved>(
+  sql: Sql,
+  { account_id, route, key }: RowId,
+  fingerprint: string,
+  reserved: Reserved,
+): Promise<Row<Reserved> & { repeated: boolean }> {
+  const [row] = await sql<[Row<Reserved> & { repeated: boolean }]>`
+    with taken as (
+      insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
+      values (${account_id}, ${route}, ${key}, ${fingerprint}, ${sql.json(reserved as never)})
+      on conflict (account_id, route, key) do update set
+        fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
+        answer = null, created_at = now()
+        where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
+      returning fingerprint, reserved, status, answer, false as repeated
+    )
+    select * from taken
+    union all
+    select fingerprint, reserved, status, answer, true from work.idempotency_keys
+     where account_id = ${account_id} and route = ${route} and key = ${key}
+       and not exists (select from taken)`;
+  return row;
+}
+
+export async function storeAnswer(
+  sql: Sql,
+  { account_id, route, key }: RowId,
+  status: number,
+  answer: StoredAnswer,
+): Promise<void> {
+  await sql`
+    update work.idempotency_keys set status = ${status}, answer = ${sql.json(answer as never)}
+     where account_id = ${account_id} and route = ${route} and key = ${key}`;
+}
+
+export async function removeRow(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
+  await sql`
+    delete from work.idempotency_keys
+     where account_id = ${account_id} and route = ${route} and key = ${key}`;
+}
+
+/** Removes the rows of keys that no longer hold. */
+export async function removeExpiredKeys(sql: Sql): Promise<void> {
+  await sql`
+    delete from work.idempotency_keys
+     where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
+}
