@@ -15,7 +15,7 @@ import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
 import type { ProjectionName } from './domain/projection-name.ts';
 import { dispatchConsumer } from './processes/dispatch/consumer.ts';
-import { createQueueEstimate } from './processes/dispatch/queue-estimate.ts';
+import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { openTransfersOf, progressOf } from './processes/dispatch/table.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
@@ -51,6 +51,8 @@ export interface Installation {
   logId: string;
   locks: Locks;
   vault: Vault;
+  /** What a new transfer would wait for. */
+  queue: Queue;
   commands: CommandDeps;
   waiter: ProjectionWaiter;
   /** Projections whose tables have another version. */
@@ -101,6 +103,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
 
+    const queue = createQueue(derived);
     const commands: CommandDeps = {
       store,
       vault,
@@ -111,7 +114,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
         return openTransfersOf(sql, endpointId);
       },
       progressOf: (transferId) => progressOf(sql, transferId),
-      queueEstimate: createQueueEstimate(derived),
+      queueEstimate: queue.estimate,
       countWebhooks: (accountId) => countWebhooks(sql, accountId),
       countFlows: (accountId) => countFlows(sql, accountId),
       shownFlow: (flowId) => shownFlow(sql, flowId),
@@ -131,6 +134,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       logId,
       locks,
       vault,
+      queue,
       commands,
       waiter,
       outdated,

@@ -15,6 +15,11 @@ export interface BatcherOptions {
    * limit, or if batches must not overtake each other.
    */
   answerWithinMs?: number | null;
+  /**
+   * A batch begins when `count` calls wait, or `ms` milliseconds after the first of them. By default
+   * it begins at once.
+   */
+  gather?: { count: number; ms: number } | null;
 }
 
 /**
@@ -25,15 +30,28 @@ export interface BatcherOptions {
  */
 export function createBatcher<Item, Result>(
   perform: (items: Item[]) => Promise<Result[]>,
-  { limit = 256, answerWithinMs = 10_000 }: BatcherOptions = {},
+  { limit = 256, answerWithinMs = 10_000, gather = null }: BatcherOptions = {},
 ): (item: Item) => Promise<Result> {
   const waiting: { item: Item; resolve(result: Result): void; reject(error: unknown): void }[] = [];
   let busy = false;
+  /** Ends the wait for more calls. */
+  let enough: (() => void) | null = null;
+
+  async function gathered({ count, ms }: { count: number; ms: number }): Promise<void> {
+    if (waiting.length >= count) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    enough = resolve;
+    await promise;
+    enough = null;
+    clearTimeout(timer);
+  }
 
   async function drain(): Promise<void> {
     if (busy) return;
     busy = true;
     while (waiting.length > 0) {
+      if (gather !== null) await gathered(gather);
       const batch = waiting.splice(0, limit);
       try {
         const answer = perform(batch.map(({ item }) => item));
@@ -51,6 +69,7 @@ export function createBatcher<Item, Result>(
   return (item) =>
     new Promise((resolve, reject) => {
       waiting.push({ item, resolve, reject });
+      if (gather !== null && waiting.length >= gather.count) enough?.();
       // Calls of the same turn of the event loop share a batch.
       queueMicrotask(() => void drain());
     });

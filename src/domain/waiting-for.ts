@@ -28,6 +28,6 @@ export interface WaitingFor {
   endpoint_id: string | null;
   /** Transfers of all accounts that use the endpoint. Null unless it is full. */
   in_use: number | null;
-  /** `max_connections` of the endpoint. Null unless it is full. */
+  /** Transfers that may use the endpoint at once. Null unless it is full. */
   limit: number | null;
 }

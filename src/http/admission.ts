@@ -1,5 +1,6 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
+import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
 import {
   type Credential,
   type FoundRow,
@@ -26,7 +27,12 @@ export interface Counted {
   limit: number;
 }
 
-export type Admission = Identity & { counted: Counted; window: RateWindow };
+/** `queue` is null unless it was asked for. */
+export type Admission = Identity & {
+  counted: Counted;
+  window: RateWindow;
+  queue: QueueView | null;
+};
 
 export interface AdmissionControl {
   /** Requests per minute and key. */
@@ -34,8 +40,9 @@ export interface AdmissionControl {
   /**
    * Finds the client of a key or session (null if the request has none) and counts the request in
    * the client's window. Without a valid key or session, it counts in the window of the address.
+   * `withQueue` also reads the queue that a transfer of the client would join.
    */
-  admit(credential: Credential | null, address: string): Promise<Admission>;
+  admit(credential: Credential | null, address: string, withQueue?: boolean): Promise<Admission>;
   /** Counts further requests in a window, and returns its state after them. */
   count(counted: Counted, requests: number): Promise<RateWindow>;
 }
@@ -44,28 +51,34 @@ interface Visitor {
   key: string | null;
   session: string | null;
   byAddress: string;
+  withQueue: boolean;
 }
 
-type Row = FoundRow & WindowRow;
+/** The first row of a batch has the queue, if a request of the batch asked for it. */
+type Row = FoundRow & WindowRow & { queue: QueueRow | null };
 
 /**
  * Creates the admission control of all requests. One statement finds the client and counts the
  * request. Requests that arrive at the same time share one round trip. The commits of `sql` need
  * not wait for the disk: a crash may lose the last few counts.
  */
-export function createAdmissionControl(sql: Sql, perKey: number): AdmissionControl {
+export function createAdmissionControl(
+  sql: Sql,
+  perKey: number,
+  queue: Pick<Queue, 'ask'>,
+): AdmissionControl {
   const usedUp = createUsedUpWindows<Admission>();
-  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, visitors));
+  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, queue, visitors));
 
   return {
     perKey,
-    async admit(credential, address) {
+    async admit(credential, address, withQueue = false) {
       const byAddress = `address:${address}`;
       const rejected = usedUp.find(credential?.sha256 ?? byAddress);
       if (rejected) return rejected;
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
-      const row = await count({ key, session, byAddress });
+      const { view, ...row } = await count({ key, session, byAddress, withQueue });
 
       const identity = identify(row, session);
       const { client } = identity;
@@ -74,7 +87,7 @@ export function createAdmissionControl(sql: Sql, perKey: number): AdmissionContr
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
       const counted = { subject: row.subject, limit };
-      const admission: Admission = { ...identity, counted, window };
+      const admission: Admission = { ...identity, counted, window, queue: view };
       if (window.remaining < 0)
         usedUp.add(client && credential ? credential.sha256 : byAddress, admission, secondsLeft);
       return admission;
@@ -90,7 +103,14 @@ export function createAdmissionControl(sql: Sql, perKey: number): AdmissionContr
   };
 }
 
-async function findAndCount(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
+async function findAndCount(
+  sql: Sql,
+  queue: Pick<Queue, 'ask'>,
+  visitors: Visitor[],
+): Promise<(FoundRow & WindowRow & { view: QueueView | null })[]> {
+  const asked = visitors.some(({ withQueue }) => withQueue)
+    ? queue.ask(sql`(select array_agg(distinct account_id) from visitors)::text[]`)
+    : null;
   const rows = await sql<Row[]>`
     with visitors as materialized (
       select nr, key_id, account_id, scopes, standing, unnoted, actor, unconfirmed,
@@ -105,9 +125,11 @@ async function findAndCount(sql: Sql, visitors: Visitor[]): Promise<Row[]> {
         left join lateral (${lookUp(sql)}) found on true
     ), counts as (${countRequests(sql)})
     select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
-           requests,
-           extract(epoch from clock_timestamp())::float8 as now
+           requests, extract(epoch from clock_timestamp())::float8 as now,
+           ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue
       from visitors join counts using (subject) order by nr`;
   numberRequests(rows);
-  return rows;
+  const found = rows[0]?.queue ?? null;
+  const view = asked && found ? asked.read(found) : null;
+  return rows.map(({ queue: _, ...row }) => ({ ...row, view }));
 }

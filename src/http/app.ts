@@ -12,6 +12,7 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Problem } from '../contract/problems.ts';
 import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
+import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
@@ -57,6 +58,7 @@ export interface HttpServerDeps extends AdministrationDeps {
   logger: Logger;
   /** Identifies the log. */
   logId: string;
+  queue: Pick<Queue, 'ask'>;
   /** Requests per minute and key. */
   rateLimit: number;
   /** Addresses or networks whose X-Forwarded-For is trusted. */
@@ -76,7 +78,7 @@ export interface HttpServerDeps extends AdministrationDeps {
  */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies } = deps;
-  const admissions = createAdmissionControl(deps.derived, deps.rateLimit);
+  const admissions = createAdmissionControl(deps.derived, deps.rateLimit, deps.queue);
   const people = createPeople(deps);
   const access = createAccessRecorder(deps);
   const authentication = { admissions, people };
@@ -130,6 +132,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   registerCookies(app, deps.config.publicUrl);
   app.decorateRequest('client', null);
   app.decorateRequest('counted', null);
+  app.decorateRequest('queue', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);

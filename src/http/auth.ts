@@ -4,6 +4,7 @@ import type { Cause } from '../commands/handle.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
+import type { QueueView } from '../processes/dispatch/queue-estimate.ts';
 import type { AdmissionControl, Counted } from './admission.ts';
 import { clientAddress, clientNetwork } from './client-address.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
@@ -22,12 +23,16 @@ declare module 'fastify' {
     client: Client | null;
     /** The rate window in which it counts. Null before authentication. */
     counted: Counted | null;
+    /** The queue when the request began. Null unless its route asks for it. */
+    queue: QueueView | null;
   }
   interface FastifyContextConfig {
     /** The scope that the route needs. Without one, any valid key or session will do. */
     scope?: Scope;
     /** The route needs no key. */
     open?: boolean;
+    /** The route creates a transfer, so it needs the queue. */
+    queue?: boolean;
   }
 }
 
@@ -58,14 +63,16 @@ export async function authenticate(
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
   void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
-  const { window, counted, ...identity } = await admissions.admit(
+  const { open, scope, queue: withQueue = false } = request.routeOptions.config;
+  const { window, counted, queue, ...identity } = await admissions.admit(
     presented,
     clientNetwork(request),
+    withQueue,
   );
   request.client = identity.client;
   request.counted = counted;
+  request.queue = queue;
   keepWithin(window, reply);
-  const { open, scope } = request.routeOptions.config;
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;
   if (credential.kind === 'session') {

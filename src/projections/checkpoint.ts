@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 
 /** Notified with `NAME:POSITION` at each commit that moved a checkpoint. `waitFor` listens. */
@@ -88,6 +88,16 @@ export async function restartCheckpoint(
   await startCheckpoint(sql, table, name, logId, version);
 }
 
+/** A step of a checkpoint: the position that it is at, and the one that it moves to. */
+export interface CheckpointMove {
+  table: CheckpointTable;
+  name: string;
+  from: bigint;
+  to: bigint;
+  /** The last event up to `to`. Null leaves the one before. */
+  last: StoredEvent | null;
+}
+
 /**
  * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters.
  * Throws CheckpointMoved if the checkpoint is no longer at `from`.
@@ -100,14 +110,34 @@ export async function moveCheckpoint(
   to: bigint,
   last: StoredEvent | null,
 ): Promise<void> {
-  const moved = await tx`
-    update ${tx(table)} set
-      position = ${to}, updated_at = now(),
-      event_id = coalesce(${last?.id ?? null}, event_id),
-      event_stream = coalesce(${last?.stream ?? null}, event_stream),
-      event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
-    where name = ${name} and position = ${from}
-    returning pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})`;
+  await moveCheckpointWith(tx, { table, name, from, to, last }, () => tx``);
+}
+
+/**
+ * Returns further CTEs of the statement that moves a checkpoint, each after a comma. They write
+ * nothing unless the CTE `moved` has a row. A function, because a promise that resolves with a
+ * fragment would run it.
+ */
+export type Writes = (sql: Queryable) => Fragment;
+
+/** Moves a checkpoint and writes rows in one statement. Throws as `moveCheckpoint`. */
+export async function moveCheckpointWith(
+  sql: Queryable,
+  { table, name, from, to, last }: CheckpointMove,
+  writes: Writes,
+): Promise<void> {
+  const moved = await sql`
+    with moved as (
+      update ${sql(table)} set
+        position = ${to}, updated_at = now(),
+        event_id = coalesce(${last?.id ?? null}, event_id),
+        event_stream = coalesce(${last?.stream ?? null}, event_stream),
+        event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
+      where name = ${name} and position = ${from}
+      returning pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})
+    )
+    ${writes(sql)}
+    select from moved`;
   if (moved.count === 0) throw new CheckpointMoved(`${name} is no longer at position ${from}`);
 }
 

@@ -36,12 +36,15 @@ import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
 import {
+  type CheckpointMove,
   CheckpointMoved,
   type CheckpointTable,
   loadCheckpoint,
   moveCheckpoint,
+  moveCheckpointWith,
   resumePosition,
   startCheckpoint,
+  type Writes,
   WrongLog,
 } from './checkpoint.ts';
 import { createRemovedLeaves, type RemovedLeaves } from './removed-leaves.ts';
@@ -52,6 +55,7 @@ const EMPTY_MOVES_MS = 1_000;
 /** A batch of this many events means a busy moment: a single transfer causes fewer. */
 const BUSY = 5;
 const RETRY_AFTER_MS = 5_000;
+const UNIQUE_VIOLATION = '23505';
 /** The log counts as down if a reader that is not at its end receives nothing for this long. */
 const SILENT_MS = 10_000;
 
@@ -81,6 +85,12 @@ interface Follower {
 export interface ApplyingConsumer extends Follower {
   /** `removed` has what left the log between these events; nothing did by default. */
   apply(tx: Transaction, events: StoredEvent[], removed?: RemovedLeaves): Promise<void>;
+  /**
+   * Returns what writes a batch in the statement that moves the checkpoint: one round trip in place
+   * of the four of a transaction. Returns null if the batch needs `apply`. Rows that it reads are
+   * still valid when the statement runs: they change only with the checkpoint.
+   */
+  inOneStatement?(sql: Sql, events: StoredEvent[], removed?: RemovedLeaves): Promise<Writes | null>;
 }
 
 interface PreparingConsumer extends Follower {
@@ -302,7 +312,7 @@ async function consume(
     const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
     if (due && batch.position > saved) {
       const events = asStored ? batch.events : batch.events.map(upcast);
-      await saveBatch(deps, consumer, events, removed, saved, batch.position);
+      await saveBatch(deps.sql, consumer, events, removed, saved, batch.position);
       saved = batch.position;
       savedAt = Date.now();
     }
@@ -313,8 +323,12 @@ async function consume(
   }
 }
 
-async function saveBatch(
-  deps: ConsumerDeps,
+/**
+ * Saves a batch and moves the checkpoint, in one statement or one transaction. Throws
+ * CheckpointMoved if the checkpoint is no longer at `from`.
+ */
+export async function saveBatch(
+  sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
   removed: RemovedLeaves,
@@ -322,16 +336,42 @@ async function saveBatch(
   to: bigint,
 ): Promise<void> {
   const { name, table } = consumer;
-  const apply = await prepareApply(deps.sql, consumer, events, removed);
-  await deps.sql.begin(async (tx) => {
+  const move = { table, name, from, to, last: events.at(-1) ?? null };
+  if (await saveInOneStatement(sql, consumer, events, removed, move)) return;
+  const apply = await prepareApply(sql, consumer, events, removed);
+  await sql.begin(async (tx) => {
     // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
     // The first statement of `apply` is sent in the same round trip. The transaction commits only
     // if the checkpoint was at `from`.
-    const moved = moveCheckpoint(tx, table, name, from, to, events.at(-1) ?? null);
+    const moved = moveCheckpoint(tx, table, name, from, to, move.last);
     const applied = apply(tx);
     for (const done of await Promise.allSettled([moved, applied]))
       if (done.status === 'rejected') throw done.reason;
   });
+}
+
+/** Returns false if the batch needs a transaction. */
+async function saveInOneStatement(
+  sql: Sql,
+  consumer: Consumer,
+  events: StoredEvent[],
+  removed: RemovedLeaves,
+  move: CheckpointMove,
+): Promise<boolean> {
+  let writes: Writes | null = () => sql``;
+  if (events.length > 0) {
+    if (!('inOneStatement' in consumer) || !consumer.inOneStatement) return false;
+    writes = await consumer.inOneStatement(sql, events, removed);
+  }
+  if (writes === null) return false;
+  try {
+    await moveCheckpointWith(sql, move, writes);
+    return true;
+  } catch (error) {
+    // Rows that count as new exist if an event comes again. `apply` reads them first.
+    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION) return false;
+    throw error;
+  }
 }
 
 async function prepareApply(
@@ -340,7 +380,6 @@ async function prepareApply(
   events: StoredEvent[],
   removed: RemovedLeaves,
 ): Promise<(tx: Transaction) => Promise<void>> {
-  if (events.length === 0) return async () => undefined;
   if ('prepare' in consumer) return consumer.prepare(sql, events);
   return (tx) => consumer.apply(tx, events, removed);
 }

@@ -1,6 +1,7 @@
-import type { Transaction } from '../adapters/postgres/connect.ts';
+import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
+import type { Writes } from './checkpoint.ts';
 import type { RemovedLeaves } from './removed-leaves.ts';
 
 /** A row that differs between a live table and the log. */
@@ -45,6 +46,13 @@ export interface Projection {
     events: StoredEvent[],
     removed?: RemovedLeaves,
   ): Promise<void>;
+  /** As for a consumer: `inOneStatement` of `ApplyingConsumer`. */
+  inOneStatement?(
+    sql: Sql,
+    schema: string,
+    events: StoredEvent[],
+    removed?: RemovedLeaves,
+  ): Promise<Writes | null>;
   /**
    * Returns the rows that differ between the tables of two schemas, at most `limit`.
    * Compares as of a position that both have reached, and leaves out rows that changed in either

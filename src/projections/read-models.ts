@@ -38,6 +38,8 @@ export function projectionConsumer(
     asStored,
     ...(gatherMs === undefined ? {} : { gatherMs }),
     apply: (tx, events, removed) => projection.apply(tx, schema, events, removed),
+    inOneStatement: async (sql, events, removed) =>
+      (await projection.inOneStatement?.(sql, schema, events, removed)) ?? null,
   };
 }
 

@@ -246,15 +246,18 @@ async function takeOver(
   try {
     await sql.begin(async (tx) => {
       await stopVacuum(tx, projection);
+      // A query may hold one table and wait for the next. A deadlock must not end that query, and
+      // the query must not wait long.
+      await tx`set local lock_timeout = '300ms'`;
+      // A consumer may lock the tables before its checkpoint: it must not hold one lock and wait for
+      // the other. Readers go on.
+      await lockTables(tx, projection, 'share row exclusive');
       // The row lock blocks the live consumer. Later the consumer finds its checkpoint moved and
       // continues from the new one.
       await tx`
         select from read.checkpoints where name in (${projection.name}, ${checkpoint})
          order by name for update`;
       await catchUp(tx);
-      // A query may hold one table and wait for the next. A deadlock must not end that query, and
-      // the query must not wait long.
-      await tx`set local lock_timeout = '300ms'`;
       await replaceTables(tx, projection, schema);
       await tx`delete from read.checkpoints where name = ${projection.name}`;
       await tx`update read.checkpoints set name = ${projection.name} where name = ${checkpoint}`;
@@ -271,12 +274,20 @@ async function takeOver(
  * request that has waited a second, and the swap may not wait that long. No query waits for this
  * lock.
  */
-async function stopVacuum(tx: Transaction, { tables }: Projection): Promise<void> {
+function stopVacuum(tx: Transaction, projection: Projection): Promise<void> {
+  return lockTables(tx, projection, 'share update exclusive');
+}
+
+async function lockTables(
+  tx: Transaction,
+  { tables }: Projection,
+  mode: 'share update exclusive' | 'share row exclusive',
+): Promise<void> {
   const live = await tx<{ table: string }[]>`
     select tablename as table from pg_tables
      where schemaname = ${LIVE_SCHEMA} and tablename = any(${tables}::text[])`;
   for (const { table } of live)
-    await tx`lock table ${tx(LIVE_SCHEMA)}.${tx(table)} in share update exclusive mode`;
+    await tx`lock table ${tx(LIVE_SCHEMA)}.${tx(table)} in ${tx.unsafe(mode)} mode`;
 }
 
 async function replaceTables(

@@ -1,4 +1,4 @@
-import type { Transaction } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { parseStream, RETENTION, streamName, streamPrefix } from '../domain/streams.ts';
 import type { Transfer, TransferState } from '../domain/transfer.ts';
@@ -8,6 +8,7 @@ import type { Projection } from './projection.ts';
 import type { RemovedLeaves } from './removed-leaves.ts';
 import { createRetained, RETAINED_TABLES, saveRetained } from './retained-transfers.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
+import { type BatchChange, batchChanges, type Change, countChanges } from './transfer-counts.ts';
 import { transferDifferences } from './transfer-differences.ts';
 
 /**
@@ -81,29 +82,29 @@ export const transfersProjection: Projection = {
   },
 
   async apply(tx, schema, events, removed) {
-    const ofTransfers = events.filter(({ stream }) => parseStream(stream).kind === 'transfer');
+    const ofTransfers = events.filter(isOfTransfer);
     const known = await load(tx, schema, ofTransfers);
-    const gone = await goneStreams(ofTransfers, known, removed);
-    const there = ofTransfers.filter(({ stream }) => !gone.has(stream));
-    const changed = foldBatch<TransferState>(there, known, transferDecider) as Map<
-      string,
-      Folded<Transfer>
-    >;
-    if (changed.size > 0) {
-      const changes = [...changed].map(([stream, { state }]) => ({
-        before: known.get(stream)?.state,
-        after: state,
-      }));
-      await saveChanges(tx, schema, [...changed.values()], changes);
-    }
+    await saveChanges(tx, schema, await fold(ofTransfers, known, removed));
     if (ofTransfers.length === events.length) return;
     const left = await saveRetained(tx, schema, events);
-    const rows = await remove(tx, schema, left);
-    if (rows.length > 0) await saveChanges(tx, schema, [], rows);
+    await saveChanges(tx, schema, { rows: [], changes: await remove(tx, schema, left) });
+  },
+
+  async inOneStatement(sql, schema, events, removed) {
+    if (!events.every(isOfTransfer)) return null;
+    const begun = new Set(events.flatMap(({ stream, revision }) => (revision === 0 ? stream : [])));
+    const areNew = events.every(({ stream }) => begun.has(stream));
+    const known = areNew ? new Map() : await load(sql, schema, events);
+    const changed = await fold(events, known, removed);
+    return (statement) => writes(statement, schema, changed, areNew);
   },
 
   differences: transferDifferences,
 };
+
+function isOfTransfer({ stream }: StoredEvent): boolean {
+  return parseStream(stream).kind === 'transfer';
+}
 
 interface Row {
   transfer_id: string;
@@ -113,7 +114,7 @@ interface Row {
 }
 
 async function load(
-  tx: Transaction,
+  tx: Queryable,
   schema: string,
   events: StoredEvent[],
 ): Promise<Map<string, Folded<TransferState>>> {
@@ -148,11 +149,30 @@ async function goneStreams(
   return gone;
 }
 
-/** What the counts follow: a transfer before, and after. Undefined before its first event. */
-interface Change {
-  before: TransferState | undefined;
-  /** Null if the transfer left the log. */
-  after: Transfer | null;
+/** What a batch changes: rows of transfers, and what the counts follow. */
+interface Changes {
+  rows: Folded<Transfer>[];
+  changes: Change[];
+}
+
+async function fold(
+  events: StoredEvent[],
+  known: Map<string, Folded<TransferState>>,
+  removed: RemovedLeaves | undefined,
+): Promise<Changes> {
+  const gone = await goneStreams(events, known, removed);
+  const there = events.filter(({ stream }) => !gone.has(stream));
+  const changed = foldBatch<TransferState>(there, known, transferDecider) as Map<
+    string,
+    Folded<Transfer>
+  >;
+  return {
+    rows: [...changed.values()],
+    changes: [...changed].map(([stream, { state }]) => ({
+      before: known.get(stream)?.state,
+      after: state,
+    })),
+  };
 }
 
 /** Removes the rows of transfers that leave the log. */
@@ -163,126 +183,84 @@ async function remove(tx: Transaction, schema: string, transferIds: string[]): P
   return rows.map(({ state }) => ({ before: state, after: null }));
 }
 
-async function saveChanges(
-  tx: Transaction,
-  schema: string,
-  rows: Folded<Transfer>[],
-  changes: Change[],
-): Promise<void> {
-  const inBatches = batchChanges(changes);
-  await Promise.all([
-    save(tx, schema, rows, countChanges(changes)),
-    inBatches.length > 0 && saveBatchCounts(tx, schema, inBatches),
-  ]);
+async function saveChanges(tx: Transaction, schema: string, changed: Changes): Promise<void> {
+  if (changed.changes.length > 0)
+    await tx`with moved as (select) ${writes(tx, schema, changed, false)} select`;
 }
 
-async function save(
-  tx: Transaction,
+/**
+ * Returns the CTEs that save changes, if the CTE `moved` has a row. `areNew` means that the table
+ * has none of the rows: the statement fails if it has.
+ */
+function writes(
+  sql: Queryable,
   schema: string,
-  changed: Folded<Transfer>[],
-  counts: CountChange[],
-): Promise<void> {
-  const facts = changed.map(({ state }) => state.facts);
+  { rows, changes }: Changes,
+  areNew: boolean,
+): Fragment {
+  const facts = rows.map(({ state }) => state.facts);
   // One line for each state: an array of texts would need an escape for every quote of a document.
-  const states = changed.map(({ state }) => JSON.stringify(state)).join('\n');
-  await tx`
-    with saved as (
-      insert into ${tx(schema)}.transfers
+  const states = rows.map(({ state }) => JSON.stringify(state)).join('\n');
+  const counts = countChanges(changes);
+  return sql`
+    , saved as (
+      insert into ${sql(schema)}.transfers as t
         (transfer_id, account_id, status, created_at, destination, revision, position, state)
       select transfer_id, account_id, status, created_at::timestamptz, destination, revision,
              position, state::json
-        from rows from (
+        from moved, rows from (
           unnest(
             ${facts.map(({ transfer_id }) => transfer_id)}::text[],
             ${facts.map(({ account_id }) => account_id)}::text[],
-            ${changed.map(({ state }) => state.status)}::text[],
+            ${rows.map(({ state }) => state.status)}::text[],
             ${facts.map(({ created_at }) => created_at)}::text[],
             ${facts.map(({ destination }) => destination)}::text[],
-            ${changed.map(({ revision }) => revision)}::integer[],
-            ${changed.map(({ position }) => String(position))}::bigint[]),
+            ${rows.map(({ revision }) => revision)}::integer[],
+            ${rows.map(({ position }) => String(position))}::bigint[]),
           string_to_table(${states}, E'\n')
         ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
+      ${
+        areNew
+          ? sql``
+          : sql`
       on conflict (transfer_id) do update set
         status = excluded.status, revision = excluded.revision,
-        position = excluded.position, state = excluded.state
+        position = excluded.position, state = excluded.state`
+      }
     ),
     changes as (
-      select * from unnest(
+      select c.* from moved, unnest(
         ${counts.map(({ account }) => account)}::text[],
         ${counts.map(({ status }) => status)}::text[],
         ${counts.map(({ hour }) => hour)}::text[]::timestamptz[],
         ${counts.map(({ by }) => by)}::bigint[]) as c(account_id, status, hour, transfers)
     ),
     counted as (
-      insert into ${tx(schema)}.transfer_counts as c (account_id, status, hour, transfers)
+      insert into ${sql(schema)}.transfer_counts as c (account_id, status, hour, transfers)
       select * from changes
       on conflict (account_id, hour, status) do update
          set transfers = c.transfers + excluded.transfers
+    ),
+    totalled as (
+      insert into ${sql(schema)}.transfer_totals as t (status, transfers)
+      select status, sum(transfers) from changes group by status
+      on conflict (status) do update set transfers = t.transfers + excluded.transfers
     )
-    insert into ${tx(schema)}.transfer_totals as t (status, transfers)
-    select status, sum(transfers) from changes group by status
-    on conflict (status) do update set transfers = t.transfers + excluded.transfers`;
+    ${batchWrites(sql, schema, batchChanges(changes))}`;
 }
 
-async function saveBatchCounts(
-  tx: Transaction,
-  schema: string,
-  changes: BatchChange[],
-): Promise<void> {
-  await tx`
-    insert into ${tx(schema)}.batch_counts as c (batch_id, status, transfers, bytes)
-    select * from unnest(
-      ${changes.map(({ batch }) => batch)}::text[],
-      ${changes.map(({ status }) => status)}::text[],
-      ${changes.map(({ by }) => by)}::bigint[],
-      ${changes.map(({ bytes }) => bytes)}::bigint[])
-    on conflict (batch_id, status) do update set
-      transfers = c.transfers + excluded.transfers, bytes = c.bytes + excluded.bytes`;
-}
-
-interface CountChange {
-  account: string;
-  status: string;
-  /** Start of the hour, ISO 8601. */
-  hour: string;
-  by: number;
-}
-
-function countChanges(transfers: Change[]): CountChange[] {
-  const changes = new Map<string, CountChange>();
-  const add = (state: Transfer, by: number) => {
-    const { account_id, created_at } = state.facts;
-    const hour = `${created_at.slice(0, 13)}:00:00.000Z`;
-    const key = JSON.stringify([account_id, state.status, hour]);
-    const change = changes.get(key) ?? { account: account_id, status: state.status, hour, by: 0 };
-    changes.set(key, { ...change, by: change.by + by });
-  };
-  for (const { before, after } of transfers) {
-    if (before && before.status !== 'none') add(before, -1);
-    if (after) add(after, 1);
-  }
-  return [...changes.values()].filter(({ by }) => by !== 0);
-}
-
-interface BatchChange {
-  batch: string;
-  status: string;
-  by: number;
-  bytes: number;
-}
-
-function batchChanges(transfers: Change[]): BatchChange[] {
-  const changes = new Map<string, BatchChange>();
-  const add = ({ status, facts }: Transfer, by: number) => {
-    if (facts.batch_id === undefined) return;
-    const key = `${facts.batch_id} ${status}`;
-    const change = changes.get(key) ?? { batch: facts.batch_id, status, by: 0, bytes: 0 };
-    const bytes = change.bytes + by * (facts.size_bytes ?? 0);
-    changes.set(key, { ...change, by: change.by + by, bytes });
-  };
-  for (const { before, after } of transfers) {
-    if (before && before.status !== 'none') add(before, -1);
-    if (after) add(after, 1);
-  }
-  return [...changes.values()].filter(({ by, bytes }) => by !== 0 || bytes !== 0);
+/** Returns the CTE that saves the counts of batches; nothing without batches. */
+function batchWrites(sql: Queryable, schema: string, changes: BatchChange[]): Fragment {
+  if (changes.length === 0) return sql``;
+  return sql`
+    , batches as (
+      insert into ${sql(schema)}.batch_counts as c (batch_id, status, transfers, bytes)
+      select n.* from moved, unnest(
+        ${changes.map(({ batch }) => batch)}::text[],
+        ${changes.map(({ status }) => status)}::text[],
+        ${changes.map(({ by }) => by)}::bigint[],
+        ${changes.map(({ bytes }) => bytes)}::bigint[]) as n
+      on conflict (batch_id, status) do update set
+        transfers = c.transfers + excluded.transfers, bytes = c.bytes + excluded.bytes
+    )`;
 }

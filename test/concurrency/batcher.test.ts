@@ -20,6 +20,30 @@ it('a batcher collects calls while a batch is in progress', async () => {
   ]);
 });
 
+it('a batcher that gathers begins when enough calls wait, or after its time', async () => {
+  const batches: number[][] = [];
+  const call = createBatcher(
+    async (items: number[]) => {
+      batches.push(items);
+      return items;
+    },
+    { gather: { count: 3, ms: 2 } },
+  );
+  const few = [call(1), call(2)];
+  await vi.advanceTimersByTimeAsync(1);
+  expect(batches).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(batches).toEqual([[1, 2]]);
+  const many = [3, 4, 5, 6].map(call);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(batches).toEqual([
+    [1, 2],
+    [3, 4, 5, 6],
+  ]);
+  expect(await Promise.all([...few, ...many])).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 it('a batcher fails a batch that gets no answer, and continues with the next one', async () => {
   const perform = vi.fn<(items: string[]) => Promise<string[]>>(async (items) => items);
   perform.mockImplementationOnce(() => new Promise(() => {}));

@@ -6,7 +6,7 @@ import * as schemas from '../../src/contract/transfers/answers.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
-import { startApi, type TestApi } from '../support/api.ts';
+import { type Ask, startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -243,6 +243,29 @@ describeWithPostgres('transfers over HTTP', () => {
         status: 409,
         body: { code: 'limit_reached' },
       });
+    });
+
+    test('counts the transfers that were created while a body arrived', async () => {
+      const { createKey, installation } = api;
+      const { key } = await createKey(['transfers:write'], { account: 'acc_slow' });
+      const server = await api.startServer({
+        commands: { ...installation.commands, maxOpenTransfers: 1 },
+      });
+      const request = JSON.stringify(BODY);
+      async function* slowly() {
+        yield Buffer.from(request.slice(0, 5));
+        expect((await server.ask('POST', '/v1/transfers', { key, json: BODY })).status).toBe(201);
+        // Longer than the queue holds that was read with the key.
+        await sleep(300);
+        yield Buffer.from(request.slice(5));
+      }
+      const answer = await server.ask('POST', '/v1/transfers', {
+        key,
+        headers: { 'content-type': 'application/json' },
+        body: ReadableStream.from(slowly()),
+        duplex: 'half',
+      } as Ask);
+      expect(answer).toMatchObject({ status: 409, body: { code: 'limit_reached' } });
     });
   });
 

@@ -3,6 +3,7 @@ import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import { type Claim, claimTransfers } from '../../src/processes/dispatch/claims.ts';
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
+import { freeJob, renewJobs } from '../../src/processes/dispatch/table.ts';
 import { holdSignIn } from '../../src/processes/endpoints/sign-in-holds.ts';
 import { findEndpoint } from '../../src/projections/catalog-queries.ts';
 import { type Consumer, catchUpIfIdle } from '../../src/projections/consumer.ts';
@@ -76,6 +77,8 @@ describeWithPostgres('waiting_for', () => {
   }
   /** Claims the next transfers as the mover does. */
   const claim = (count = 1) => claimTransfers(api.installation.sql, MOVER, count);
+  const claimSmall = (count: number) =>
+    claimTransfers(api.installation.sql, MOVER, count, { small: true });
   const started = async ({ transferId, claimId }: Claim) => {
     const attempt = { claimId, source: null, destination: null };
     return startTransfer(api.installation, transferId, attempt, CAUSE);
@@ -204,6 +207,53 @@ describeWithPostgres('waiting_for', () => {
       limit: 1,
     });
     expect(await claim()).toEqual([]);
+  });
+
+  test('endpoint_full: eight small files for each connection, and one if a large file moves', async () => {
+    await configure({ max_connections: 1 });
+    await api.installation.commands.catchUp('catalog');
+    await movers(20);
+    const ids = await Promise.all(Array.from({ length: 10 }, () => create()));
+    const claimed = await claimSmall(9);
+    expect(claimed).toHaveLength(8);
+    const waiting = ids.find((id) => claimed.every(({ transferId }) => transferId !== id));
+    expect(await waitOf(waiting as string)).toMatchObject({
+      reason: 'endpoint_full',
+      message: `The endpoint ${name} is full: 8 of 8 places are taken.`,
+    });
+
+    const [first, ...others] = claimed as [Claim, ...Claim[]];
+    for (const claim of others) await freeJob(api.installation.sql, claim);
+    const figures = { transferred_bytes: 0, size_bytes: 300_000, speed_bps: null };
+    await renewJobs(api.installation.sql, [{ ...first, figures }]);
+    expect(await claimSmall(9)).toEqual([]);
+  });
+
+  test('a full endpoint takes no place of another from the transfers behind', async () => {
+    await configureEndpoint(api.installation, {
+      name: `${name}-2`,
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'other',
+      password: 'secret-1',
+      max_connections: 1,
+    });
+    await api.installation.commands.catchUp('catalog');
+    await movers(5);
+    const between = async (from: string, to: string) => {
+      const json = { source_uri: `sftp://${from}/a`, destination_uri: `sftp://${to}/b` };
+      const { status, body } = await api.ask('POST', '/v1/transfers', { json });
+      expect(status, JSON.stringify(body)).toBe(201);
+      return body.id as string;
+    };
+    await configure({ max_connections: 2 });
+    await api.installation.commands.catchUp('catalog');
+    const first = await between(`${name}-2`, name);
+    await between(`${name}-2`, name);
+    const last = await between(name, name);
+    await dispatch();
+    const claims = await claim(3);
+    expect(claims.map(({ transferId }) => transferId)).toEqual([first, last]);
   });
 
   test('movers_busy: how many transfers of the account come first, by priority and age', async () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
 import { endpointDecider } from '../../src/domain/endpoint-decider.ts';
@@ -11,8 +12,12 @@ import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import type { WebhookState } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog.ts';
+import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
+import { saveBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
+import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
+import { createRemovedLeaves } from '../../src/projections/removed-leaves.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
 import {
@@ -57,14 +62,19 @@ describeWithPostgres('a projection', () => {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await createTestDatabase();
+    await prepareReadModels(database.sql, 'log-1');
   });
   afterAll(() => database?.drop());
 
-  /** Folds batches of this size, each batch twice, into separate tables. Returns all rows. */
+  /**
+   * Folds batches of this size, each batch twice, into separate tables: as the consumer or as a
+   * rebuild does. Returns all rows.
+   */
   async function tablesAfter(
     projection: Projection,
     events: StoredEvent[],
     batchSize: number,
+    who: 'consumer' | 'rebuild',
   ): Promise<Record<string, unknown>[][]> {
     const { sql } = database;
     const schema = 'folded';
@@ -72,10 +82,18 @@ describeWithPostgres('a projection', () => {
       await tx`create schema ${tx(schema)}`;
       await projection.create(tx, schema);
     });
+    const consumer = projectionConsumer(projection, schema);
+    await restartCheckpoint(sql, consumer, 'log-1');
+    const removed = createRemovedLeaves(createPostgresLog({ sql, prefix: '' }), null);
+    let from = 0n;
     for (let i = 0; i < events.length; i += batchSize) {
       const batch = events.slice(i, i + batchSize);
-      for (let time = 0; time < 2; time++)
-        await sql.begin((tx) => projection.apply(tx, schema, batch));
+      const to = batch.at(-1)!.position;
+      for (let time = 0; time < 2; time++) {
+        if (who === 'consumer') await saveBatch(sql, consumer, batch, removed, from, to);
+        else await sql.begin((tx) => projection.apply(tx, schema, batch));
+        from = to;
+      }
     }
     const rows = await Promise.all(
       projection.tables.map((table) => sql`select * from ${sql(schema)}.${sql(table)} order by 1`),
@@ -85,14 +103,16 @@ describeWithPostgres('a projection', () => {
   }
 
   const batchSizes = fc.constantFrom(1, 2, 3, 7, 100);
+  const whoever = fc.constantFrom('consumer' as const, 'rebuild' as const);
 
   it('of transfers is the fold of the log, however the log is split into batches', async () => {
     await fc.assert(
-      fc.asyncProperty(transferLogs, batchSizes, async (events, batchSize) => {
+      fc.asyncProperty(transferLogs, batchSizes, whoever, async (events, batchSize, who) => {
         const [rows, counts, inBatches, totals] = await tablesAfter(
           transfersProjection,
           events,
           batchSize,
+          who,
         );
         const states = statesOf(events, transferDecider) as Map<string, Folded<Transfer>>;
         expect(rows).toEqual(
@@ -150,8 +170,13 @@ describeWithPostgres('a projection', () => {
 
   it('of the catalog is the fold of the log, for any batches', async () => {
     await fc.assert(
-      fc.asyncProperty(catalogLogs, batchSizes, async (events, batchSize) => {
-        const [endpoints, keys, webhooks] = await tablesAfter(catalogProjection, events, batchSize);
+      fc.asyncProperty(catalogLogs, batchSizes, whoever, async (events, batchSize, who) => {
+        const [endpoints, keys, webhooks] = await tablesAfter(
+          catalogProjection,
+          events,
+          batchSize,
+          who,
+        );
         const ofKind = (kind: string) => events.filter(({ stream }) => stream.startsWith(kind));
         const folded = (rows: Record<string, unknown>[]) =>
           rows.map(({ state, revision, position }) => ({ state, revision, position }));

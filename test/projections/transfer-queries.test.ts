@@ -11,7 +11,7 @@ import {
 } from '../../src/domain/transfer.ts';
 import { CHANGES, type Change } from '../../src/domain/transfer-decider.ts';
 import { INDEXED } from '../../src/installation.ts';
-import { createQueueEstimate } from '../../src/processes/dispatch/queue-estimate.ts';
+import { createQueue } from '../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { findChangeable } from '../../src/projections/changeable-transfers.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
@@ -279,7 +279,7 @@ describeWithPostgres('queries of transfers', () => {
         created.account_id === 'acc_a' && ['pending', 'queued', 'in_progress'].includes(status),
     );
     const openTransfers = async (account: string) =>
-      (await createQueueEstimate(database.sql)(account, 'normal')).openTransfers;
+      (await createQueue(database.sql).estimate(account, 'normal')).openTransfers;
     expect(await openTransfers('acc_a')).toBe(open.length);
     expect(await openTransfers('acc_none')).toBe(0);
   });

@@ -80,9 +80,9 @@ export async function until<T>(
 
 /** Chunks of a transfer at its destination, as its mover last saved them. */
 export async function savedChunks({ sql }: Installation, id: string): Promise<number> {
-  const [row] = await sql<{ crcs: string | null }[]>`
-    select resume_record->>'crcs' as crcs from work.transfer_jobs where transfer_id = ${id}`;
-  return Buffer.from(row?.crcs ?? '', 'base64').length / 4;
+  const [row] = await sql<{ sums: string | null }[]>`
+    select resume_record->>'sums' as sums from work.transfer_jobs where transfer_id = ${id}`;
+  return Buffer.from(row?.sums ?? '', 'base64').length / 4;
 }
 
 /**

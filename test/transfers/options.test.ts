@@ -197,6 +197,7 @@ describeWithPostgres('options of a transfer', () => {
       record: null,
       meter: createMeter(() => undefined),
       buffers: createBufferPool(2, 8 * MiB),
+      opened: async () => undefined,
       createHasher: createInlineHasher,
       save: async ({ committing }) => saved.push(committing) > 0,
       signal: new AbortController().signal,

@@ -158,6 +158,18 @@ await describeTransfers('a move that is interrupted', () => {
     expect(pair.destination.forwarded.up - before).toBeLessThan(SIZE - saved + OVERHEAD);
   });
 
+  test('a move whose record an older version has saved starts over', async () => {
+    pair.create('older', SIZE);
+    const { id } = await interrupted('older');
+    const before = pair.destination.forwarded.up;
+    await pair.installation.sql`
+      update work.transfer_jobs set resume_record = resume_record - 'sums' || '{"crcs": "AAAAAA=="}'
+       where transfer_id = ${id}`;
+    await goOn();
+    await expectArrived(id, 'older', AT_SECOND);
+    expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
+  });
+
   test('a source that was replaced before the retry is moved from its start', async () => {
     pair.create('replaced', SIZE);
     const { id } = await interrupted('replaced');

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
+import { SMALL_FILE_BYTES } from '../../src/domain/small-file.ts';
 import { findWaits } from '../../src/processes/dispatch/waiting-for.ts';
 import {
   CAUSE,
@@ -38,7 +39,8 @@ await describeTransfers('the order of transfers', () => {
     ]);
     roles = await startRoles(installation);
     endpointId = await configureSftp(installation, 'server', server);
-    writeFileSync(join(server.root, 'file'), 'file');
+    // Of small files, more move at once than there are slots.
+    writeFileSync(join(server.root, 'file'), Buffer.alloc(SMALL_FILE_BYTES + 1));
   });
   afterAll(async () => {
     await roles?.stop();

@@ -62,6 +62,8 @@ export interface SourceFile {
    * read.
    */
   readonly readAtOnce: boolean;
+  /** The whole file, if opening it has read it: `read` and `stat` then ask the server nothing. */
+  readonly content?: Uint8Array | undefined;
   /**
    * Fills the whole of `target` from `offset`. Throws FileError `source_changed` if the file ends
    * before that: a short read never counts as a full one.
@@ -96,6 +98,11 @@ export interface OpenDestination {
   /** Whether to replace an existing file. If false, the commit fails with `destination_exists`. */
   overwrite: boolean;
   resume: ResumePoint | null;
+  /**
+   * The whole of a new file. The adapter may ignore it; if it does not, everything is written when
+   * this resolves, and `resumedFrom` is `size`.
+   */
+  content?: Uint8Array | undefined;
   /** The modification time that the file gets. Absent: whatever the server gives it. */
   modifiedAt?: UnixTime | undefined;
   /**
@@ -125,7 +132,7 @@ export interface DestinationFile {
   readonly chunkSize: number;
   /**
    * Where to continue; 0 for a new file. At most the `bytes` of the resume point that was passed
-   * in.
+   * in, or `size` if `content` is written.
    */
   readonly resumedFrom: number;
   /**
@@ -144,7 +151,7 @@ export interface DestinationFile {
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**
    * Makes the whole file appear under its name: flush, check the size, rename (or complete, or
-   * commit). Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
+   * commit). Nothing else may be called afterwards but `close`. Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
    */
   commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
   /**

@@ -16,6 +16,8 @@ export type Sql = postgres.Sql<Types>;
 export type Transaction = postgres.TransactionSql<Types>;
 /** What a query can be sent through: a pool or a transaction. */
 export type Queryable = postgres.ISql<Types>;
+/** A part of a statement. */
+export type Fragment = postgres.Fragment;
 
 export interface ConnectOptions {
   /** Maximum number of connections; 10 by default. */

@@ -44,7 +44,10 @@ const waitingFor = z
       .int()
       .nullable()
       .describe('Transfers of all accounts that use the endpoint. Only for `endpoint_full`.'),
-    limit: z.int().nullable().describe('Its `max_connections`. Only for `endpoint_full`.'),
+    limit: z
+      .int()
+      .nullable()
+      .describe('Transfers that may use it at once. Only for `endpoint_full`.'),
   })
   .meta({ id: 'WaitingFor' })
   .nullable()

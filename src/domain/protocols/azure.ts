@@ -67,6 +67,7 @@ export const azure = defineProtocol({
     },
     options: { ca_pem: CA_FIELD },
   },
+  filesPerConnection: 8,
   via: PROXIES,
   address: '{account}/{container}/{prefix}',
   host: ({ account, endpoint_url }) =>

@@ -48,6 +48,14 @@ export const SIGN_INS = [...new Set(PROTOCOLS.flatMap(({ signIns }) => Object.ke
   SignIn,
 ];
 
+/** Small files that one connection moves at a time, by protocol. */
+export const FILES_PER_CONNECTION = Object.fromEntries(
+  PROTOCOLS.map((protocol) => [
+    protocol.name,
+    'filesPerConnection' in protocol ? protocol.filesPerConnection : 1,
+  ]),
+) as Record<ProtocolName, number>;
+
 const BY_NAME = Object.fromEntries(PROTOCOLS.map((protocol) => [protocol.name, protocol]));
 
 export function protocolOf({ protocol }: { protocol: ProtocolName }): AnyProtocol {

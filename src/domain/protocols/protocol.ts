@@ -61,6 +61,11 @@ export interface Protocol<
     server: { readonly [Field in SettingName<Fields, Ways>]?: FormField };
     options: { readonly [Field in SettingName<Fields, Ways>]?: FormField };
   };
+  /**
+   * Small files that one connection moves at a time, each by requests of its own. Absent if a file
+   * takes a whole connection.
+   */
+  filesPerConnection?: number;
   /** The hops that a connection can take. The protocol then has the field `via`. */
   via?: readonly ViaType[];
   /** The server and folder in one line; `{field}` stands for the value of a field. */

@@ -89,6 +89,7 @@ export const s3 = defineProtocol({
       ca_pem: CA_FIELD,
     },
   },
+  filesPerConnection: 8,
   via: PROXIES,
   address: '{bucket}/{prefix}',
   host: ({ bucket, region, endpoint_url }) =>

@@ -72,6 +72,7 @@ export const sftp = defineProtocol({
     },
     options: {},
   },
+  filesPerConnection: 8,
   via: VIA_TYPES,
 });
 

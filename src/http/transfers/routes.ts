@@ -1,3 +1,4 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -38,6 +39,9 @@ import {
 } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { WhileAllowed } from '../while-allowed.ts';
+
+/** How old the queue may be that a new transfer is compared with. */
+const QUEUE_HOLDS_MS = 250;
 
 export interface TransferRoutesDeps {
   sql: Sql;
@@ -93,7 +97,7 @@ export function transferRoutes(
     app.route({
       method: 'POST',
       url: '/transfers',
-      config: { scope: 'transfers:write' },
+      config: { scope: 'transfers:write', queue: true },
       schema: {
         operationId: 'createTransfer',
         summary: 'Create a transfer',
@@ -115,7 +119,13 @@ export function transferRoutes(
           reserve: reserveTransfer,
           async run(reserved, repeated, commands) {
             const { state, position } = await createOnce(commands, reserved, repeated, () =>
-              createTransfer(commands, accountId, request.body, causeOf(request), reserved),
+              createTransfer(
+                withQueue(commands, request, reply),
+                accountId,
+                request.body,
+                causeOf(request),
+                reserved,
+              ),
             );
             await commands.waitFor('transfers', position);
             const body = toCreated(state);
@@ -246,4 +256,14 @@ export function transferRoutes(
       },
     });
   };
+}
+
+/** Uses the queue that was read with the key, unless the body took long to arrive. */
+function withQueue(
+  commands: CommandDeps,
+  { queue }: FastifyRequest,
+  { elapsedTime }: FastifyReply,
+): CommandDeps {
+  if (queue === null || elapsedTime > QUEUE_HOLDS_MS) return commands;
+  return { ...commands, queueEstimate: async (...args) => queue(...args) };
 }

@@ -37,10 +37,18 @@ export interface Claim {
   resumeRecord: unknown;
 }
 
-/** Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order. */
-export function claimTransfers(sql: Queryable, processId: string, limit: number): Promise<Claim[]> {
+/**
+ * Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order. With
+ * `small`, an endpoint at which only small files move takes several for each connection.
+ */
+export function claimTransfers(
+  sql: Queryable,
+  processId: string,
+  limit: number,
+  { small = false } = {},
+): Promise<Claim[]> {
   const claimIds = Array.from({ length: limit }, () => newId('clm'));
-  return claimJobs(sql, processId, claimIds);
+  return claimJobs(sql, processId, claimIds, small);
 }
 
 export interface ResumeSave {

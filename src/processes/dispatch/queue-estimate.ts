@@ -1,5 +1,5 @@
-import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { CommandDeps } from '../../commands/deps.ts';
+import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
+import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import type { Priority } from '../../domain/transfer.ts';
@@ -8,31 +8,53 @@ import { jobsAhead } from './table.ts';
 
 const FIRST_GUESS_MS = 1_000;
 
+/** The queue as it was read: estimates for the accounts that were asked for. */
+export type QueueView = (accountId: string, priority: Priority) => QueueEstimate;
+
 /**
- * Creates the queue estimate. For a transfer that is created now, it returns the endpoints, the
- * open transfers of the account, and the time until a mover starts it. That time is 0 if a mover is
- * free. Otherwise it spreads the work ahead over the movers, with the mean duration of recent
- * transfers. Concurrent callers share one query. The query returns the endpoints only if the
- * catalog has changed since the last one.
+ * For a transfer that is created now: the endpoints, the open transfers of the account, and the time
+ * until a mover starts it. That time is 0 if a mover is free. Otherwise it spreads the work ahead
+ * over the movers, with the mean duration of recent transfers.
  */
-export function createQueueEstimate(sql: Sql): CommandDeps['queueEstimate'] {
+export interface Queue {
+  /** Concurrent callers share one query. */
+  estimate: CommandDeps['queueEstimate'];
+  /**
+   * Returns a query for one row, to be part of another one, and what reads the row. `accounts` is an
+   * expression: an array of texts. The row has the endpoints only if the catalog has changed since
+   * the last one.
+   */
+  ask(accounts: Fragment): { query: Fragment; read(row: QueueRow): QueueView };
+}
+
+export function createQueue(sql: Sql): Queue {
   let catalog: Catalog = { version: '', endpoints: [] };
 
-  const query = createBatcher(async (requests: { accountId: string; priority: Priority }[]) => {
-    const row = await queryQueue(
-      sql,
-      [...new Set(requests.map(({ accountId }) => accountId))],
-      catalog.version,
-    );
-    if (row.endpoints !== null) catalog = { version: row.version, endpoints: row.endpoints };
-    const { endpoints } = catalog;
-    return requests.map(({ accountId, priority }) => ({
-      endpoints,
-      openTransfers: row.open[accountId] ?? 0,
-      startsInMs: startsInMs(row, priority),
-    }));
+  function ask(accounts: Fragment) {
+    const known = catalog;
+    return {
+      query: queueQuery(sql, accounts, known.version),
+      read(row: QueueRow): QueueView {
+        const { version, endpoints: changed } = row;
+        if (changed !== null) catalog = { version, endpoints: changed };
+        const endpoints = changed ?? known.endpoints;
+        return (accountId, priority) => ({
+          endpoints,
+          openTransfers: row.open[accountId] ?? 0,
+          startsInMs: startsInMs(row, priority),
+        });
+      },
+    };
+  }
+
+  const estimate = createBatcher(async (requests: { accountId: string; priority: Priority }[]) => {
+    const accounts = [...new Set(requests.map(({ accountId }) => accountId))];
+    const { query, read } = ask(sql`${accounts}::text[]`);
+    const [row] = await sql<[QueueRow]>`${query}`;
+    const view = read(row);
+    return requests.map(({ accountId, priority }) => view(accountId, priority));
   });
-  return (accountId, priority) => query({ accountId, priority });
+  return { estimate: (accountId, priority) => estimate({ accountId, priority }), ask };
 }
 
 /**
@@ -43,7 +65,7 @@ interface Catalog {
   endpoints: Endpoint[];
 }
 
-interface Row {
+export interface QueueRow {
   version: string;
   /** Null if the known version is current. */
   endpoints: Endpoint[] | null;
@@ -60,8 +82,8 @@ interface Row {
   mean_ms: number | null;
 }
 
-async function queryQueue(sql: Sql, accounts: string[], known: string): Promise<Row> {
-  const [row] = await sql<[Row]>`
+function queueQuery(sql: Sql, accounts: Fragment, known: string): Fragment {
+  return sql`
     select c.version, e.endpoints, o.open, o.waiting, j.queued, j.ahead, m.slots, m.active,
            m.mean_ms
       from (select concat_ws(' ', to_regclass('read.endpoints')::oid,
@@ -72,7 +94,7 @@ async function queryQueue(sql: Sql, accounts: string[], known: string): Promise<
                       select coalesce(jsonb_agg(state order by name), '[]')
                         from read.endpoints where not removed) end as endpoints) e,
            (select coalesce(jsonb_object_agg(account_id, open)
-                              filter (where account_id = any(${accounts}::text[])), '{}') as open,
+                              filter (where account_id = any(${accounts})), '{}') as open,
                    coalesce(sum(waiting), 0)::float8 as waiting
               from (select account_id, sum(transfers) as open,
                            sum(transfers) filter (where status <> 'in_progress') as waiting
@@ -81,11 +103,10 @@ async function queryQueue(sql: Sql, accounts: string[], known: string): Promise<
                      group by account_id) accounts) o,
            (${jobsAhead(sql)}) j,
            (${moverCapacity(sql)}) m`;
-  return row;
 }
 
 function startsInMs(
-  { waiting, queued, ahead, slots, active, mean_ms }: Row,
+  { waiting, queued, ahead, slots, active, mean_ms }: QueueRow,
   priority: Priority,
 ): number {
   // A transfer that was created a moment ago may not have a job yet.

@@ -5,6 +5,8 @@
  * One lock order holds: a statement that writes several jobs locks them by transfer id first.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { type AttemptFigures, PRIORITIES, type Priority } from '../../domain/transfer.ts';
 import type { Claim } from './claims.ts';
 import { type Job, PRIORITY_OFFSET_MS } from './decide.ts';
@@ -165,12 +167,14 @@ export async function claimJobs(
   sql: Queryable,
   processId: string,
   claimIds: string[],
+  small: boolean,
 ): Promise<Claim[]> {
   return sql<Claim[]>`
     select transfer_id as "transferId", claim_id as "claimId", account_id as "accountId",
            source, destination, waited_seconds as "waitedSeconds", resume_record as "resumeRecord"
       from work.claim_transfers(
-        ${processId}, ${claimIds}::text[], ${LEASE_SECONDS} * interval '1 second')`;
+        ${processId}, ${claimIds}::text[], ${LEASE_SECONDS} * interval '1 second',
+        ${JSON.stringify(small ? FILES_PER_CONNECTION : {})}::text::jsonb, ${SMALL_FILE_BYTES}::bigint)`;
 }
 
 /** Returns the CTE `held`: the jobs whose leases still run, locked. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
 import { isEnded, type Transfer } from '../../domain/transfer.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
@@ -53,12 +54,17 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
        group by endpoint_id
     ),
     places as materialized (
-      select endpoint_id, paused, max_connections, coalesce(in_use, 0) as in_use
+      select endpoint_id, paused, coalesce(in_use, 0) as in_use,
+             -- Only small files share connections.
+             max_connections * case when in_use > max_connections
+               then coalesce((${JSON.stringify(FILES_PER_CONNECTION)}::text::jsonb
+                              ->> (state #>> '{settings,protocol}'))::integer, 1)
+               else 1 end as places
         from read.endpoints left join usage using (endpoint_id) where not removed
     ),
     closed as materialized (
       select coalesce(array_agg(endpoint_id), '{}') as ids
-        from places where paused or in_use >= max_connections
+        from places where paused or in_use >= places
     ),
     slots as (
       select coalesce(sum(slots), 0) as total,
@@ -125,7 +131,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
                  'id', case when may_use then u.id end,
                  'name', case when may_use then e.name end,
                  'paused', coalesce(p.paused, false), 'in_use', p.in_use,
-                 'limit', p.max_connections, 'held_until', h.until) order by u.side), '[]')
+                 'limit', p.places, 'held_until', h.until) order by u.side), '[]')
                  as endpoints
           from unnest(array[a.source_endpoint_id, a.destination_endpoint_id])
                  with ordinality u(id, side)

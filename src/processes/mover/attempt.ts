@@ -22,6 +22,7 @@ import { listedVersion } from './listed-version.ts';
 import { createMeter, type Meter } from './meter.ts';
 import { moveFile } from './move.ts';
 import type { ResumeRecord } from './move-state.ts';
+import type { Slots } from './slots.ts';
 import {
   type Catalog,
   notConnected,
@@ -50,6 +51,7 @@ export interface AttemptDeps {
   /** Saves the record from which a successor resumes, and renews the lease. False: claim lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
   buffers: BufferPool;
+  slots: Pick<Slots, 'take'>;
   bandwidth: Pick<BandwidthLimits, 'use'>;
   /** Waits at the write barrier, so several attempts share one write. */
   gather(): Promise<void>;
@@ -246,6 +248,7 @@ async function moveBetween(
   const ends = { source: source.configured, destination: destination.configured };
   const bandwidth = deps.bandwidth.use(ends, () => buffers.keep());
   const buffers = createLimitedBuffers(deps.buffers, bandwidth.limited);
+  const slot = deps.slots.take();
   try {
     const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
     try {
@@ -260,6 +263,7 @@ async function moveBetween(
         record: claim.resumeRecord as ResumeRecord | null,
         meter,
         buffers,
+        opened: (bytes) => slot.opened(bytes, signal),
         createHasher: deps.createHasher,
         // If nothing may be overwritten, only this record identifies our own file.
         save: async (record) => {
@@ -269,6 +273,7 @@ async function moveBetween(
         },
         signal,
       });
+      slot.completed();
       for (const { configured } of [source, destination])
         deps.connectivity.connected(configured.endpoint_id);
       return {
@@ -282,6 +287,7 @@ async function moveBetween(
       to.release();
     }
   } finally {
+    slot.leave();
     bandwidth.end();
     from.release();
   }

@@ -1,3 +1,5 @@
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
+
 /** A buffer that holds one chunk of a file. */
 export interface PooledBuffer {
   buffer: Uint8Array;
@@ -20,12 +22,7 @@ export interface BufferPool {
   tryTake(bytes: number): PooledBuffer | null;
 }
 
-/**
- * A chunk up to this size gets memory of its own, so a small file does not wait for large ones. Of
- * these, 16 take less memory than one buffer of the pool.
- */
-const OWN_MEMORY_BYTES = 256 * 1024;
-
+/** A small file gets memory of its own, so it does not wait for large ones. */
 function ownMemory(bytes: number): PooledBuffer {
   const nothing = () => undefined;
   return {
@@ -72,13 +69,13 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
   return {
     bufferBytes,
     tryTake(bytes) {
-      if (bytes <= OWN_MEMORY_BYTES) return ownMemory(bytes);
+      if (bytes <= SMALL_FILE_BYTES) return ownMemory(bytes);
       const whole = waiting.size === 0 ? freeBuffer() : null;
       return whole && pooled(whole, bytes);
     },
     take(bytes, signal) {
       signal.throwIfAborted();
-      if (bytes <= OWN_MEMORY_BYTES) return Promise.resolve(ownMemory(bytes));
+      if (bytes <= SMALL_FILE_BYTES) return Promise.resolve(ownMemory(bytes));
       const whole = waiting.size === 0 ? freeBuffer() : null;
       if (whole) return Promise.resolve(pooled(whole, bytes));
       return new Promise((resolve, reject) => {

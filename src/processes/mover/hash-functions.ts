@@ -1,33 +1,30 @@
 /*
  * The module of the hash thread. It holds one SHA-256 for each open hasher.
  */
-import { createHash, type Hash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
 import { answerCalls } from '../../concurrency/thread.ts';
+import { createRunningHash, type RunningHash } from './running-hash.ts';
 
-/** `hasher` numbers an open hasher. Chunks are in shared memory. See `Hasher`. */
+/** `hasher` numbers an open hasher. Chunks are in shared memory. See `RunningHash`. */
 export type HashFunctions = {
   update(hasher: number, chunk: Uint8Array): number;
-  check(chunk: Uint8Array): number;
+  rewind(hasher: number, chunks: number): number;
   digest(hasher: number): string;
   close(hasher: number): void;
 };
 
-const hashes = new Map<number, Hash>();
-const hashOf = (hasher: number) => hashes.get(hasher) ?? createHash('sha256');
+const hashes = new Map<number, RunningHash>();
+
+function hashOf(hasher: number): RunningHash {
+  const hash = hashes.get(hasher) ?? createRunningHash();
+  hashes.set(hasher, hash);
+  return hash;
+}
 
 answerCalls<HashFunctions>(
   {
-    update(_, hasher, chunk) {
-      hashes.set(hasher, hashOf(hasher).update(chunk));
-      return crc32(chunk);
-    },
-    check: (_, chunk) => crc32(chunk),
-    digest(_, hasher) {
-      const hash = hashOf(hasher);
-      hashes.delete(hasher);
-      return hash.digest('hex');
-    },
+    update: (_, hasher, chunk) => hashOf(hasher).update(chunk),
+    rewind: (_, hasher, chunks) => hashOf(hasher).rewind(chunks),
+    digest: (_, hasher) => hashOf(hasher).digest(),
     close: (_, hasher) => void hashes.delete(hasher),
   },
   { gather: false, describe: (error) => error },

@@ -25,7 +25,7 @@ export function createHashThread(): HashThread {
       const run = thread.run();
       return {
         update: (chunk) => run.call('update', [hasher, chunk]),
-        check: (chunk) => run.call('check', [chunk]),
+        rewind: (chunks) => run.call('rewind', [hasher, chunks]),
         digest: () => run.call('digest', [hasher]),
         close: () => run.notify('close', [hasher]),
       };

@@ -1,28 +1,21 @@
-import { createHash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
+import { createRunningHash } from './running-hash.ts';
 
-/** Hashes the chunks of one file, in order. */
+/** Hashes the chunks of one file, in order. See `RunningHash`. */
 export interface Hasher {
-  /** Adds a chunk to the SHA-256 and returns its CRC-32. */
   update(chunk: Uint8Array): Promise<number>;
-  /** Returns the CRC-32 of a chunk that the SHA-256 already has. */
-  check(chunk: Uint8Array): Promise<number>;
-  /** Returns the SHA-256 of all chunks in lowercase hex. Ends the hasher. */
+  rewind(chunks: number): Promise<number>;
   digest(): Promise<string>;
-  /** Ends the hasher without a result. */
+  /** Ends the hasher. */
   close(): void;
 }
 
 /** Creates a hasher on this thread, for small files: a message to the hash thread costs more. */
 export function createInlineHasher(): Hasher {
-  const hash = createHash('sha256');
+  const hash = createRunningHash();
   return {
-    async update(chunk) {
-      hash.update(chunk);
-      return crc32(chunk);
-    },
-    check: async (chunk) => crc32(chunk),
-    digest: async () => hash.digest('hex'),
+    update: async (chunk) => hash.update(chunk),
+    rewind: async (chunks) => hash.rewind(chunks),
+    digest: async () => hash.digest(),
     close: () => undefined,
   };
 }

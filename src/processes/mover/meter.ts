@@ -1,9 +1,6 @@
 import { countOf, type SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { AttemptFigures } from '../../domain/transfer.ts';
 
-/** A file up to this size has no counter: it arrives before anyone looks at its progress. */
-export const COUNTED_ABOVE_BYTES = 256 * 1024;
-
 /**
  * Measures an attempt by the bytes that its destination has acknowledged. The count never falls
  * within an attempt, unless the source is replaced by a file of another size: bytes that are sent

@@ -24,6 +24,8 @@ export interface Move {
   record: ResumeRecord | null;
   meter: Meter;
   buffers: BufferPool;
+  /** Waits until a file of this size may move. Called with the size of the open source. */
+  opened(bytes: number): Promise<void>;
   /** Creates a hasher for a file of `size` bytes. */
   createHasher(size: number): Hasher;
   /** Saves the record for a successor and renews the lease. Returns false if the claim is lost. */
@@ -56,8 +58,11 @@ export interface MovedFrom extends Moved {
 export interface ResumeRecord {
   source: FileIdentity;
   chunkSize: number;
-  /** CRC-32 of each chunk that the destination has acknowledged, big-endian, in base64. */
-  crcs: string;
+  /**
+   * The sum after each chunk that the destination has acknowledged, big-endian, in base64: see
+   * `RunningHash`. Absent in a record of an older version: the move starts over.
+   */
+  sums?: string;
   destination: ResumePoint;
   /** Set before the commit. From then on the file may have its final name. */
   committing: Committing | null;
@@ -70,8 +75,8 @@ export interface MoveState {
   /** The source as it was when the first byte was read. */
   source: FileIdentity;
   chunkSize: number;
-  /** Known CRC-32s, by chunk number. */
-  crcs: number[];
+  /** Known sums, by the number of the chunk that each one follows: see `RunningHash`. */
+  sums: number[];
   /** Number of chunks from the start, without a gap, that the destination has. */
   delivered: number;
   /** Number of chunks from the start that `hasher` has hashed. */
@@ -88,13 +93,13 @@ export function deliveredBytes({ source, chunkSize, delivered }: MoveState): num
   return Math.min(source.size, delivered * chunkSize);
 }
 
-export function encodeCrcs(crcs: readonly number[]): string {
-  const bytes = Buffer.alloc(crcs.length * 4);
-  for (const [i, crc] of crcs.entries()) bytes.writeUInt32BE(crc, i * 4);
+export function encodeSums(sums: readonly number[]): string {
+  const bytes = Buffer.alloc(sums.length * 4);
+  for (const [i, sum] of sums.entries()) bytes.writeUInt32BE(sum, i * 4);
   return bytes.toString('base64');
 }
 
-export function decodeCrcs(text: string): number[] {
+export function decodeSums(text: string): number[] {
   const bytes = Buffer.from(text, 'base64');
   return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readUInt32BE(i * 4));
 }

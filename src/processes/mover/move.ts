@@ -39,7 +39,7 @@ import {
   type Committing,
   chunkCount,
   deliveredBytes,
-  encodeCrcs,
+  encodeSums,
   type Move,
   type Moved,
   type MovedFrom,
@@ -74,9 +74,7 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
       ...RECONNECT_MS,
       signal: move.signal,
       shouldRetry: ({ error }) =>
-        progress.state !== null &&
-        isBrokenConnection(error) &&
-        mayReconnect(progress.state.delivered),
+        isBrokenConnection(error, progress) && mayReconnect(progress.state?.delivered ?? 0),
     });
     return { ...moved, sourceVersion: progress.state?.source.version ?? null };
   } finally {
@@ -95,12 +93,12 @@ function createReconnectLimit(limit: number): (delivered: number) => boolean {
   };
 }
 
-function isBrokenConnection(error: unknown): boolean {
-  return (
-    error instanceof AttemptError &&
-    error.failure.code === 'connection_failed' &&
-    !/connect|sign_in/.test(error.failure.phase)
-  );
+/** Returns whether a connection broke after both sides were open. */
+function isBrokenConnection(error: unknown, { state }: Progress): boolean {
+  if (!(error instanceof AttemptError) || error.failure.code !== 'connection_failed') return false;
+  const { phase } = error.failure;
+  // A small file is written when it is opened, before there is a state.
+  return phase === 'write' || (state !== null && !/connect|sign_in/.test(phase));
 }
 
 async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
@@ -112,6 +110,7 @@ async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   );
   try {
     assertListed(move, source);
+    await move.opened(source.identity.size);
     await startOverIfChanged(move, progress, source);
     const destination = await openDestination(move, progress, source);
     try {
@@ -136,12 +135,19 @@ async function moveOpened(
   // Sending a file of one chunk again is as fast as resuming it.
   const resumable = chunkCount(state) > 1;
   if (resumable) await saver.saveNow();
+  let checking: Promise<void> | null = null;
+  const check = () => {
+    checking ??= checkUnchanged(source, state);
+    return checking;
+  };
   await pump({
     state,
     source,
     destination,
     buffers: move.buffers,
     signal: move.signal,
+    // One round trip less after the last write.
+    onRead: () => void check().catch(() => undefined),
     onDelivered() {
       move.meter.delivered(deliveredBytes(state));
       saver.saveSoon();
@@ -150,7 +156,7 @@ async function moveOpened(
       if (resumable) await saver.saveNow().catch(() => undefined);
     },
   });
-  await checkUnchanged(source, state);
+  await check();
   move.signal.throwIfAborted();
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {
@@ -218,8 +224,8 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
   async function saveNow(): Promise<boolean> {
     await saving;
     const state = progress.state as MoveState;
-    const { source, chunkSize, crcs, delivered } = state;
-    const encoded = encodeCrcs(crcs.slice(0, delivered));
+    const { source, chunkSize, sums, delivered } = state;
+    const encoded = encodeSums(sums.slice(0, delivered));
     progress.destination = await destination.resumePoint(deliveredBytes(state));
     const { destination: resumePoint, committing } = progress;
     savedAt = performance.now();
@@ -227,7 +233,7 @@ function createSaver(move: Move, progress: Progress, destination: DestinationFil
     return move.save({
       source,
       chunkSize,
-      crcs: encoded,
+      sums: encoded,
       destination: resumePoint,
       committing,
       saves,

@@ -1,6 +1,6 @@
 /*
- * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, up to `slots`
- * at once.
+ * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, as many at once
+ * as slots.ts allows.
  *
  * Five loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
@@ -38,6 +38,7 @@ import type { Vault } from '../../adapters/vault.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { newId } from '../../domain/ids.ts';
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
@@ -57,6 +58,7 @@ import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
 import { type MoverReport, removeMover, reportMover } from './live-movers.ts';
+import { createSlots } from './slots.ts';
 import type { Catalog } from './targets.ts';
 import { untilAnswered } from './until-answered.ts';
 import { createWriteBarrier } from './write-barrier.ts';
@@ -67,10 +69,6 @@ import { createWriteBarrier } from './write-barrier.ts';
  */
 const BUFFERS = 8;
 const BUFFER_BYTES = 8 * 1024 * 1024;
-/**
- * Files up to this size are hashed inline: the message to another thread costs more than the hash.
- */
-const HASHED_INLINE_BYTES = 256 * 1024;
 const LOOK_MS = 1_000;
 /**
  * How long a busy mover waits for other transfers to reach the same point. One write for many
@@ -114,7 +112,7 @@ export interface MoverDeps extends ConsumerDeps {
   /** For rows that must survive a crash of Postgres. `sql` is for rows that the log can restore. */
   durable: Sql;
   metrics: MoverMetrics;
-  /** How many transfers move at once. */
+  /** How many transfers move at once; more if all are small (slots.ts). */
   slots: number;
   retryDelays: number[];
   /** How long a shutdown lets attempts run to their end, in milliseconds. */
@@ -137,8 +135,9 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     saveResumeRecords(deps.durable, saves),
   );
   const createHasher = (size: number) =>
-    size > HASHED_INLINE_BYTES ? hashThread.create() : createInlineHasher();
+    size > SMALL_FILE_BYTES ? hashThread.create() : createInlineHasher();
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
+  const slots = createSlots(deps.slots);
   const attempts = new Map<string, { attempt: Attempt; startedAt: number; renewedAt: number }>();
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
@@ -166,6 +165,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
+    slots,
     bandwidth,
     gather: createWriteBarrier(expected, GATHER_MS),
     moved(bytes) {
@@ -181,15 +181,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   ]);
 
   async function claimSome(): Promise<number> {
-    const free = deps.slots - attempts.size;
+    const free = slots.total - attempts.size;
     if (free <= 0) return 0;
-    const claims = await claimTransfers(deps.sql, processId, free);
+    // Counts from before the call: the lease begins when Postgres carries it out.
+    const startedAt = performance.now();
+    const claims = await claimTransfers(deps.sql, processId, free, slots);
     if (claims.length === 0) return 0;
     const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
     const catalog = await untilAnswered(loadCatalog, within);
     for (const claim of claims) {
       const attempt = beginAttempt(attemptDeps, claim, catalog);
-      const startedAt = performance.now();
       attempts.set(claim.claimId, { attempt, startedAt, renewedAt: startedAt });
       deps.metrics.claimed(claim.waitedSeconds);
       void attempt.done.then((end) => {
@@ -243,9 +244,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       figures: attempt.figures(),
     }));
     try {
-      const { slots } = deps;
       const active = attempts.size;
-      await report({ processId, slots, active, meanDurationMs: meanMs });
+      await report({ processId, slots: slots.total, active, meanDurationMs: meanMs });
       if (renewals.length === 0) return;
       const held = await renewJobs(deps.sql, renewals);
       for (const { claimId } of renewals) {

@@ -13,6 +13,8 @@ export interface Pump {
   destination: DestinationFile;
   buffers: BufferPool;
   signal: AbortSignal;
+  /** Called when all reads have ended, while the last chunks are hashed and written. */
+  onRead(): void;
   /** Called after each chunk that the destination has acknowledged. */
   onDelivered(): void;
   /** Called at an error, while both sides are still open, to save the progress. Never rejects. */
@@ -20,10 +22,10 @@ export interface Pump {
 }
 
 /**
- * Moves the remaining chunks, several at once on both sides, and hashes each chunk once, in order.
- * It reads a delivered chunk again only if this process has not hashed it, and compares it with its
- * CRC-32. Throws AttemptError at the first error of a side, with both sides closed. `state` then
- * has the progress of the move.
+ * Moves the remaining chunks, several at once on both sides, and hashes them in order. It reads a
+ * delivered chunk again only if this process has not hashed it. It compares a chunk that was read
+ * before with the sum after it. Throws AttemptError at the first error of a side, with both sides
+ * closed. `state` then has the progress of the move.
  */
 export async function pump({
   state,
@@ -31,17 +33,21 @@ export async function pump({
   destination,
   buffers,
   signal,
+  onRead,
   onDelivered,
   onBroken,
 }: Pump): Promise<void> {
-  const { chunkSize, crcs } = state;
+  const { chunkSize, sums } = state;
   const chunks = chunkCount(state);
   const delivered = new Set<number>();
   const reads = createSemaphore(source.parallelReads);
   const writes = createSemaphore(destination.parallelWrites);
   const underWay = new Set<Promise<void>>();
-  const firstToHash = state.hashed;
   const firstToWrite = state.delivered;
+  // What was hashed and not delivered is read, hashed and compared again.
+  if (state.hashed > firstToWrite) state.hashed = await state.hasher.rewind(firstToWrite);
+  const firstToHash = state.hashed;
+  let toRead = chunks - firstToHash;
   let hashing: Promise<unknown> = Promise.resolve();
   let sourceChanged = false;
 
@@ -50,8 +56,11 @@ export async function pump({
     const { buffer } = pooled;
     const offset = chunk * chunkSize;
     const read = reads.run(() => onSide('source', () => source.read(offset, buffer)));
-    const hashed =
-      chunk >= firstToHash ? hashInOrder(chunk, buffer, read) : compare(chunk, buffer, read);
+    read.then(
+      () => --toRead === 0 && onRead(),
+      () => undefined,
+    );
+    const hashed = hashInOrder(chunk, buffer, read);
     const written = chunk >= firstToWrite ? write(offset, buffer, read) : null;
     // Released only after hash and write have ended, also after an error: neither may use it later.
     const settled = await Promise.allSettled([hashed, written]);
@@ -66,22 +75,17 @@ export async function pump({
 
   function hashInOrder(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
     const hashed = Promise.all([read, hashing]).then(async () => {
-      const crc = await state.hasher.update(buffer);
+      const sum = await state.hasher.update(buffer);
       state.hashed = chunk + 1;
-      keepCrc(chunk, crc);
+      keepSum(chunk, sum);
     });
     hashing = hashed;
     return hashed;
   }
 
-  async function compare(chunk: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
-    await read;
-    keepCrc(chunk, await state.hasher.check(buffer));
-  }
-
-  function keepCrc(chunk: number, crc: number): void {
-    const before = crcs[chunk];
-    if (before !== undefined && before !== crc) {
+  function keepSum(chunk: number, sum: number): void {
+    const before = sums[chunk];
+    if (before !== undefined && before !== sum) {
       // The destination's chunks are of the old content: the next attempt must not use them.
       sourceChanged = true;
       state.delivered = 0;
@@ -89,7 +93,7 @@ export async function pump({
       const message = `The source changed: bytes from ${offset} on differ from the first read`;
       throw new AttemptError({ code: 'source_changed', message, phase: 'read' });
     }
-    crcs[chunk] = crc;
+    sums[chunk] = sum;
   }
 
   function write(offset: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
@@ -109,7 +113,7 @@ export async function pump({
   }
 
   try {
-    for (let chunk = Math.min(firstToHash, firstToWrite); chunk < chunks; chunk++) {
+    for (let chunk = firstToHash; chunk < chunks; chunk++) {
       const pooled = await nextBuffer(Math.min(chunkSize, state.source.size - chunk * chunkSize));
       const moving = moveChunk(chunk, pooled);
       underWay.add(moving);

@@ -3,12 +3,12 @@
  */
 import type { DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
 import { createSharedCounter } from '../../concurrency/shared-counter.ts';
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { onSide } from './failure.ts';
-import { COUNTED_ABOVE_BYTES } from './meter.ts';
 import {
   type Committing,
   chunkCount,
-  decodeCrcs,
+  decodeSums,
   deliveredBytes,
   type Move,
   type MoveState,
@@ -27,17 +27,18 @@ export interface Progress {
 /** Takes over the progress that a predecessor has saved. */
 export function resumeFrom(progress: Progress, record: ResumeRecord, move: Move): void {
   const { source, chunkSize, destination, committing } = record;
-  const crcs = decodeCrcs(record.crcs);
+  progress.destination = destination;
+  progress.committing = committing;
+  if (record.sums === undefined) return;
+  const sums = decodeSums(record.sums);
   progress.state = {
     source,
     chunkSize,
-    crcs,
-    delivered: crcs.length,
+    sums,
+    delivered: sums.length,
     hashed: 0,
     hasher: move.createHasher(source.size),
   };
-  progress.destination = destination;
-  progress.committing = committing;
 }
 
 /** Discards the progress of a predecessor, and what it wrote, if the source has changed since. */
@@ -72,7 +73,7 @@ export async function openDestination(
   const { transferId, claimId, overwrite, signal } = move;
   const { size } = source.identity;
   const resume = progress.destination;
-  const acknowledged = size > COUNTED_ABOVE_BYTES ? createSharedCounter() : undefined;
+  const acknowledged = size > SMALL_FILE_BYTES ? createSharedCounter() : undefined;
   const destination = await onSide('destination', () =>
     move.destination.endpoint.openDestination(move.destination.path, {
       transferId,
@@ -80,19 +81,20 @@ export async function openDestination(
       size,
       overwrite,
       resume,
+      content: resume ? undefined : source.content,
       modifiedAt: timeToPreserve(move, source) ?? undefined,
       acknowledged,
       signal,
     }),
   );
-  if (!resumeState(move, progress, destination)) {
+  if (!resumeState(progress, destination)) {
     progress.state?.hasher.close();
-    const { chunkSize } = destination;
+    const { chunkSize, resumedFrom } = destination;
     progress.state = {
       source: source.identity,
       chunkSize,
-      crcs: [],
-      delivered: 0,
+      sums: [],
+      delivered: !resume && resumedFrom >= size ? Math.ceil(size / chunkSize) : 0,
       hashed: 0,
       hasher: move.createHasher(size),
     };
@@ -103,11 +105,7 @@ export async function openDestination(
 }
 
 /** Adjusts the state to what the destination really has. Returns false if it cannot be resumed. */
-function resumeState(
-  move: Move,
-  progress: Progress,
-  { chunkSize, resumedFrom }: DestinationFile,
-): boolean {
+function resumeState(progress: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
   const { state } = progress;
   if (!state || state.chunkSize !== chunkSize) return false;
   const chunks = chunkCount(state);
@@ -119,11 +117,7 @@ function resumeState(
     state.hashed = chunks;
     return true;
   }
-  // The destination lost the end of the file. The hasher ended with its digest, so the whole source
-  // must be read and hashed again.
+  // The destination lost the end of the file.
   progress.committing = null;
-  state.hasher.close();
-  state.hasher = move.createHasher(state.source.size);
-  state.hashed = 0;
   return true;
 }

@@ -6,14 +6,14 @@ const MIN_LIMIT = 2;
  * Claims for each place of a quick webhook. Slow webhooks get one claim a place, because waiting
  * claims take capacity from all other webhooks.
  */
-const CLAIMS_PER_PLACE = 4;
+const CLAIMS_PER_PLACE = 8;
 /** A webhook is quick if its last request took less. */
 const QUICK_MS = 250;
 /**
  * Claims of all healthy webhooks together, and of all unproven ones. Webhooks that hang use up the
  * second number only, however many hang.
  */
-const HEALTHY_CLAIMS = 1_024;
+const HEALTHY_CLAIMS = 2_048;
 const UNPROVEN_CLAIMS = 512;
 /** A webhook with requests under way that has answered none for this long counts as unproven. */
 const SILENT_MS = 1_000;

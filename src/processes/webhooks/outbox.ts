@@ -1,6 +1,7 @@
 /*
  * The process manager `outbox`: follows the event log and writes one row of `work.deliveries` for
- * each event and each webhook that receives it, with the payload as text.
+ * each event and each webhook that receives it, with the payload as text, and one row of
+ * `work.pending_deliveries`, which says that it is to be sent.
  *
  * It writes rows only. A batch changes deliveries, webhooks and the checkpoint in one transaction,
  * so a crash repeats the whole batch or nothing. Deliverers (deliverer.ts) claim the rows, sign and

@@ -1,6 +1,10 @@
 /*
- * The owner of `work.deliveries` and `work.delivery_attempts`: every statement on them is here, or
- * in the SQL functions `work.claim_deliveries` and `work.purge_deliveries`, called only from here.
+ * The owner of `work.deliveries`, `work.pending_deliveries` and `work.delivery_attempts`: every
+ * statement on them is here, or in the SQL functions `work.claim_deliveries`,
+ * `work.record_attempts` and `work.purge_deliveries`, called only from here.
+ *
+ * A delivery has a row in `work.pending_deliveries` while its status is `pending`. A statement that
+ * changes both rows changes that one first, so two statements never wait for each other.
  */
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Outcome } from '../../adapters/webhooks/send.ts';
@@ -40,25 +44,36 @@ export interface NewDelivery {
 /** Enqueues new deliveries. Leaves existing ones as they are, sent or not. */
 export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
-  await sql`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing`;
-  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+  await sql`
+    with added as (
+      ${insertion(sql, deliveries)}
+      on conflict (webhook_id, event_id) do nothing
+      returning id, webhook_id, event_id, transfer_id
+    )
+    ${toSend(sql)} select * from added`;
+  await notify(sql);
 }
 
 /** Enqueues new deliveries, and schedules ended ones again with the same event id and bytes. */
 export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
+  await sql`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing`;
   await sql`
-    ${insertion(sql, deliveries)}
-    on conflict (webhook_id, event_id) do update set ${pendingAgain(sql)}
-     where d.status <> 'pending'`;
-  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+    with known as (
+      select d.id, d.webhook_id, d.event_id, d.transfer_id
+        from unnest(
+          ${deliveries.map(({ webhook_id }) => webhook_id)}::text[],
+          ${deliveries.map(({ event_id }) => event_id)}::text[]) as e(webhook_id, event_id)
+        join work.deliveries d using (webhook_id, event_id)
+       order by d.webhook_id, d.event_id
+    ),
+    again as (${toSend(sql)} select * from known on conflict do nothing returning delivery_id)
+    ${pendingAgain(sql)}`;
+  await notify(sql);
 }
 
-/** Returns the assignments of an update that starts a delivery's schedule over, at once. */
-function pendingAgain(sql: Queryable) {
-  return sql`
-    status = 'pending', due_at = now(), tries = 0, ended_at = null, claim_id = null,
-    lease_until = null`;
+async function notify(sql: Queryable): Promise<void> {
+  await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
 }
 
 /** In the order of the unique key, so that an outbox and a replay never wait for each other. */
@@ -78,17 +93,36 @@ function insertion(sql: Queryable, unordered: NewDelivery[]) {
       ${deliveries.map(({ body }) => body)}::text[])`;
 }
 
+/** Begins the insertion of rows that are due at once, with the full retry schedule. */
+function toSend(sql: Queryable) {
+  return sql`
+    insert into work.pending_deliveries as p (delivery_id, webhook_id, event_id, transfer_id)`;
+}
+
+/** Updates the deliveries whose new rows to send the CTE `again` returns. */
+function pendingAgain(sql: Queryable) {
+  return sql`
+    update work.deliveries d set status = 'pending', ended_at = null
+      from again where d.id = again.delivery_id and d.status <> 'pending'`;
+}
+
 /**
  * Schedules a delivery again, at once and with the full retry schedule. Leaves a delivery that is
  * being sent as it is. Returns false if there is no such delivery.
  */
 export async function scheduleAgain(sql: Queryable, deliveryId: string): Promise<boolean> {
   const [found] = await sql`
-    with found as (select id from work.deliveries where id = ${deliveryId}),
+    with found as (
+      select id, webhook_id, event_id, transfer_id from work.deliveries where id = ${deliveryId}
+    ),
     again as (
-      update work.deliveries d set ${pendingAgain(sql)} from found
-       where d.id = found.id and (d.claim_id is null or d.lease_until < now())
-    )
+      ${toSend(sql)} select * from found
+      on conflict (delivery_id) do update
+        set due_at = now(), tries = 0, claim_id = null, lease_until = null
+        where p.claim_id is null or p.lease_until < now()
+      returning delivery_id
+    ),
+    ended as (${pendingAgain(sql)})
     select id, pg_notify(${DELIVERIES_CHANNEL}, '') from found`;
   return found !== undefined;
 }
@@ -105,19 +139,27 @@ export async function scheduleFailedAgain(
          where not removed and (state ->> 'enabled')::boolean)`
       : sql`true`;
   const { count } = await sql`
-    update work.deliveries set ${pendingAgain(sql)}
-     where ${selected} and ${matching(sql, { webhookId, accountId, status: 'failed' })}`;
-  if (count > 0) await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
+    with failed as (
+      select id, webhook_id, event_id, transfer_id from work.deliveries
+       where ${selected} and ${matching(sql, { webhookId, accountId, status: 'failed' })}
+       order by webhook_id, event_id
+    ),
+    again as (${toSend(sql)} select * from failed on conflict do nothing returning delivery_id)
+    ${pendingAgain(sql)}`;
+  if (count > 0) await notify(sql);
   return count;
 }
 
 /** Ends the pending deliveries of removed webhooks as failed. */
 export async function failDeliveriesOf(tx: Transaction, webhookIds: string[]): Promise<void> {
   await tx`
-    update work.deliveries
-       set status = 'failed', ended_at = now(), last_error = 'the webhook was removed',
-           claim_id = null, lease_until = null
-     where webhook_id = any(${webhookIds}::text[]) and status = 'pending'`;
+    with unsent as (
+      delete from work.pending_deliveries where webhook_id = any(${webhookIds}::text[])
+      returning delivery_id
+    )
+    update work.deliveries d
+       set status = 'failed', ended_at = now(), last_error = 'the webhook was removed'
+      from unsent where d.id = unsent.delivery_id`;
 }
 
 /** Returns deliveries, newest first, whether more follow, and the total, counted to 10,000. */
@@ -177,15 +219,16 @@ export async function deliveryOf(
 export async function countDueDeliveries(sql: Sql): Promise<number> {
   const [row] = await sql<[{ waiting: number }]>`
     select count(*)::integer as waiting
-      from work.deliveries d join (${followedWebhooks(sql)}) w using (webhook_id)
-     where d.status = 'pending' and d.due_at <= now() and w.live`;
+      from work.pending_deliveries p join (${followedWebhooks(sql)}) w using (webhook_id)
+     where p.due_at <= now() and w.live`;
   return row.waiting;
 }
 
 function columns(sql: Queryable) {
   return sql`
     id, webhook_id, account_id, event_id, event_type, transfer_id, status, attempts, created_at,
-    case when status = 'pending' then due_at end as next_attempt_at,
+    case when status = 'pending' then (
+      select due_at from work.pending_deliveries where delivery_id = id) end as next_attempt_at,
     case when status = 'delivered' then ended_at end as delivered_at,
     last_status_code, last_error`;
 }
@@ -196,9 +239,10 @@ function matching(
 ) {
   const account = accountId === null ? sql`` : sql`and account_id = ${accountId}`;
   const webhook = webhookId === null ? sql`` : sql`and webhook_id = ${webhookId}`;
-  return status === null
-    ? sql`true ${account} ${webhook}`
-    : sql`status = ${status} ${account} ${webhook}`;
+  const ended = status === null ? sql`` : sql`and status = ${status}`;
+  // so that the indexes of failed deliveries are used
+  const failed = status === 'failed' ? sql`and failed_at is not null` : sql``;
+  return sql`true ${account} ${webhook} ${ended} ${failed}`;
 }
 
 /** A delivery that only this process may attempt, with its webhook's settings at the claim. */
@@ -261,40 +305,16 @@ export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promi
   );
   const dueTimes = attempts.map(({ next }) => (next.status === 'pending' ? next.dueAt : null));
   await sql`
-    with ended as (
-      select e.*,
-             (select ctid from work.deliveries where id = e.id and claim_id = e.claim_id) as place
-        from unnest(
-          ${attempts.map(({ claim }) => claim.id)}::text[],
-          ${attempts.map(({ claim }) => claim.claim_id)}::text[],
-          ${attempts.map(({ at }) => at)}::timestamptz[],
-          ${outcomes.map(({ durationMs }) => durationMs)}::integer[],
-          ${statusCodes}::integer[],
-          ${errors}::text[],
-          ${responses}::text[],
-          ${attempts.map(({ next }) => next.status)}::text[],
-          ${dueTimes}::timestamptz[]
-        ) as e(id, claim_id, at, duration_ms, status_code, error, response_body, status, due_at)
-    ),
-    recorded as (
-      update work.deliveries d set
-        status = e.status,
-        attempts = d.attempts + 1,
-        tries = d.tries + 1,
-        due_at = coalesce(e.due_at, d.due_at),
-        ended_at = case
-          when e.due_at is null then e.at + e.duration_ms * interval '1 millisecond' end,
-        last_status_code = e.status_code,
-        last_error = e.error,
-        claim_id = null,
-        lease_until = null
-      -- another writer that moves the row meanwhile has also changed its claim
-      from ended e where d.ctid = e.place and d.claim_id = e.claim_id
-      returning d.id, d.attempts, e.at, e.duration_ms, e.status_code, e.error, e.response_body
-    )
-    insert into work.delivery_attempts
-      (delivery_id, number, at, duration_ms, status_code, error, response_body)
-    select * from recorded`;
+    select work.record_attempts(
+      ${attempts.map(({ claim }) => claim.id)}::text[],
+      ${attempts.map(({ claim }) => claim.claim_id)}::text[],
+      ${attempts.map(({ at }) => at)}::timestamptz[],
+      ${outcomes.map(({ durationMs }) => durationMs)}::integer[],
+      ${statusCodes}::integer[],
+      ${errors}::text[],
+      ${responses}::text[],
+      ${attempts.map(({ next }) => next.status)}::text[],
+      ${dueTimes}::timestamptz[])`;
 }
 
 /** Releases claims whose delivery was not attempted, or whose attempt was interrupted. */
@@ -303,10 +323,10 @@ export async function releaseClaims(
   claims: Pick<Claim, 'id' | 'claim_id'>[],
 ): Promise<void> {
   await sql`
-    update work.deliveries d set claim_id = null, lease_until = null
+    update work.pending_deliveries p set claim_id = null, lease_until = null
       from unnest(${claims.map(({ id }) => id)}::text[],
                   ${claims.map(({ claim_id }) => claim_id)}::text[]) as c(id, claim_id)
-     where d.id = c.id and d.claim_id = c.claim_id`;
+     where p.delivery_id = c.id and p.claim_id = c.claim_id`;
 }
 
 /**

@@ -41,12 +41,25 @@ export async function checkWork({ evidence, sql, log, report }: Context): Promis
     );
   }
   const claimed = await sql<{ id: string; status: string; lease_until: string | null }[]>`
-    select id, status, lease_until from work.deliveries where claim_id is not null`;
+    select p.delivery_id as id, coalesce(d.status, 'gone') as status, p.lease_until
+      from work.pending_deliveries p left join work.deliveries d on d.id = p.delivery_id
+     where p.claim_id is not null`;
   for (const { id, status, lease_until } of claimed) {
     report.finding(
-      'work.deliveries',
+      'work.pending_deliveries',
       id,
       `it is ${status} and still claimed, until ${lease_until}`,
+    );
+  }
+  const differing = await sql<{ id: string; status: string }[]>`
+    select coalesce(d.id, p.delivery_id) as id, coalesce(d.status, 'gone') as status
+      from work.pending_deliveries p full join work.deliveries d on d.id = p.delivery_id
+     where (p.delivery_id is not null) <> (d.status is not distinct from 'pending')`;
+  for (const { id, status } of differing) {
+    report.finding(
+      'work.pending_deliveries',
+      id,
+      `it is ${status}, and ${status === 'pending' ? 'has no row' : 'has a row'} to send`,
     );
   }
   const replays = await sql<{ webhook_id: string }[]>`select webhook_id from work.webhook_replays`;

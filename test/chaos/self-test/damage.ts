@@ -24,6 +24,7 @@ const TABLES = [
   'work.cleanups',
   'work.after_steps',
   'work.deliveries',
+  'work.pending_deliveries',
   'work.delivery_attempts',
   'work.outbox_webhooks',
   'work.idempotency_keys',
@@ -60,7 +61,12 @@ export async function keepTables(sql: Sql): Promise<{ restore(): Promise<void> }
       await sql.begin(async (tx) => {
         for (const { table, copy } of copies) {
           await tx`delete from ${tx(table)}`;
-          await tx`insert into ${tx(table)} select * from ${tx(copy)}`;
+          const columns = await tx<{ name: string }[]>`
+            select attname as name from pg_attribute
+             where attrelid = ${table}::regclass and attnum > 0 and not attisdropped
+               and attgenerated = ''`;
+          const names = tx(columns.map(({ name }) => name));
+          await tx`insert into ${tx(table)} (${names}) select ${names} from ${tx(copy)}`;
         }
       });
     },

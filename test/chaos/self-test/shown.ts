@@ -141,12 +141,23 @@ export const SHOWN_DAMAGES: Damage[] = [
   },
   {
     what: 'a claim of a delivery is left',
-    finds: 'work.deliveries',
+    finds: 'work.pending_deliveries',
     names: () => 'dlv_',
     tables: (run) =>
       sql(run)`
-        update work.deliveries set claim_id = 'clm_left', lease_until = now()
+        insert into work.pending_deliveries
+          (delivery_id, webhook_id, event_id, claim_id, lease_until)
+        select id, webhook_id, event_id, 'clm_left', now() from work.deliveries
          where webhook_id = ${run.webhooks.dead}`,
+  },
+  {
+    what: 'a delivered delivery is still to be sent',
+    finds: 'work.pending_deliveries',
+    names: () => 'dlv_',
+    tables: (run) =>
+      sql(run)`
+        insert into work.pending_deliveries (delivery_id, webhook_id, event_id)
+        select id, webhook_id, event_id from work.deliveries where status = 'delivered' limit 1`,
   },
   {
     what: 'the API does not answer',

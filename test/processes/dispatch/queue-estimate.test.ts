@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { acceptHostKey, pauseEndpoint, removeEndpoint } from '../../../src/commands/endpoints.ts';
 import { PRIORITIES } from '../../../src/domain/transfer.ts';
-import { createQueueEstimate } from '../../../src/processes/dispatch/queue-estimate.ts';
+import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import {
   CAUSE,
@@ -29,7 +29,7 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
 
   it('has the endpoints as they are now, whoever has changed them, and where they were made anew', async () => {
     const { commands, sql } = installation;
-    const look = createQueueEstimate(installation.derived);
+    const look = createQueue(installation.derived).estimate;
     const endpoints = async () => (await look('acc_default', 'normal')).endpoints;
     expect(await endpoints()).toEqual([]);
 

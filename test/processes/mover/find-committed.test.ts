@@ -48,6 +48,7 @@ function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
     record: null,
     meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),
+    opened: async () => undefined,
     createHasher: createInlineHasher,
     save: async () => true,
     signal: never,
@@ -64,7 +65,7 @@ async function recordOfCommit(): Promise<ResumeRecord> {
   return {
     source: identity,
     chunkSize: SLOT_BYTES,
-    crcs: '',
+    sums: '',
     destination: { bytes: 0, state: null },
     committing,
     saves: 1,

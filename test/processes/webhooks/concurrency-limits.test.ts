@@ -44,7 +44,7 @@ it('concurrency limits start at 8, and add one for each success, up to 32', asyn
 it('concurrency limits claim ahead only for a fast webhook', async () => {
   enter(8);
   await end(true, 10);
-  expect(places()).toBe(4 * 16);
+  expect(places()).toBe(8 * 16);
   enter(16);
   await end(true, 1_000);
   expect(places()).toBe(32);

@@ -31,7 +31,7 @@ describeWithPostgres('the deliverer', () => {
   const undo: (() => Promise<unknown>)[] = [];
   afterEach(async () => {
     for (const step of undo.splice(0).reverse()) await step();
-    await installation.sql`delete from work.deliveries`;
+    await installation.sql`truncate work.deliveries, work.pending_deliveries`;
   });
 
   /** A clock that stands still until it is moved. */
@@ -321,14 +321,18 @@ describeWithPostgres('the deliverer', () => {
         from work.outbox_webhooks, generate_series(1, 200) as n where webhook_id = ${healthyId}`;
     undo.push(() => sql`delete from work.outbox_webhooks where webhook_id like 'whk_dead_%'`);
     await sql`
-      insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body)
-      select 'dlv_dead_' || n, 'whk_dead_' || n % 200 + 1, 'acc_dead', 'evt_' || n, 'ping', '{}'
-        from generate_series(1, 2000) as n`;
+      with dead as (
+        insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body)
+        select 'dlv_dead_' || n, 'whk_dead_' || n % 200 + 1, 'acc_dead', 'evt_' || n, 'ping', '{}'
+          from generate_series(1, 2000) as n
+        returning id, webhook_id, event_id
+      )
+      insert into work.pending_deliveries (delivery_id, webhook_id, event_id) select * from dead`;
     now = Math.max(now, Date.now());
     await until('no more of them start', async () => {
       const [row] = await sql<
         { claimed: number }[]
-      >`select count(*)::integer as claimed from work.deliveries where claim_id is not null`;
+      >`select count(*)::integer as claimed from work.pending_deliveries where claim_id is not null`;
       return row?.claimed === 512;
     });
     for (let i = 0; i < 50; i++) await send(healthyId);
@@ -393,7 +397,8 @@ describeWithPostgres('the deliverer', () => {
     startDeliverer();
     const id = await send(webhookId);
     await until('it is under way', () => received.length === 1);
-    await installation.sql`update work.deliveries set claim_id = 'clm_other' where id = ${id}`;
+    await installation.sql`
+      update work.pending_deliveries set claim_id = 'clm_other' where delivery_id = ${id}`;
     const sentinel = await webhookAt(url);
     await attempted(await send(sentinel), 1);
     expect(await detail(id)).toMatchObject({ status: 'pending', attempts: 0, attempt_list: [] });
@@ -404,8 +409,9 @@ describeWithPostgres('the deliverer', () => {
     const webhookId = await webhookAt(url);
     const id = await send(webhookId);
     await installation.sql`
-      update work.deliveries set claim_id = 'clm_gone', lease_until = ${new Date(now + 30_000)}
-       where id = ${id}`;
+      update work.pending_deliveries
+         set claim_id = 'clm_gone', lease_until = ${new Date(now + 30_000)}
+       where delivery_id = ${id}`;
     startDeliverer();
     await attempted(await send(webhookId), 1);
     expect((await detail(id)).attempts).toBe(0);

@@ -41,15 +41,18 @@ describeWithPostgres('deliveries', () => {
   const undo: (() => Promise<unknown>)[] = [];
   afterEach(async () => {
     for (const step of undo.splice(0).reverse()) await step();
-    await installation.sql`truncate work.deliveries, work.delivery_attempts`;
+    await installation.sql`
+      truncate work.deliveries, work.pending_deliveries, work.delivery_attempts`;
   });
 
   /** Sets the outcome of a webhook's deliveries. */
   async function end(webhookId: string, status: 'delivered' | 'failed', ago = '0'): Promise<void> {
     await installation.sql`
       update work.deliveries
-         set status = ${status}, attempts = 4, tries = 4, ended_at = now() - ${ago}::interval
+         set status = ${status}, attempts = 4, ended_at = now() - ${ago}::interval,
+             created_at = least(created_at, now() - ${ago}::interval)
        where webhook_id = ${webhookId}`;
+    await installation.sql`delete from work.pending_deliveries where webhook_id = ${webhookId}`;
     await installation.sql`
       insert into work.delivery_attempts select id, 4, now(), 1, 500, 'answered 500', 'x'
         from work.deliveries where webhook_id = ${webhookId}`;
@@ -178,9 +181,10 @@ describeWithPostgres('deliveries', () => {
     const { sql } = installation;
     const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
     await sql`
-      update work.deliveries set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
+      update work.pending_deliveries
+         set claim_id = 'clm_1', lease_until = now() + interval '1 minute'`;
     await redeliver(sql, { deliveryId: id, enabled: true });
-    const [row] = await sql`select claim_id from work.deliveries where id = ${id}`;
+    const [row] = await sql`select claim_id from work.pending_deliveries where delivery_id = ${id}`;
     expect(row).toEqual({ claim_id: 'clm_1' });
   });
 
@@ -198,10 +202,15 @@ describeWithPostgres('deliveries', () => {
       await end(webhookId, status, ago);
     }
     const waiting = await add('whk_disabled');
-    await sql`update work.deliveries set due_at = now() - interval '31 days' where id = ${waiting}`;
+    await sql`
+      update work.pending_deliveries set due_at = now() - interval '31 days'
+       where delivery_id = ${waiting}`;
     await purgeDeliveries(sql);
     const left = await sql<{ id: string }[]>`select id from work.deliveries order by id`;
     expect(left.map(({ id }) => id)).toEqual(kept.toSorted());
+    const pending = await sql<{ delivery_id: string }[]>`
+      select delivery_id from work.pending_deliveries`;
+    expect([...pending]).toEqual([{ delivery_id: kept[2] }]);
     const attempts = await sql<
       { delivery_id: string }[]
     >`select delivery_id from work.delivery_attempts order by 1`;
@@ -298,17 +307,19 @@ describeWithPostgres('deliveries', () => {
       await done(webhookId);
       await installation.sql`
         update work.deliveries
-           set body = 'as it was sent', status = 'delivered', ended_at = now(), attempts = 1,
-               tries = 1
+           set body = 'as it was sent', status = 'delivered', ended_at = now(), attempts = 1
          where event_id = ${ids[0] as string}`;
       await installation.sql`
-        update work.deliveries set due_at = now() + interval '1 hour', tries = 2
+        delete from work.pending_deliveries where event_id = ${ids[0] as string}`;
+      await installation.sql`
+        update work.pending_deliveries set due_at = now() + interval '1 hour', tries = 2
          where event_id = ${ids[1] as string}`;
       await replay(installation, webhookId, { time: new Date(0).toISOString() });
       expect(await done(webhookId)).toEqual(ids.toSorted());
       const rows = await installation.sql`
-          select body = 'as it was sent' as kept, tries, due_at <= now() as due from work.deliveries
-           order by event_id = ${ids[0] as string}`;
+          select d.body = 'as it was sent' as kept, p.tries, p.due_at <= now() as due
+            from work.deliveries d join work.pending_deliveries p on p.delivery_id = d.id
+           order by d.event_id = ${ids[0] as string}`;
       expect([...rows]).toEqual([
         { kept: false, tries: 2, due: false },
         { kept: true, tries: 0, due: true },

@@ -31,7 +31,7 @@ describeWithPostgres('the loss of a delivering process', () => {
       expect(receiver.received.length).toBeLessThan(expected.size);
       // Has the effect of half a minute.
       await sql`
-        update work.deliveries set lease_until = now() - interval '1 second'
+        update work.pending_deliveries set lease_until = now() - interval '1 second'
          where lease_until is not null`;
     }
     await processes.start();

@@ -68,7 +68,7 @@ describeWithPostgres('the loss of a replaying process', () => {
     expect(stopped?.position).toBeGreaterThan(0n);
     // Has the effect of half a minute.
     await sql`
-      update work.deliveries set lease_until = now() - interval '1 second'
+      update work.pending_deliveries set lease_until = now() - interval '1 second'
        where lease_until is not null`;
     const before = await sql<
       { id: string; event_id: string }[]

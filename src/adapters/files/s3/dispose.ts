@@ -1,12 +1,9 @@
-import {
-  CopyObjectCommand,
-  DeleteObjectCommand,
-  type HeadObjectCommandOutput,
-} from '@aws-sdk/client-s3';
+import { CopyObjectCommand, DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { abortError } from '../abort.ts';
 import { isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
+import type { ObjectAnswer } from './first-try.ts';
 import { storageOf } from './new-object.ts';
 import { describe } from './source.ts';
 import type { Store } from './store.ts';
@@ -68,11 +65,7 @@ async function disposeObject(
 }
 
 /** Returns null if there is no object. */
-async function find(
-  store: Store,
-  key: string,
-  signal: AbortSignal,
-): Promise<HeadObjectCommandOutput | null> {
+async function find(store: Store, key: string, signal: AbortSignal): Promise<ObjectAnswer | null> {
   try {
     return await store.head(key, signal);
   } catch (error) {
@@ -129,7 +122,7 @@ async function copyTo(
   store: Store,
   key: string,
   target: string,
-  head: HeadObjectCommandOutput,
+  head: ObjectAnswer,
   { identity, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
   const there = await find(store, target, signal);

@@ -2,11 +2,9 @@ import type { Readable } from 'node:stream';
 import {
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
-  type HeadObjectCommandOutput,
   paginateListParts,
   UploadPartCommand,
   type UploadPartCommandInput,
-  type UploadPartCommandOutput,
 } from '@aws-sdk/client-s3';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
@@ -14,6 +12,7 @@ import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import type { ObjectAnswer } from './first-try.ts';
 import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import type { UploadState } from './uploads.ts';
@@ -46,6 +45,9 @@ export interface PartContent {
   /** Returns the digest of the part. Called after the whole body was sent. */
   digest(): Buffer;
 }
+
+/** What the server says of a whole object. */
+type Completed = Pick<ObjectAnswer, 'ChecksumCRC32' | 'ETag' | 'ServerSideEncryption'>;
 
 interface Known {
   id: string;
@@ -147,7 +149,7 @@ function multipartUpload(
 
   function compare(
     number: number,
-    answer: UploadPartCommandOutput,
+    answer: ObjectAnswer,
     digest: Buffer,
     checkedByServer: boolean,
   ): void {
@@ -172,11 +174,7 @@ function multipartUpload(
    * Returns whether the object under the key is the one sent; null if its checksum can't be
    * compared.
    */
-  function isOurs({
-    ChecksumCRC32,
-    ETag,
-    ServerSideEncryption,
-  }: HeadObjectCommandOutput): boolean | null {
+  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: Completed): boolean | null {
     const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
     if (checksum.name === 'crc32')
       return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
@@ -184,13 +182,13 @@ function multipartUpload(
     return md5 === null ? null : md5 === expected;
   }
 
-  async function join(condition: { IfNoneMatch?: '*' }): Promise<void> {
+  function join(condition: { IfNoneMatch?: '*' }): Promise<Completed> {
     const listed = first(count).map(({ etag, digest }, index) => ({
       PartNumber: index + 1,
       ETag: etag,
       ...(checksum.name === 'crc32' ? { ChecksumCRC32: digest.toString('base64') } : {}),
     }));
-    await s3.send(
+    return s3.send(
       new CompleteMultipartUploadCommand({
         ...upload,
         MultipartUpload: { Parts: listed },
@@ -202,7 +200,7 @@ function multipartUpload(
     );
   }
 
-  function headObject(): Promise<HeadObjectCommandOutput> {
+  function headObject(): Promise<ObjectAnswer> {
     return store.head(key, signal, { ChecksumMode: 'ENABLED' });
   }
 
@@ -221,7 +219,7 @@ function multipartUpload(
       if (headers) setHeaders(command, headers);
       const sent = sentBytes(options, bytesOfPart(number, options));
       const sending: SendOptions = { abortSignal: signal, sent };
-      const answer = await s3.send(command, sending);
+      const answer = await (headers ? s3.send(command, sending) : store.send(command, sending));
       const digest = digestWhenSent();
       compare(number, answer, digest, declared !== undefined);
       parts.set(number, { etag: answer.ETag as string, digest });
@@ -248,7 +246,7 @@ function multipartUpload(
         );
       }
       if (!overwrite) await refuseExisting(store, key, 'commit', signal);
-      await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
+      const completed = await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
         const answer = serverAnswer(error);
         if (!overwrite && answer === 'NotImplemented') return join({});
         // An earlier try may have completed the upload and lost its answer. Ceph then answers with
@@ -262,7 +260,15 @@ function multipartUpload(
         if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
           throw unclearCommit(key, error);
         if (!ours) throw error;
+        return null;
       });
+      const proof: CommitProof = {
+        size,
+        destinationChecksum: compared ? checksum.name : 'none',
+        atomicReplace: true,
+      };
+      // A checksum over all parts proves the size too.
+      if (completed && isOurs(completed)) return proof;
       const object = await headObject();
       if (object.ContentLength !== size) {
         throw new FileError(
@@ -278,7 +284,7 @@ function multipartUpload(
           'commit',
           `${key}: the server's checksum differs from that of the data sent`,
         );
-      return { size, destinationChecksum: compared ? checksum.name : 'none', atomicReplace: true };
+      return proof;
     },
   };
 }

@@ -38,7 +38,7 @@ export function openSingleObject(
     const sending: SendOptions = { abortSignal: signal, sent: sentBytes(options, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
       const command = new PutObjectCommand({ ...input, ...condition });
-      const { ETag } = await store.s3.send(command, sending);
+      const { ETag } = await store.send(command, sending);
       return ETag;
     };
     if (overwrite) return send({});

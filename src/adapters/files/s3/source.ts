@@ -42,7 +42,7 @@ export async function openSource(
       Range: `bytes=${first}-${first + target.length - 1}`,
     };
     const options: SendOptions = { abortSignal: lifetime.ended, target: into };
-    const { Body, ...answer } = await store.s3.send(
+    const { Body, ...answer } = await store.send(
       new GetObjectCommand({ ...range, ...condition(identity) }),
       options,
     );

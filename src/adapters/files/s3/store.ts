@@ -3,16 +3,22 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   type HeadObjectCommandInput,
-  type HeadObjectCommandOutput,
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
-import { createHttp } from '../http/http.ts';
+import { createHttp, type SdkRequest, type SdkResponse, type SendOptions } from '../http/http.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
 import { serverAnswer } from './errors.ts';
+import {
+  answerOf,
+  createFirstTries,
+  type FirstTries,
+  type ObjectAnswer,
+  type ObjectCommand,
+} from './first-try.ts';
 
 export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
 
@@ -31,6 +37,8 @@ export interface Store {
   readonly connections: number;
   /** Returns the URL that requests to the bucket use. */
   url(): URL;
+  /** Sends a request for one object as `s3` does, with a fraction of its CPU time. */
+  send(command: ObjectCommand, options: SendOptions): Promise<ObjectAnswer>;
   /**
    * Returns what the server reports about an object. If it rejects the request, the error has the
    * text of the error document.
@@ -39,8 +47,19 @@ export interface Store {
     key: string,
     signal: AbortSignal,
     input?: Partial<HeadObjectCommandInput>,
-  ): Promise<HeadObjectCommandOutput>;
+  ): Promise<ObjectAnswer>;
   close(): void;
+}
+
+/** Of a command whose first try was sent before: what came of it. */
+interface TriedOptions extends SendOptions {
+  tried?: Promise<SdkResponse>[];
+}
+
+interface AuthScheme {
+  name: string;
+  signingRegion: string;
+  signingName: string;
 }
 
 const ATTEMPTS = 3;
@@ -65,7 +84,11 @@ export function createStore({
       accessKeyId: credentials.access_key_id,
       secretAccessKey: credentials.secret_access_key,
     },
-    requestHandler: http as unknown as NonNullable<S3ClientConfig['requestHandler']>,
+    requestHandler: {
+      ...http,
+      handle: (request: SdkRequest, options: TriedOptions) =>
+        options.tried?.pop() ?? http.handle(request, options),
+    } as unknown as NonNullable<S3ClientConfig['requestHandler']>,
     retryMode: 'standard',
     maxAttempts: ATTEMPTS,
     // The adapter sends its own checksums with the parts and counts every byte.
@@ -75,7 +98,44 @@ export function createStore({
     logger: { trace: silent, debug: silent, info: silent, warn: silent, error: silent },
     ...NOT_FROM_THE_ENVIRONMENT,
   });
-  if (secure || isLoopback(endpoint.hostname)) leavePayloadsUnsigned(s3);
+  const signsPayloads = !secure && !isLoopback(endpoint.hostname);
+  if (!signsPayloads) leavePayloadsUnsigned(s3);
+  let firstTries: FirstTries | null | undefined;
+
+  function place() {
+    const { bucket: Bucket, region: Region, force_path_style: ForcePathStyle } = settings;
+    return s3.config.endpointProvider({ Bucket, Region, ForcePathStyle, Endpoint: endpoint.href });
+  }
+
+  /** Returns null if the bucket needs other signatures. */
+  function openFirstTries(): FirstTries | null {
+    const { url, properties } = place();
+    const [scheme] = (properties?.authSchemes ?? []) as AuthScheme[];
+    if (scheme?.name !== 'sigv4') return null;
+    const signer = {
+      accessKeyId: credentials.access_key_id,
+      secretAccessKey: credentials.secret_access_key,
+      region: scheme.signingRegion,
+      service: scheme.signingName,
+    };
+    return createFirstTries(url, signer, signsPayloads);
+  }
+
+  async function send(command: ObjectCommand, options: SendOptions): Promise<ObjectAnswer> {
+    if (firstTries === undefined) firstTries = openFirstTries();
+    // The SDK corrects the clock when a server says that it is wrong.
+    const now = new Date(Date.now() + s3.config.systemClockOffset);
+    const request = firstTries?.requestOf(command, now);
+    if (!request) return s3.send(command as GetObjectCommand, options);
+    const trying = http.handle(request, options);
+    const answer = await trying.catch(() => null);
+    if (answer && answer.response.statusCode < 300) {
+      if (request.method !== 'GET') await discard(answer.response.body);
+      return answerOf(answer);
+    }
+    const tried: TriedOptions = { ...options, tried: [trying] };
+    return s3.send(command as GetObjectCommand, tried);
+  }
 
   return {
     settings,
@@ -83,17 +143,12 @@ export function createStore({
     get connections() {
       return http.connections;
     },
-    url() {
-      const { bucket: Bucket, region: Region, force_path_style: ForcePathStyle } = settings;
-      return s3.config.endpointProvider({ Bucket, Region, ForcePathStyle, Endpoint: endpoint.href })
-        .url;
-    },
+    url: () => place().url,
+    send,
     async head(key, signal, input = {}) {
       const object = { Bucket: settings.bucket, Key: key };
       try {
-        return await s3.send(new HeadObjectCommand({ ...object, ...input }), {
-          abortSignal: signal,
-        });
+        return await send(new HeadObjectCommand({ ...object, ...input }), { abortSignal: signal });
       } catch (error) {
         // The answer to a HEAD has no body, so its error can't tell a missing bucket or a wrong key
         // from other causes. A GET of the first byte can.
@@ -134,6 +189,13 @@ function regionalEndpoint(region: string): string {
 
 function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/** Reads an answer to its end, so that the connection can be used again. */
+function discard(body: Readable): Promise<void> {
+  return new Promise((resolve) => {
+    body.once('end', resolve).once('close', resolve).resume();
+  });
 }
 
 /**

@@ -33,6 +33,7 @@ export type FileFunctions = {
   setRate(endpointId: string, bytesPerSecond: number | null): void;
   connections(endpoint: number): number;
   announcedHostKeys(endpoint: number): AnnouncedHostKey[];
+  /** A small file is read to its end and closed: see `whole`. */
   openSource(endpoint: number, path: string): OpenedSource;
   openDestination(
     endpoint: number,
@@ -49,6 +50,7 @@ export type FileFunctions = {
   openWritten(destination: number): OpenedSource | null;
   write(destination: number, offset: number, data: Uint8Array): void;
   resumePoint(destination: number, bytes: number): ResumePoint;
+  /** Closes the file if it succeeds. */
   commit(destination: number, whole: { size: number; sha256: string }): CommitProof;
   /** Closes an endpoint or a file. Does nothing if it is closed. */
   close(target: number): void;
@@ -60,15 +62,20 @@ export interface OpenedSource {
   modifiedAt: UnixTime | null;
   parallelReads: number;
   readAtOnce: boolean;
-  /** The content of a small file, or the error of reading it; null for a larger file. */
-  content: { bytes: Uint8Array } | { error: ThreadError } | null;
+  /** What one call does with a small file. It is closed then. Null for a larger file. */
+  whole: WholeSource | null;
 }
+
+/** A small file: its content, and its identity after the last byte. Or the error of one of them. */
+export type WholeSource = { bytes: Uint8Array; after: FileIdentity } | { error: ThreadError };
 
 export interface OpenedDestination {
   target: number;
   parallelWrites: number;
   chunkSize: number;
   resumedFrom: number;
+  /** The resume point at the end of a file whose content is written. */
+  written?: ResumePoint;
 }
 
 /** An error on its way between threads, which lose its class. */

@@ -4,9 +4,16 @@
  */
 import { createPacer, type Pacer } from '../../../concurrency/pacer.ts';
 import { answerCalls } from '../../../concurrency/thread.ts';
+import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { openFileEndpoint } from '../open.ts';
 import type { FileEndpoint, SourceFile } from '../port.ts';
-import { describeError, type FileFunctions, type OpenedSource } from './file-functions.ts';
+import {
+  describeError,
+  type FileFunctions,
+  type OpenedDestination,
+  type OpenedSource,
+  type WholeSource,
+} from './file-functions.ts';
 import {
   type PacedDestination,
   type PacedSource,
@@ -14,9 +21,6 @@ import {
   pacedSource,
   paceOf,
 } from './paced-files.ts';
-
-/** A file of up to this size is read when it is opened, which saves a message in each direction. */
-const READ_AHEAD_BYTES = 256 * 1024;
 
 interface Target<Thing> {
   thing: Thing;
@@ -65,15 +69,18 @@ answerCalls<FileFunctions>(
     async openSource({ signal, keepSignal }, endpoint, path) {
       const { openSource, pacer } = find(endpoints, endpoint);
       const file = await openSource(path, signal);
-      return openedSource(pacedSource(file, paceOf(pacer, signal)), keepSignal());
+      return openedSource(pacedSource(file, paceOf(pacer, signal)), keepSignal);
     },
     async openDestination({ signal, keepSignal }, endpoint, path, options) {
       const { openDestination, pacer } = find(endpoints, endpoint);
       const pace = paceOf(pacer, signal);
-      const file = await openDestination(path, { ...options, pace, signal });
+      const { content, ...others } = options;
+      const opened = await openDestination(path, { ...others, pace, signal });
+      const file = pacedDestination(opened, pace);
+      const written = content && !pace.limited ? await writeWhole(file, content) : null;
       const { parallelWrites, chunkSize, resumedFrom } = file;
-      const target = add(destinations, pacedDestination(file, pace), keepSignal());
-      return { target, parallelWrites, chunkSize, resumedFrom };
+      const target = add(destinations, file, keepSignal());
+      return { target, parallelWrites, chunkSize, resumedFrom, ...written };
     },
     probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
     list: ({ signal }, endpoint, path) => find(endpoints, endpoint).list(path, signal),
@@ -86,36 +93,66 @@ answerCalls<FileFunctions>(
     stat: (_, source) => find(sources, source).stat(),
     async openWritten(_, destination) {
       const file = await find(destinations, destination).openWritten();
-      return file && openedSource(file);
+      return file && openedSource(file, () => undefined);
     },
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
-    commit: (_, destination, whole) => find(destinations, destination).commit(whole),
-    async close(_, target) {
-      for (const targets of [endpoints, sources, destinations]) {
-        const found = targets.get(target);
-        targets.delete(target);
-        found?.release();
-        await found?.thing.close();
-      }
+    async commit(_, destination, whole) {
+      const proof = await find(destinations, destination).commit(whole);
+      void close(destination);
+      return proof;
     },
+    close: (_, target) => close(target),
   },
   { gather: true, describe: describeError },
 );
 
-async function openedSource(file: PacedSource, release?: () => void): Promise<OpenedSource> {
-  const { identity, modifiedAt, parallelReads, readAtOnce, pace } = file;
-  const target = add(sources, file, release);
-  // Other files wait until the endpoint has opened its first one: a limit must not delay that.
-  const content = pace.limited ? null : await contentOf(file);
-  return { target, identity, modifiedAt, parallelReads, readAtOnce, content };
+async function close(target: number): Promise<void> {
+  for (const targets of [endpoints, sources, destinations]) {
+    const found = targets.get(target);
+    targets.delete(target);
+    found?.release();
+    await found?.thing.close();
+  }
 }
 
-async function contentOf(file: SourceFile): Promise<OpenedSource['content']> {
-  if (file.identity.size > READ_AHEAD_BYTES) return null;
+/** `keepSignal` lets the caller's signal end a file that stays open. */
+async function openedSource(
+  file: PacedSource,
+  keepSignal: () => (() => void) | undefined,
+): Promise<OpenedSource> {
+  const { identity, modifiedAt, parallelReads, readAtOnce, pace } = file;
+  // Other files wait until the endpoint has opened its first one: a limit must not delay that.
+  const isWhole = !pace.limited && identity.size <= SMALL_FILE_BYTES;
+  const whole = isWhole ? await readWhole(file) : null;
+  const target = whole ? 0 : add(sources, file, keepSignal());
+  return { target, identity, modifiedAt, parallelReads, readAtOnce, whole };
+}
+
+/** Reads a file, asks for its identity again, and closes it. */
+async function readWhole(file: SourceFile): Promise<WholeSource> {
   const bytes = new Uint8Array(file.identity.size);
-  return file.read(0, bytes).then(
-    () => ({ bytes }),
-    (error: unknown) => ({ error: describeError(error) }),
-  );
+  try {
+    await file.read(0, bytes);
+    return { bytes, after: file.readAtOnce ? file.identity : await file.stat() };
+  } catch (error) {
+    return { error: describeError(error) };
+  } finally {
+    void file.close();
+  }
+}
+
+/** Writes a whole file, if it is new and one chunk. Returns null if it did not. */
+async function writeWhole(
+  file: PacedDestination,
+  content: Uint8Array,
+): Promise<Pick<OpenedDestination, 'resumedFrom' | 'written'> | null> {
+  if (file.resumedFrom > 0 || content.length > file.chunkSize) return null;
+  try {
+    if (content.length > 0) await file.write(0, content);
+    return { resumedFrom: content.length, written: await file.resumePoint(content.length) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }

@@ -13,6 +13,7 @@ import {
   type OpenedDestination,
   type OpenedSource,
   reviveError,
+  type WholeSource,
 } from './file-functions.ts';
 
 /**
@@ -125,31 +126,41 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
   };
 }
 
-function remoteSource(
-  run: Run,
-  { target, identity, modifiedAt, parallelReads, readAtOnce, content }: OpenedSource,
-): SourceFile {
+function remoteSource(run: Run, { target, whole, ...opened }: OpenedSource): SourceFile {
+  if (whole) return wholeSource(opened, whole);
   const calls = createCallCount();
   return {
-    identity,
-    modifiedAt,
-    parallelReads,
-    readAtOnce,
-    async read(offset, buffer) {
-      if (content === null) return calls.count(run.call('read', [target, offset, buffer]));
-      if ('error' in content) throw reviveError(content.error);
-      buffer.set(content.bytes.subarray(offset, offset + buffer.length));
-    },
+    ...opened,
+    read: (offset, buffer) => calls.count(run.call('read', [target, offset, buffer])),
     stat: () => calls.count(run.call('stat', [target])),
     close: () => closeFile(run, target, calls.underWay()),
   };
 }
 
+function wholeSource(
+  opened: Omit<OpenedSource, 'target' | 'whole'>,
+  whole: WholeSource,
+): SourceFile {
+  const found = () => {
+    if ('error' in whole) throw reviveError(whole.error);
+    return whole;
+  };
+  return {
+    ...opened,
+    content: 'bytes' in whole ? whole.bytes : undefined,
+    read: async (offset, buffer) =>
+      buffer.set(found().bytes.subarray(offset, offset + buffer.length)),
+    stat: async () => found().after,
+    close: async () => undefined,
+  };
+}
+
 function remoteDestination(
   run: Run,
-  { target, parallelWrites, chunkSize, resumedFrom }: OpenedDestination,
+  { target, parallelWrites, chunkSize, resumedFrom, written }: OpenedDestination,
 ): DestinationFile {
   const calls = createCallCount();
+  let committed = false;
   return {
     parallelWrites,
     chunkSize,
@@ -159,9 +170,15 @@ function remoteDestination(
       const opened = await calls.count(run.call('openWritten', [target]));
       return opened && remoteSource(run, opened);
     },
-    resumePoint: (bytes) => calls.count(run.call('resumePoint', [target, bytes])),
-    commit: (whole) => calls.count(run.call('commit', [target, whole])),
-    close: () => closeFile(run, target, calls.underWay()),
+    resumePoint: async (bytes) => written ?? calls.count(run.call('resumePoint', [target, bytes])),
+    async commit(whole) {
+      const proof = await calls.count(run.call('commit', [target, whole]));
+      committed = true;
+      return proof;
+    },
+    close: async () => {
+      if (!committed) await closeFile(run, target, calls.underWay());
+    },
   };
 }
 

@@ -1,86 +1,109 @@
--- version: 2
+-- version: 3
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
--- endpoints are not paused and have free connections. An endpoint that the catalog lacks has none:
--- the catalog may not be filled yet, and the endpoint may be paused. The account with the fewest moving transfers
--- goes first; within an account the rank decides. The rows come in that order. Claims of several
--- processes run one after the other, so two of them cannot both take the last connection of an
--- endpoint.
-create or replace function work.claim_transfers(process text, claim_ids text[], lease interval)
-returns table (
+-- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
+-- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
+-- where it names none. An endpoint that the catalog lacks has none: the catalog may not be filled
+-- yet, and the endpoint may be paused. The account with the fewest moving transfers goes first;
+-- within an account the rank decides. The rows come in that order. Claims of several processes run
+-- one after the other, so two of them cannot both take the last place of an endpoint.
+create or replace function work.claim_transfers(
+  process text, claim_ids text[], lease interval, sharing jsonb, small_bytes bigint
+) returns table (
   transfer_id text, claim_id text, account_id text, source text, destination text,
   waited_seconds double precision, resume_record jsonb
 )
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  -- transfers that each endpoint can still take; without an entry there is no known limit
+  -- places that each endpoint has left; null for no limit
   room jsonb;
   saturated text[];
   saturated_before text[];
   chosen text[] := '{}';
-  candidate record;
-  used text[];
-  endpoint text;
+  found jsonb := '{"transfers": [], "rejected": 1}';
 begin
   perform pg_advisory_xact_lock(hashtextextended('waybill claims', 0));
-  select coalesce(jsonb_object_agg(places.endpoint_id, places.free), '{}') into room
-    from (select e.endpoint_id,
-                 case when e.paused then 0 else e.max_connections - count(j.transfer_id) end as free
-            from read.endpoints e
-            left join work.transfer_jobs j
-              on j.claim_id is not null
-             and e.endpoint_id in (j.source_endpoint_id, j.destination_endpoint_id)
-           where not e.removed group by e.endpoint_id, e.paused, e.max_connections) places;
+  with used as (
+    select endpoint_id, count(*) as claims,
+           coalesce(bool_and(coalesce(size_bytes, 0) <= small_bytes), true) as small
+      from (select distinct j.transfer_id, j.size_bytes, u.endpoint_id
+              from work.transfer_jobs j,
+                   unnest(array[j.source_endpoint_id, j.destination_endpoint_id]) u(endpoint_id)
+             where j.claim_id is not null) claimed
+     group by endpoint_id
+  )
+  select coalesce(jsonb_object_agg(e.endpoint_id,
+           case when e.removed then null when e.paused then 0
+                else e.max_connections * case when coalesce(used.small, true)
+                       then coalesce((sharing ->> (e.state #>> '{settings,protocol}'))::integer, 1)
+                       else 1 end - coalesce(used.claims, 0) end), '{}')
+    into room from read.endpoints e left join used using (endpoint_id);
 
   loop
-    select coalesce(array_agg(r.key order by r.key), '{}') into saturated
-      from jsonb_each_text(room) r where r.value::integer <= 0;
-    exit when cardinality(chosen) = cardinality(claim_ids) or saturated = saturated_before;
+    saturated := array(
+      select key from jsonb_each_text(room) where value::integer <= 0 order by key);
+    exit when cardinality(chosen) = cardinality(claim_ids) or found -> 'rejected' = '0'
+           or (saturated = saturated_before and found -> 'transfers' = '[]');
     saturated_before := saturated;
-    for candidate in
-      with recursive accounts as (
-        (select account_id from work.transfer_jobs
-          where status <> 'in_progress' and claim_id is null order by account_id limit 1)
-        union all
-        select (select j.account_id from work.transfer_jobs j
-                 where j.status <> 'in_progress' and j.claim_id is null
-                   and j.account_id > a.account_id order by j.account_id limit 1)
-          from accounts a where a.account_id is not null
-      ),
-      due as (
-        select j.*, row_number() over (partition by j.account_id order by j.rank)
-                    + (select count(*) from work.transfer_jobs m
-                        where m.claim_id is not null and m.account_id = j.account_id) as turn
-          from accounts a cross join lateral (
-            select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank
-              from work.transfer_jobs
-             where account_id = a.account_id and status <> 'in_progress' and claim_id is null
-               and due_at <= now()
-               and destination_endpoint_id <> all(saturated)
-               and coalesce(source_endpoint_id, '') <> all(saturated)
-               and transfer_id <> all(chosen)
-             order by rank limit cardinality(claim_ids) - cardinality(chosen)) j
-      )
-      select transfer_id, source_endpoint_id, destination_endpoint_id from due
-       order by turn, rank limit cardinality(claim_ids) - cardinality(chosen)
-    loop
-      room := room || (
-        select coalesce(jsonb_object_agg(u, 0), '{}')
-          from unnest(
-            array[candidate.source_endpoint_id, candidate.destination_endpoint_id]) u
-         where not room ? u
-           and not exists (select from read.endpoints e where e.endpoint_id = u));
-      used := array(
-        select distinct u
-          from unnest(
-            array[candidate.source_endpoint_id, candidate.destination_endpoint_id]) u
-         where room ? u);
-      continue when exists (select from unnest(used) u where (room ->> u)::integer <= 0);
-      foreach endpoint in array used loop
-        room := jsonb_set(room, array[endpoint], to_jsonb((room ->> endpoint)::integer - 1));
-      end loop;
-      chosen := chosen || candidate.transfer_id;
-    end loop;
+    with recursive accounts as (
+      (select account_id from work.transfer_jobs
+        where status <> 'in_progress' and claim_id is null order by account_id limit 1)
+      union all
+      select (select j.account_id from work.transfer_jobs j
+               where j.status <> 'in_progress' and j.claim_id is null
+                 and j.account_id > a.account_id order by j.account_id limit 1)
+        from accounts a where a.account_id is not null
+    ),
+    due as (
+      select j.*, row_number() over (partition by j.account_id order by j.rank)
+                  + (select count(*) from work.transfer_jobs m
+                      where m.claim_id is not null and m.account_id = j.account_id) as turn
+        from accounts a cross join lateral (
+          select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank
+            from work.transfer_jobs
+           where account_id = a.account_id and status <> 'in_progress' and claim_id is null
+             and due_at <= now()
+             and destination_endpoint_id <> all(saturated)
+             and coalesce(source_endpoint_id, '') <> all(saturated)
+             and transfer_id <> all(chosen)
+           order by rank limit cardinality(claim_ids) - cardinality(chosen)) j
+    ),
+    candidates as (
+      select transfer_id, source_endpoint_id, destination_endpoint_id,
+             row_number() over (order by turn, rank) as place
+        from due order by turn, rank limit cardinality(claim_ids) - cardinality(chosen)
+    ),
+    uses as (
+      select distinct transfer_id, place, endpoint_id
+        from candidates,
+             unnest(array[source_endpoint_id, destination_endpoint_id]) u(endpoint_id)
+       where endpoint_id is not null
+    ),
+    -- A transfer counts at its endpoints even if another endpoint has no place for it. So this may
+    -- leave places, for the next round, but never takes too many. The first one always fits.
+    fitting as (
+      select transfer_id, place
+        from (select transfer_id, place,
+                     case when not room ? endpoint_id then false
+                          else coalesce(row_number() over (partition by endpoint_id order by place)
+                                        <= (room ->> endpoint_id)::integer, true) end as fits
+                from uses) counted
+       group by transfer_id, place having bool_and(fits)
+    ),
+    left_over as (
+      select endpoint_id,
+             coalesce((room ->> endpoint_id)::integer, case when not room ? endpoint_id then 0 end)
+               - count(*) filter (where transfer_id in (select transfer_id from fitting)) as free
+        from uses group by endpoint_id
+    )
+    select jsonb_build_object(
+             'transfers', (select coalesce(jsonb_agg(transfer_id order by place), '[]')
+                             from fitting),
+             'rejected', (select count(*) from candidates) - (select count(*) from fitting),
+             'room', (select coalesce(jsonb_object_agg(endpoint_id, free), '{}') from left_over))
+      into found;
+    chosen := chosen || array(select jsonb_array_elements_text(found -> 'transfers'));
+    room := room || (found -> 'room');
   end loop;
 
   return query

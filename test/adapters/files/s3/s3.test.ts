@@ -307,6 +307,12 @@ describe('checksums', () => {
     });
   });
 
+  test('in the answer to the completion need no further look', async () => {
+    await upload(endpoint(), 'completed', randomBytes(BIG));
+    expect(requestsOf('HeadObject').filter(({ key }) => key === 'completed')).toEqual([]);
+    expect(requestsOf('UploadPart').filter(({ key }) => key === 'completed')).toHaveLength(3);
+  });
+
   test('work under a KMS key, whose ETag is not an MD5', async () => {
     const over = endpoint({
       settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key', storage_class: 'STANDARD_IA' },

@@ -46,9 +46,10 @@ export async function readRows({ sql, log, report }: Context): Promise<DeliveryR
   const pings = new Set<string>();
   const found = sql<Row[]>`
     select d.id, d.webhook_id, d.account_id, d.event_id, d.event_type, d.transfer_id, d.body,
-           d.status, d.attempts, d.claim_id is not null as claimed, d.last_error, a.recorded,
+           d.status, d.attempts, p.claim_id is not null as claimed, d.last_error, a.recorded,
            f.at as first_at, f.error as first_error
       from work.deliveries d
+      left join work.pending_deliveries p on p.delivery_id = d.id
       left join (
         select delivery_id, count(*)::integer as recorded from work.delivery_attempts group by 1
       ) a on a.delivery_id = d.id
