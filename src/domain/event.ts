@@ -1,5 +1,3 @@
-import type { Hash } from './proof/hash.ts';
-
 /** The part of every event besides its data. Users see all of it in the history. */
 export interface EventMetadata {
   /** Who caused it: `key:key_...`, `cli:USER`, `mover:HOST:PID` or `system`. */
@@ -61,6 +59,6 @@ export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
   revision: number;
   /** Place in the whole log; a decimal string in JSON. */
   position: bigint;
-  /** The hash of its leaf in the tree, if a reader of leaves has it from the log. */
-  leaf_hash?: Hash;
+  /** The hash of its leaf in the tree (32 bytes), if a reader of leaves has it from the log. */
+  leaf_hash?: Uint8Array;
 }
