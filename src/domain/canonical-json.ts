@@ -13,8 +13,8 @@ function isInOrder(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(isInOrder);
   let last = '';
-  for (const [key, member] of Object.entries(value)) {
-    if (key < last || !isInOrder(member)) return false;
+  for (const key of Object.keys(value)) {
+    if (key < last || !isInOrder((value as Record<string, unknown>)[key])) return false;
     last = key;
   }
   return true;

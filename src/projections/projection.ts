@@ -25,6 +25,8 @@ export interface Projection {
   streams: string[];
   /** True if it folds events as they are stored. Others get them upcast. */
   asStored?: boolean;
+  /** True if a rebuild reads leaves, and content only of the log's own streams. */
+  leavesOnly?: boolean;
   /** Partitions of these tables need no entry. */
   tables: string[];
   /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */

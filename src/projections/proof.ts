@@ -45,6 +45,7 @@ export const proofProjection: Projection = {
   version: 2,
   streams: [''],
   asStored: true,
+  leavesOnly: true,
   tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
   // No request waits for it, and each batch writes the last tile of the tree again.
   gatherMs: 250,
@@ -150,7 +151,7 @@ async function newLeaves(
   last: EdgeTile | undefined,
   events: StoredEvent[],
 ): Promise<Leaf[]> {
-  const leaves = events.map((event) => ({ event, hash: hashOfLeaf(event) }));
+  const leaves = events.map((event) => ({ event, hash: event.leaf_hash ?? hashOfLeaf(event) }));
   const until = last?.last_position ?? 0n;
   const doubtful = leaves.filter(({ event }) => event.position <= until);
   if (doubtful.length === 0) return leaves;

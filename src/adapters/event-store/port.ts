@@ -34,6 +34,12 @@ export interface SubscribeOptions {
    * streams by default.
    */
   streams?: string[];
+  /**
+   * True for a reader that needs the leaves of the tree, and the content only of events in streams of
+   * the log itself (`log-...`). An engine that stores the RFC 8785 form sets `leaf_hash`, and leaves
+   * out the data and metadata of all other events.
+   */
+  leavesOnly?: boolean;
 }
 
 /** The log has another revision than the writer last saw: load and decide again. */

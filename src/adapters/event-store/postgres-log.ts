@@ -255,6 +255,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     signal,
     batchSize = 1_000,
     streams = [''],
+    leavesOnly = false,
   }: SubscribeOptions): AsyncGenerator<Batch> {
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
@@ -263,7 +264,8 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const { wakeUp } = cache;
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
-    const read = (after: bigint) => readAfter(sql, prefix, after, batchSize, names);
+    const read = (after: bigint) =>
+      readAfter(sql, prefix, { from: after, limit: batchSize, names, leavesOnly });
     try {
       unlisten ??= listenForAppends();
       while (!signal.aborted) {

@@ -3,6 +3,7 @@
  * takes longer for a thousand rows than for the parse of their events.
  */
 import type { EventMetadata, StoredEvent } from '../../domain/event.ts';
+import { HASH_BYTES } from '../../domain/proof/hash.ts';
 import type { Sql } from '../postgres/connect.ts';
 import type { Batch } from './port.ts';
 
@@ -20,19 +21,30 @@ interface Columns {
   schema_version: string;
   data: string;
   metadata: string;
+  /** The hashes of the leaves, if they are read. */
+  leaves: Uint8Array | null;
 }
 
-/**
- * Returns the events after `from` in streams whose names, with the prefix, start with one of `names`,
- * and the head of the log in the same snapshot.
- */
+interface Wanted {
+  /** Exclusive. */
+  from: bigint;
+  limit: number;
+  /** With the prefix. A stream's name starts with one of them. */
+  names: string[];
+  /** As in `SubscribeOptions`. */
+  leavesOnly: boolean;
+}
+
+/** Returns the events after a position, and the head of the log in the same snapshot. */
 export async function readAfter(
   sql: Sql,
   prefix: string,
-  from: bigint,
-  limit: number,
-  names: string[],
+  { from, limit, names, leavesOnly }: Wanted,
 ): Promise<Batch> {
+  const events = sql`
+    select position, stream, revision, id, type, schema_version, data, metadata from log.events
+     where position > ${from} and position <= h.position and stream ^@ any(${names}::text[])
+     order by position limit ${limit}`;
   const [row] = await sql<[Columns]>`
     select h.position as head, e.*
       from log.head h
@@ -43,16 +55,42 @@ export async function readAfter(
               string_agg(id, ${SEPARATOR}) as id,
               string_agg(type, ${SEPARATOR}) as type,
               string_agg(schema_version::text, ${SEPARATOR}) as schema_version,
-              string_agg(data, ${SEPARATOR}) as data,
-              string_agg(metadata, ${SEPARATOR}) as metadata
-         from (
-           select * from log.events
-            where position > ${from} and position <= h.position and stream ^@ any(${names}::text[])
-            order by position limit ${limit}) found) e`;
-  const events = row.position === null ? [] : eventsOf(row, row.position, prefix.length);
-  const full = events.length === limit;
-  const position = full ? (events.at(-1) as StoredEvent).position : row.head;
-  return { events, position, caughtUp: !full };
+              ${leavesOnly ? leafColumns(sql, prefix) : contentColumns(sql)}
+         from (${events}) found) e`;
+  if (leavesOnly && hasEscapes(row))
+    return readAfter(sql, prefix, { from, limit, names, leavesOnly: false });
+  const found = row.position === null ? [] : eventsOf(row, row.position, prefix.length);
+  const full = found.length === limit;
+  const position = full ? (found.at(-1) as StoredEvent).position : row.head;
+  return { events: found, position, caughtUp: !full };
+}
+
+function contentColumns(sql: Sql) {
+  return sql`
+    string_agg(data, ${SEPARATOR}) as data, string_agg(metadata, ${SEPARATOR}) as metadata,
+    null as leaves`;
+}
+
+/**
+ * The hashes of leaves, side by side, as `hashOfLeaf` computes them: data and metadata are stored in
+ * their RFC 8785 form. If another program changed that form, the event has another leaf.
+ */
+function leafColumns(sql: Sql, prefix: string) {
+  const ofTheLog = sql`stream ^@ ${`${prefix}log-`}::text`;
+  return sql`
+    string_agg(case when ${ofTheLog} then data else '{}' end, ${SEPARATOR}) as data,
+    string_agg(case when ${ofTheLog} then metadata else '{}' end, ${SEPARATOR}) as metadata,
+    string_agg(sha256(decode('00', 'hex') || convert_to(
+      '{"data":' || data || ',"id":"' || id || '","metadata":' || metadata ||
+      ',"revision":' || revision || ',"schema_version":' || schema_version ||
+      ',"stream":"' || substr(stream, ${prefix.length + 1}::integer) ||
+      '","type":"' || type || '"}', 'UTF8')), ''::bytea) as leaves`;
+}
+
+/** Returns whether JSON writes any name with a backslash. `leafColumns` cannot. */
+function hasEscapes({ stream, id, type }: Columns): boolean {
+  const names = `${stream}${id}${type}`.replaceAll(SEPARATOR, '');
+  return JSON.stringify(names).length > names.length + 2;
 }
 
 function eventsOf(row: Columns, positions: string, prefixLength: number): StoredEvent[] {
@@ -64,6 +102,7 @@ function eventsOf(row: Columns, positions: string, prefixLength: number): Stored
   const versions = split(row.schema_version);
   const datas = split(row.data);
   const metadatas = split(row.metadata);
+  const { leaves } = row;
   const events = split(positions).map(
     (position, i): StoredEvent => ({
       id: ids[i] as string,
@@ -74,6 +113,7 @@ function eventsOf(row: Columns, positions: string, prefixLength: number): Stored
       stream: (streams[i] as string).slice(prefixLength),
       revision: Number(revisions[i]),
       position: BigInt(position),
+      ...(leaves && { leaf_hash: leaves.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES) }),
     }),
   );
   for (const column of [streams, ids, types, datas, metadatas])

@@ -9,6 +9,7 @@ import {
   RevisionConflict,
 } from '../../../src/adapters/event-store/port.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
+import { hashOfLeaf } from '../../../src/domain/proof/leaf.ts';
 import { appendWithRetry, event, events, type GatherOptions, gather, numbers } from './events.ts';
 
 export interface Engine {
@@ -312,6 +313,28 @@ export function describeEventStore(
           'key-1',
           'transfer-2',
         ]);
+      });
+
+      it('gives readers of leaves the same leaves, and the content of the log itself', async () => {
+        const data = {
+          'ä\n"\\\u001e': [1e21, 1 / 3, '\u2028\u007f😀', { '10': true, '9': null }],
+          ...(JSON.parse('{"__proto__":{"polluted":true}}') as object),
+        };
+        const read = async (count: number, leavesOnly: boolean) => {
+          const until: Until = (gathered) => gathered.count === count;
+          const batches = await gather(store, { from: start, until, leavesOnly });
+          return batches.flatMap((batch) => batch.events);
+        };
+        const leavesOf = (stored: StoredEvent[]) =>
+          stored.map((each) => Buffer.from(each.leaf_hash ?? hashOfLeaf(each)).toString('hex'));
+        await store.append('transfer-1', 'no_stream', [{ ...event(), data }, ...events(2)]);
+        await store.append('log-keys', 'no_stream', [{ ...event(), data }]);
+        const leaves = await read(4, true);
+        expect(leavesOf(leaves)).toEqual(leavesOf(await read(4, false)));
+        expect(leaves.at(-1)).toMatchObject({ stream: 'log-keys', data });
+        // A name that JSON escapes.
+        await store.append('transfer-"2"', 'no_stream', [event()]);
+        expect(leavesOf(await read(5, true))).toEqual(leavesOf(await read(5, false)));
       });
 
       it('delivers the events before it reports their position', async () => {

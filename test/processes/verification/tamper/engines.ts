@@ -22,7 +22,7 @@ export async function openEmbedded(): Promise<Tampered> {
   return {
     installation,
     async replaceLog(events, head) {
-      const rows = events.map(({ position, stream, data, metadata, ...event }) => ({
+      const rows = events.map(({ position, stream, data, metadata, leaf_hash: _, ...event }) => ({
         ...event,
         position: String(position),
         stream: config.streamPrefix + stream,
