@@ -300,7 +300,10 @@ describeWithPostgres('HTTP', () => {
   test('a server error shows only the request id, which identifies it in the log', async () => {
     const commands = {
       ...api.installation.commands,
-      queueEstimate: () => Promise.reject(new Error('the inner workings')),
+      store: {
+        ...api.installation.store,
+        append: () => Promise.reject(new Error('the inner workings')),
+      },
     };
     const server = await api.startServer({ commands });
     const answer = await server.ask('POST', '/v1/transfers', { json: BODY });
