@@ -100,7 +100,8 @@ export async function openDestination(
     };
     progress.committing = null;
   }
-  move.meter.start(size, deliveredBytes(progress.state as MoveState), acknowledged);
+  const resumed = resume ? deliveredBytes(progress.state as MoveState) : 0;
+  move.meter.start(size, resumed, acknowledged);
   return destination;
 }
 

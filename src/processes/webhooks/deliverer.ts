@@ -95,7 +95,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     const began = performance.now();
     if (began > polledAt + POLL_MS) news = true;
     // Places that came free during the last claim may have been taken by what it claimed.
-    freed &&= webhooks.values().some(({ free }) => free > 0);
+    freed &&= [...webhooks.values()].some(({ free }) => free > 0);
     if (healthy + unproven === 0 || !(news || freed)) return 0;
     news = false;
     freed = false;

@@ -66,7 +66,10 @@ describe.skipIf(whyNot !== null)(
         trusted: true,
         reason: null,
       });
-      expect(server.requests.every(({ status }) => status !== null && status < 300)).toBe(true);
+      // The server notes the end of an answer a moment after the client has read it.
+      await expect
+        .poll(() => server.requests.every(({ status }) => status !== null && status < 300))
+        .toBe(true);
     });
 
     test.each([
