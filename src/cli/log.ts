@@ -32,15 +32,31 @@ export interface StdoutLog {
 export function stdoutLog(level: string): StdoutLog {
   const { stdout } = process;
   let dropped = 0;
+  let corked = false;
+  function uncork(): void {
+    if (!corked) return;
+    corked = false;
+    stdout.uncork();
+  }
   const logger = pino(
     { level, serializers },
     {
       write(line) {
-        if (stdout.writableLength > WAITING_BYTES) dropped++;
-        else stdout.write(line);
+        if (stdout.writableLength > WAITING_BYTES) {
+          dropped++;
+          return;
+        }
+        // The lines of a turn of the event loop share a write.
+        if (!corked) {
+          corked = true;
+          stdout.cork();
+          setImmediate(uncork);
+        }
+        stdout.write(line);
       },
     },
   );
+  process.once('exit', uncork);
   stdout.on('drain', () => {
     if (dropped === 0) return;
     const lines = dropped;
@@ -50,6 +66,7 @@ export function stdoutLog(level: string): StdoutLog {
   return {
     logger,
     async flushed() {
+      uncork();
       if (stdout.writableLength === 0) return;
       await Promise.race([once(stdout, 'drain'), sleep(FLUSH_MS)]).catch(() => undefined);
     },

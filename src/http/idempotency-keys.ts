@@ -3,6 +3,7 @@
  */
 import type { Beside } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { createBatcher } from '../concurrency/batcher.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
 /** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
@@ -31,16 +32,28 @@ export interface Row<Reserved> {
   answer: StoredAnswer | null;
 }
 
+/** By pool, so that concurrent requests share one query. */
+const finders = new WeakMap<Sql, (id: RowId) => Promise<Row<unknown> | null>>();
+
 /** Returns the row of a key that still holds, or null. */
-export async function findRow(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-): Promise<Row<unknown> | null> {
-  const [row] = await sql<Row<unknown>[]>`
-    select fingerprint, reserved, status, answer from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}
-       and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
-  return row ?? null;
+export function findRow(sql: Sql, id: RowId): Promise<Row<unknown> | null> {
+  const find = finders.get(sql) ?? createBatcher((ids: RowId[]) => findRows(sql, ids));
+  finders.set(sql, find);
+  return find(id);
+}
+
+async function findRows(sql: Sql, ids: RowId[]): Promise<(Row<unknown> | null)[]> {
+  const rows = await sql<(Row<unknown> & { found: boolean })[]>`
+    select k.key is not null as found, k.fingerprint, k.reserved, k.status, k.answer
+      from unnest(
+        ${ids.map(({ account_id }) => account_id)}::text[],
+        ${ids.map(({ route }) => route)}::text[],
+        ${ids.map(({ key }) => key)}::text[]) with ordinality as n(account_id, route, key, nr)
+      left join work.idempotency_keys k
+        on k.account_id = n.account_id and k.route = n.route and k.key = n.key
+           and k.created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
+     order by nr`;
+  return rows.map(({ found, ...row }) => (found ? row : null));
 }
 
 /** A row that is complete from the start: its answer follows from the events of one append. */

@@ -76,6 +76,27 @@ test('a process waits at its end until stdout has taken the last line', async ()
   expect(output.trim().split('\n')).toHaveLength(lines);
 });
 
+test.each([
+  ['exits', 'process.exit(1)'],
+  ['throws', 'throw new Error("the end of the test")'],
+])('a process that %s writes its last lines before', async (_how, end) => {
+  const program = `
+    import { stdoutLog } from ${JSON.stringify(LOG)};
+    const { logger } = stdoutLog('info');
+    for (let n = 0; n < 100; n++) logger.info({ n }, 'line');
+    ${end};
+  `;
+  writer = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  let output = '';
+  writer.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  expect(await once(writer, 'close')).toEqual([1, null]);
+  expect(output.trim().split('\n')).toHaveLength(100);
+});
+
 test('a line has the stack of an unexpected error, and the reason of an unavailable store', () => {
   const outage = serializers.err(new EventStoreUnavailable('no leader'));
   expect(outage).toEqual({ type: 'EventStoreUnavailable', message: 'no leader' });
