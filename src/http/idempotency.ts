@@ -71,7 +71,7 @@ interface IdempotencyDeps {
 /**
  * Answers a POST. With an Idempotency-Key, the operation is carried out once within
  * `IDEMPOTENCY_KEYS_KEPT`, also across crashes: its ids are committed before anything is appended,
- * and its answer is stored afterwards. A replay is sent when the read models show what the first
+ * and its answer is stored afterwards, or the answer is committed with its only append. A replay is sent when the read models show what the first
  * answer waited for. Throws `idempotency_in_progress` while another request with the key runs, and
  * `idempotency_key_reused` if the key came with another body.
  */
