@@ -133,7 +133,11 @@ export function serveFiles(sftp: SFTPWrapper, root: string): void {
       if (opened?.kind !== 'directory') throw new Error('no such handle');
       const names = opened.unread.splice(0, NAMES_AT_ONCE);
       if (names.length === 0) return sftp.status(id, STATUS_CODE.EOF);
-      sftp.name(id, await Promise.all(names.map((entry) => listed(opened.path, entry))));
+      const found = await Promise.all(names.map((entry) => listed(opened.path, entry)));
+      sftp.name(
+        id,
+        found.filter((entry) => entry !== null),
+      );
     }),
   );
   sftp.on('REALPATH', (id, path) =>
@@ -222,8 +226,10 @@ function attributes({ mode, uid, gid, size, atimeMs, mtimeMs }: Stats): Attribut
   };
 }
 
-async function listed(folder: string, entry: Dirent): Promise<FileEntry> {
-  const stats = await lstat(join(folder, entry.name));
+/** Returns null for a file that was renamed or removed since the folder was opened. */
+async function listed(folder: string, entry: Dirent): Promise<FileEntry | null> {
+  const stats = await lstat(join(folder, entry.name)).catch(() => null);
+  if (stats === null) return null;
   const type = stats.isDirectory() ? 'd' : '-';
   const date = stats.mtime.toISOString().slice(0, 10);
   const longname = `${type}rw-r--r-- 1 demo demo ${stats.size} ${date} ${entry.name}`;
