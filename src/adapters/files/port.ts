@@ -151,7 +151,8 @@ export interface DestinationFile {
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**
    * Makes the whole file appear under its name: flush, check the size, rename (or complete, or
-   * commit). Nothing else may be called afterwards but `close`. Throws FileError `size_mismatch`, `destination_exists`, `checksum_mismatch`.
+   * commit). Nothing else may be called afterwards but `close`. Throws FileError `size_mismatch`,
+   * `destination_exists`, `checksum_mismatch`.
    */
   commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
   /**

@@ -6,7 +6,7 @@ import { createPacer, type Pacer } from '../../../concurrency/pacer.ts';
 import { answerCalls } from '../../../concurrency/thread.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { openFileEndpoint } from '../open.ts';
-import type { FileEndpoint, SourceFile } from '../port.ts';
+import type { FileEndpoint, FileIdentity, SourceFile } from '../port.ts';
 import {
   describeError,
   type FileFunctions,
@@ -69,7 +69,8 @@ answerCalls<FileFunctions>(
     async openSource({ signal, keepSignal }, endpoint, path) {
       const { openSource, pacer } = find(endpoints, endpoint);
       const file = await openSource(path, signal);
-      return openedSource(pacedSource(file, paceOf(pacer, signal)), keepSignal);
+      const paced = pacedSource(file, paceOf(pacer, signal));
+      return openedSource(paced, keepSignal, () => file.stat());
     },
     async openDestination({ signal, keepSignal }, endpoint, path, options) {
       const { openDestination, pacer } = find(endpoints, endpoint);
@@ -93,7 +94,15 @@ answerCalls<FileFunctions>(
     stat: (_, source) => find(sources, source).stat(),
     async openWritten(_, destination) {
       const file = await find(destinations, destination).openWritten();
-      return file && openedSource(file, () => undefined);
+      // Nobody else writes it.
+      return (
+        file &&
+        openedSource(
+          file,
+          () => undefined,
+          async () => file.identity,
+        )
+      );
     },
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
@@ -116,25 +125,32 @@ async function close(target: number): Promise<void> {
   }
 }
 
-/** `keepSignal` lets the caller's signal end a file that stays open. */
+/**
+ * `keepSignal` lets the caller's signal end a file that stays open. `lookAgain` returns the identity
+ * of a file that was read to its end.
+ */
 async function openedSource(
   file: PacedSource,
   keepSignal: () => (() => void) | undefined,
+  lookAgain: () => Promise<FileIdentity>,
 ): Promise<OpenedSource> {
   const { identity, modifiedAt, parallelReads, readAtOnce, pace } = file;
   // Other files wait until the endpoint has opened its first one: a limit must not delay that.
   const isWhole = !pace.limited && identity.size <= SMALL_FILE_BYTES;
-  const whole = isWhole ? await readWhole(file) : null;
+  const whole = isWhole ? await readWhole(file, lookAgain) : null;
   const target = whole ? 0 : add(sources, file, keepSignal());
   return { target, identity, modifiedAt, parallelReads, readAtOnce, whole };
 }
 
 /** Reads a file, asks for its identity again, and closes it. */
-async function readWhole(file: SourceFile): Promise<WholeSource> {
+async function readWhole(
+  file: SourceFile,
+  lookAgain: () => Promise<FileIdentity>,
+): Promise<WholeSource> {
   const bytes = new Uint8Array(file.identity.size);
   try {
     await file.read(0, bytes);
-    return { bytes, after: file.readAtOnce ? file.identity : await file.stat() };
+    return { bytes, after: file.readAtOnce ? file.identity : await lookAgain() };
   } catch (error) {
     return { error: describeError(error) };
   } finally {
