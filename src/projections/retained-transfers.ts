@@ -8,7 +8,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { retentionRecords } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
 import { notFound, retained } from '../domain/transfer.ts';
-import type { Difference } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 
 export const RETAINED_TABLES = ['retention_records', 'retained_transfers'];
 
@@ -72,14 +72,13 @@ export async function saveRetained(
 }
 
 /** Returns the rows that differ between two schemas. */
-export async function retainedDifferences(
-  tx: Transaction,
-  live: string,
-  shadow: string,
-  position: bigint,
-  limit: number,
-): Promise<Difference[]> {
-  return tx<Difference[]>`
+export const retainedDifferences: Projection['differences'] = (
+  tx,
+  live,
+  shadow,
+  position,
+  limit,
+) => tx<Difference[]>`
     select transfer_id as key, to_jsonb(l) as live, to_jsonb(s) as log
       from ${tx(live)}.retained_transfers l
       full join ${tx(shadow)}.retained_transfers s using (transfer_id)
@@ -91,7 +90,6 @@ export async function retainedDifferences(
      where coalesce(l.position, s.position) <= ${position}
        and to_jsonb(l) - 'completed' is distinct from to_jsonb(s) - 'completed'
      limit ${limit}`;
-}
 
 /** Returns the revisions of records whose transfers may still be in the log, oldest first. */
 export async function openRecords(sql: Sql): Promise<number[]> {

@@ -6,7 +6,7 @@
  * nothing, whatever its size.
  */
 import type { Transaction } from '../adapters/postgres/connect.ts';
-import type { Difference } from './projection.ts';
+import type { Difference, Projection } from './projection.ts';
 import { retainedDifferences } from './retained-transfers.ts';
 import { batchOf, hasBatch } from './transfer-columns.ts';
 
@@ -14,26 +14,20 @@ import { batchOf, hasBatch } from './transfer-columns.ts';
 const GROUPS = 16_383;
 
 /** Returns the rows that differ between two schemas: `Projection.differences` of `transfers`. */
-export async function transferDifferences(
-  tx: Transaction,
-  live: string,
-  shadow: string,
-  position: bigint,
-  limit: number,
-): Promise<Difference[]> {
+export const transferDifferences: Projection['differences'] = async (
+  tx,
+  live,
+  shadow,
+  position,
+  limit,
+) => {
   const inRetained = await retainedDifferences(tx, live, shadow, position, limit);
   const inRows = await rowDifferences(tx, live, shadow, position, limit - inRetained.length);
   const found = [...inRetained, ...inRows];
   return [...found, ...(await countDifferences(tx, live, limit - found.length))];
-}
+};
 
-async function rowDifferences(
-  tx: Transaction,
-  live: string,
-  shadow: string,
-  position: bigint,
-  limit: number,
-): Promise<Difference[]> {
+const rowDifferences: Projection['differences'] = async (tx, live, shadow, position, limit) => {
   const group = tx`(hashtext(transfer_id) & ${GROUPS}::integer)`;
   // `offset 0` keeps the planner from sorting whole rows by their group.
   const sums = (schema: string) => tx`
@@ -69,7 +63,7 @@ async function rowDifferences(
      where in_columns
         or ${rowIn(live)} -> 'state' is distinct from ${rowIn(shadow)} -> 'state'
      limit ${limit}`;
-}
+};
 
 /** Returns the counts that differ from the rows of the same schema. */
 async function countDifferences(

@@ -74,7 +74,7 @@ describeWithPostgres('a projection', () => {
     projection: Projection,
     events: StoredEvent[],
     batchSize: number,
-    who: 'consumer' | 'rebuild',
+    writer: 'consumer' | 'rebuild',
   ): Promise<Record<string, unknown>[][]> {
     const { sql } = database;
     const schema = 'folded';
@@ -90,7 +90,7 @@ describeWithPostgres('a projection', () => {
       const batch = events.slice(i, i + batchSize);
       const to = batch.at(-1)!.position;
       for (let time = 0; time < 2; time++) {
-        if (who === 'consumer') await saveBatch(sql, consumer, batch, removed, from, to);
+        if (writer === 'consumer') await saveBatch(sql, consumer, batch, removed, from, to);
         else await sql.begin((tx) => projection.apply(tx, schema, batch));
         from = to;
       }
@@ -103,16 +103,16 @@ describeWithPostgres('a projection', () => {
   }
 
   const batchSizes = fc.constantFrom(1, 2, 3, 7, 100);
-  const whoever = fc.constantFrom('consumer' as const, 'rebuild' as const);
+  const writers = fc.constantFrom('consumer' as const, 'rebuild' as const);
 
   it('of transfers is the fold of the log, however the log is split into batches', async () => {
     await fc.assert(
-      fc.asyncProperty(transferLogs, batchSizes, whoever, async (events, batchSize, who) => {
+      fc.asyncProperty(transferLogs, batchSizes, writers, async (events, batchSize, writer) => {
         const [rows, counts, inBatches, totals] = await tablesAfter(
           transfersProjection,
           events,
           batchSize,
-          who,
+          writer,
         );
         const states = statesOf(events, transferDecider) as Map<string, Folded<Transfer>>;
         expect(rows).toEqual(
@@ -170,12 +170,12 @@ describeWithPostgres('a projection', () => {
 
   it('of the catalog is the fold of the log, for any batches', async () => {
     await fc.assert(
-      fc.asyncProperty(catalogLogs, batchSizes, whoever, async (events, batchSize, who) => {
+      fc.asyncProperty(catalogLogs, batchSizes, writers, async (events, batchSize, writer) => {
         const [endpoints, keys, webhooks] = await tablesAfter(
           catalogProjection,
           events,
           batchSize,
-          who,
+          writer,
         );
         const ofKind = (kind: string) => events.filter(({ stream }) => stream.startsWith(kind));
         const folded = (rows: Record<string, unknown>[]) =>
