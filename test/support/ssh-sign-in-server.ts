@@ -18,11 +18,13 @@ export interface SshSignInServer {
 
 /**
  * An SSH server in this process that accepts one password by one method and records every attempt.
- * Its SFTP has one empty folder. It serves tests that OpenSSH cannot, or only as root.
+ * Its SFTP has one empty folder, and answers a listing of it with `listing`. It serves tests that
+ * OpenSSH cannot, or only as root.
  */
 export async function startSshSignInServer(
   method: 'password' | 'keyboard-interactive',
   password: string,
+  listing: 'EOF' | 'FAILURE' | 'PERMISSION_DENIED' = 'EOF',
 ): Promise<SshSignInServer> {
   const hostKey = makeHostKey();
   const attempts: SshSignInServer['attempts'] = [];
@@ -34,7 +36,7 @@ export async function startSshSignInServer(
     connection.on('close', () => connections.delete(connection));
     connection.on('authentication', (context) => void authenticate(context));
     connection.on('session', (accept) =>
-      accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp())),
+      accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp(), listing)),
     );
   });
 
@@ -78,9 +80,12 @@ function passwordOf(context: AuthContext): Promise<string | undefined> | string 
   );
 }
 
-function serveEmptyFolder(sftp: SFTPWrapper): void {
-  const { OK, EOF } = ssh2.utils.sftp.STATUS_CODE;
+function serveEmptyFolder(
+  sftp: SFTPWrapper,
+  listing: 'EOF' | 'FAILURE' | 'PERMISSION_DENIED',
+): void {
+  const { OK, [listing]: listed } = ssh2.utils.sftp.STATUS_CODE;
   sftp.on('OPENDIR', (id) => sftp.handle(id, Buffer.from('folder')));
-  sftp.on('READDIR', (id) => sftp.status(id, EOF));
+  sftp.on('READDIR', (id) => sftp.status(id, listed));
   sftp.on('CLOSE', (id) => sftp.status(id, OK));
 }
