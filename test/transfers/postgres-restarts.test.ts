@@ -29,6 +29,7 @@ describeWithPostgres('a service whose Postgres restarts', () => {
       WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
       WAYBILL_PORT: '0',
       WAYBILL_LOG_LEVEL: 'info',
+      WAYBILL_RATE_LIMIT: '1000000',
     };
     const installation = await openInstallation(
       parseConfig(environment),
