@@ -1,4 +1,4 @@
--- version: 3
+-- version: 4
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
@@ -54,11 +54,14 @@ begin
                  and j.account_id > a.account_id order by j.account_id limit 1)
         from accounts a where a.account_id is not null
     ),
+    moving as materialized (
+      select account_id, count(*) as transfers from work.transfer_jobs
+       where claim_id is not null group by account_id
+    ),
     due as (
       select j.*, row_number() over (partition by j.account_id order by j.rank)
-                  + (select count(*) from work.transfer_jobs m
-                      where m.claim_id is not null and m.account_id = j.account_id) as turn
-        from accounts a cross join lateral (
+                  + coalesce(m.transfers, 0) as turn
+        from accounts a left join moving m using (account_id) cross join lateral (
           select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank
             from work.transfer_jobs
            where account_id = a.account_id and status <> 'in_progress' and claim_id is null
@@ -107,10 +110,11 @@ begin
   end loop;
 
   return query
-    -- A transfer may have been cancelled since it was chosen.
+    -- A transfer may have been cancelled since it was chosen. The rows come by their key: `coalesce`
+    -- keeps Postgres from reading the whole index of waiting transfers for them.
     with found as (
       select transfer_id from work.transfer_jobs
-       where transfer_id = any(chosen) and status <> 'in_progress' and claim_id is null
+       where transfer_id = any(chosen) and status <> 'in_progress' and coalesce(claim_id, '') = ''
        order by transfer_id for update
     ),
     claimed as (
