@@ -45,31 +45,15 @@ begin
     exit when cardinality(chosen) = cardinality(claim_ids) or found -> 'rejected' = '0'
            or (saturated = saturated_before and found -> 'transfers' = '[]');
     saturated_before := saturated;
-    with recursive accounts as (
-      (select account_id from work.transfer_jobs
-        where status <> 'in_progress' and claim_id is null order by account_id limit 1)
-      union all
-      select (select j.account_id from work.transfer_jobs j
-               where j.status <> 'in_progress' and j.claim_id is null
-                 and j.account_id > a.account_id order by j.account_id limit 1)
-        from accounts a where a.account_id is not null
-    ),
-    moving as materialized (
+    with moving as materialized (
       select account_id, count(*) as transfers from work.transfer_jobs
        where claim_id is not null group by account_id
     ),
     due as (
-      select j.*, row_number() over (partition by j.account_id order by j.rank)
+      select d.*, row_number() over (partition by d.account_id order by d.rank)
                   + coalesce(m.transfers, 0) as turn
-        from accounts a left join moving m using (account_id) cross join lateral (
-          select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank
-            from work.transfer_jobs
-           where account_id = a.account_id and status <> 'in_progress' and claim_id is null
-             and due_at <= now()
-             and destination_endpoint_id <> all(saturated)
-             and coalesce(source_endpoint_id, '') <> all(saturated)
-             and transfer_id <> all(chosen)
-           order by rank limit cardinality(claim_ids) - cardinality(chosen)) j
+        from work.due_transfers(saturated, cardinality(claim_ids) - cardinality(chosen), chosen) d
+        left join moving m using (account_id)
     ),
     candidates as (
       select transfer_id, source_endpoint_id, destination_endpoint_id,
