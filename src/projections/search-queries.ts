@@ -7,7 +7,7 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
-import { withCustomPlans } from './custom-plan.ts';
+import { tookTooLong, withCustomPlans } from './custom-plan.ts';
 import { hasTrigram, hasWords, likePattern, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
@@ -30,6 +30,10 @@ const FEW = 2_000;
 const READ_AT_ONCE = 64;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
+/** A caller waits this long for a page, in milliseconds. */
+const PAGE_WITHIN_MS = 10_000;
+/** Less than the minute after which a connection without an answer counts as lost. */
+const THOROUGH_STATEMENT_MS = 30_000;
 /**
  * Searches of one process at a time. Each can keep a core of Postgres busy, and locks a table for
  * each segment.
@@ -46,8 +50,10 @@ export interface Search {
   rows: number;
   /** How far to count; at least `rows`. */
   count: number;
-  /** Reads all segments also for words that no index knows. */
+  /** Reads all segments also for words that no index knows, however long it takes. */
   thorough?: boolean;
+  /** How long it may take if it is not thorough, in milliseconds. */
+  withinMs?: number;
 }
 
 export interface SearchResult {
@@ -60,14 +66,23 @@ export interface SearchResult {
 
 /**
  * Returns the first matches of a search, and their total. Without a word that has three letters or
- * digits in a row it looks into the first segments only.
+ * digits in a row it looks into the first segments only. Throws `tookTooLong`.
  */
-export function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
-  // One snapshot: rows move between segments. The lock that the first statement takes keeps a
-  // rebuild from replacing the tables before the last one.
-  return searches.run(() =>
-    withCustomPlans(sql, async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search)),
-  );
+export async function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
+  const { thorough = false, withinMs = PAGE_WITHIN_MS } = search;
+  const within = thorough ? undefined : AbortSignal.timeout(withinMs);
+  try {
+    const release = await searches.acquire(within);
+    // One snapshot: rows move between segments. The lock that the first statement takes keeps a
+    // rebuild from replacing the tables before the last one.
+    return await withCustomPlans(
+      sql,
+      async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search, within),
+      thorough ? THOROUGH_STATEMENT_MS : withinMs,
+    ).finally(release);
+  } catch (error) {
+    throw within?.aborted && error === within.reason ? tookTooLong(withinMs, error) : error;
+  }
 }
 
 /**
@@ -100,7 +115,11 @@ interface Segment {
   ends: string;
 }
 
-async function searchSegments(tx: Transaction, search: Search): Promise<SearchResult> {
+async function searchSegments(
+  tx: Transaction,
+  search: Search,
+  within?: AbortSignal,
+): Promise<SearchResult> {
   const { filter, order, rows, count } = search;
   const started = performance.now();
   const segments = await findSegments(tx, search);
@@ -113,6 +132,7 @@ async function searchSegments(tx: Transaction, search: Search): Promise<SearchRe
   for (let asked = 1; next < Math.min(readable, segments.length); asked = next) {
     const complete = places.length >= rows && isBefore(places[rows - 1], segments[next], order);
     if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
+    within?.throwIfAborted();
     const most = Math.min(asked, complete ? COUNTED_AT_ONCE : READ_AT_ONCE);
     const batch = segments.slice(next, Math.min(next + most, readable));
     const found = await searchBatch(

@@ -4,6 +4,7 @@ import { installTrigrams } from '../../src/adapters/postgres/trigrams.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { SORT_ORDERS, type TransferCreated } from '../../src/domain/transfer.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
+import { searchTransfers } from '../../src/projections/search-queries.ts';
 import { hasTrigram, searchText, searchWords } from '../../src/projections/search-text.ts';
 import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
 import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
@@ -231,6 +232,29 @@ describeWithPostgres('searches', () => {
         const expected = naive('acc_a', filter);
         expect(found).toEqual(order === 'created_at' ? expected : expected.reverse());
       }
+  });
+
+  it('that take too long say what to do, and leave no statement behind', async () => {
+    const { sql } = database;
+    const of = { accountId: 'acc_a', filter: { q: 'report' }, order: '-created_at' } as const;
+    const asked = { ...of, rows: 1, count: 1 };
+    await sql.begin(async (tx) => {
+      await tx`lock table read.transfer_search_segments in access exclusive mode`;
+      // More than run at a time: the others wait for their turn.
+      const searches = Array.from({ length: 6 }, () =>
+        searchTransfers(sql, { ...asked, withinMs: 100 }),
+      );
+      for (const result of await Promise.allSettled(searches))
+        expect(result).toMatchObject({
+          status: 'rejected',
+          reason: { code: 'unavailable', message: expect.stringMatching('0.1 s: add a word') },
+        });
+      const waiting = await tx`
+        select from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'`;
+      expect(waiting).toHaveLength(0);
+    });
+    expect((await searchTransfers(sql, asked)).places).toHaveLength(1);
   });
 
   it('find nothing twice when events are folded again', async () => {
