@@ -4,7 +4,7 @@
  *
  * One lock order holds: a statement that writes several jobs locks them by transfer id first.
  */
-import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { type AttemptFigures, PRIORITIES, type Priority } from '../../domain/transfer.ts';
@@ -335,6 +335,14 @@ export function jobsAhead(sql: Queryable) {
                               'low', ${before('low')}) as ahead
       from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
              where status <> 'in_progress' limit ${COUNTED_AT_MOST}) waiting`;
+}
+
+/**
+ * Selects the transfers that a mover may claim now: the first `atMost` of each route. `closed` is an
+ * expression: the endpoints without a free place.
+ */
+export function dueTransfers(sql: Queryable, closed: Fragment, atMost: number) {
+  return sql`select * from work.due_transfers(${closed}, ${atMost}, '{}')`;
 }
 
 /** Selects all columns of all jobs, to join them with other tables. */
