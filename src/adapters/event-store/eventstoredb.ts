@@ -15,7 +15,7 @@ import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
 import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient } from './eventstoredb/errors.ts';
 import { isPosition, toRecord, toStoredEvent } from './eventstoredb/records.ts';
-import { subscribe } from './eventstoredb/subscription.ts';
+import { createSubscriptions } from './eventstoredb/subscription.ts';
 import {
   type AppendResult,
   type EventStore,
@@ -45,6 +45,7 @@ export function createEventStoreDb({
   ...location
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
+  const subscribe = createSubscriptions(connection, prefix, timeouts.attempt);
   const closing = new AbortController();
   const calls = new Set<AbortController>();
 
@@ -171,10 +172,7 @@ export function createEventStoreDb({
     head,
     remove,
     subscribe: (options) =>
-      subscribe(connection, prefix, timeouts.attempt, {
-        ...options,
-        signal: AbortSignal.any([options.signal, closing.signal]),
-      }),
+      subscribe({ ...options, signal: AbortSignal.any([options.signal, closing.signal]) }),
     async close() {
       if (closing.signal.aborted) return;
       const reason = new EventStoreUnavailable('the store was closed');
