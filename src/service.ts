@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createWebhookSender } from './adapters/webhooks/send.ts';
 import { createHealth, type Health } from './health.ts';
-import { createHttpServer } from './http/app.ts';
 import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -68,6 +66,9 @@ export async function startService(
 ): Promise<Service> {
   const { logger } = installation;
   await startUp.attempt(() => refuseWrongLog(installation));
+  // Only a process with these roles loads them: they take as long as all the rest.
+  const serving = roles.includes('api') ? await import('./http/app.ts') : null;
+  const sending = roles.includes('webhooks') ? await import('./adapters/webhooks/send.ts') : null;
   const health = createHealth(installation);
   const metrics = createMetrics(installation);
   const stopping = new AbortController();
@@ -130,9 +131,9 @@ export async function startService(
       ),
     );
   }
-  if (roles.includes('webhooks')) {
+  if (sending) {
     const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
-    const sender = createWebhookSender({ allowedCidrs: webhookAllowCidrs });
+    const sender = sending.createWebhookSender({ allowedCidrs: webhookAllowCidrs });
     consume(createOutboxConsumer(installation.store));
     run(runReplays(following, signal));
     run(
@@ -162,9 +163,9 @@ export async function startService(
       logger.warn('a store does not answer; the shutdown goes on without it');
   }
 
-  const listening = roles.includes('api')
+  const listening = serving
     ? Promise.race([untilKeysAreKnown(installation, startUp, signal), failed]).then(() =>
-        listen(installation, startUp, health, metrics),
+        listen(serving, installation, startUp, health, metrics),
       )
     : Promise.resolve(null);
   const http = await listening.catch(async (error: unknown) => {
@@ -211,6 +212,7 @@ async function untilKeysAreKnown(
 }
 
 async function listen(
+  { createHttpServer }: typeof import('./http/app.ts'),
   installation: Installation,
   startUp: StartUp,
   health: Health,

@@ -14,6 +14,7 @@ import { EXIT } from './exit-codes.ts';
 import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 
 const SAVE_EVERY_MS = 15_000;
 const PEM = /-----BEGIN PUBLIC KEY-----[\s\S]*?-----END PUBLIC KEY-----/g;
@@ -76,7 +77,7 @@ async function verify(
     },
   ).finally(() => bar?.clear());
   if (resume !== undefined) await unlink(resume).catch(() => undefined);
-  if (verdict.faults > 0) process.exitCode = EXIT.failed;
+  if (verdict.faults > 0) terminal().exitCode = EXIT.failed;
   if (json) return printJson(result(verdict, checkpoints));
   await print(summary(verdict, checkpoints));
   if (verdict.retained > 0)

@@ -14,7 +14,8 @@ import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';
 import { createProgressBar } from './progress.ts';
-import { operator, stopSignal, withInstallation } from './session.ts';
+import { operator, withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,
@@ -202,14 +203,14 @@ async function find({ sql }: Installation, account: string, id: string): Promise
 /** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
 async function watch(installation: Installation, id: string, options: Common): Promise<void> {
   const { account, json } = options;
-  const stop = stopSignal();
+  const stop = terminal().stopSignal();
   const bar = json ? null : createProgressBar();
   for (;;) {
     const batch = await find(installation, account, id);
     if (batch.ended_at !== null || stop.aborted) {
       bar?.clear();
       await show(installation, id, options);
-      process.exitCode = batch.ended_at === null ? EXIT.failed : ENDS[batch.status];
+      terminal().exitCode = ENDS[batch.status] ?? EXIT.failed;
       if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
       return;
     }
@@ -313,5 +314,5 @@ async function cancel(
       );
   }
   if (has_more) note('The service cancels the others');
-  if (not_cancelled.length > 0) process.exitCode = EXIT.refused;
+  if (not_cancelled.length > 0) terminal().exitCode = EXIT.refused;
 }

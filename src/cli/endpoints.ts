@@ -35,6 +35,7 @@ import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { parseRequest, readJson } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 
 interface Json {
   json?: boolean;
@@ -206,7 +207,7 @@ async function test(
     result = await runTest(state);
   }
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
-  if (!result.ok) process.exitCode = EXIT.failed;
+  if (!result.ok) terminal().exitCode = EXIT.failed;
   if (options.json) await printJson({ name, accepted, ...result });
   else if (isNewKey(result)) {
     note(

@@ -12,7 +12,8 @@ import { showFlow, showFlows } from '../processes/flows/outlook.ts';
 import { listFiles, listFlows } from '../projections/flow-queries.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest } from './parse.ts';
-import { operator, stopSignal, withInstallation } from './session.ts';
+import { operator, withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,
@@ -269,7 +270,7 @@ async function rehearse(
   { account, json }: Common,
 ): Promise<void> {
   const { state } = await loadFlow(commands, account, id);
-  const answer = await dryRun({ sql, commands }, state, stopSignal());
+  const answer = await dryRun({ sql, commands }, state, terminal().stopSignal());
   if (json) return printJson(answer);
   await printTable(
     ['FILE', 'DECISION', 'WHY', 'DESTINATION'],

@@ -1,10 +1,10 @@
 import type { Installation } from '../installation.ts';
 import { PROJECTIONS, projectionConsumer } from '../projections/read-models.ts';
 import { untilCaughtUp } from '../projections/until-caught-up.ts';
-import { stopSignal } from './session.ts';
+import { terminal } from './terminal.ts';
 
 /** Waits until the tree has all events of the log. Folds them itself if no service runs. */
 export async function foldLog(installation: Installation): Promise<void> {
   const consumer = projectionConsumer(PROJECTIONS.proof);
-  await untilCaughtUp(installation, consumer, stopSignal(), { orByOurselves: true });
+  await untilCaughtUp(installation, consumer, terminal().stopSignal(), { orByOurselves: true });
 }

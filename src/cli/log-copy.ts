@@ -8,6 +8,7 @@ import { followCopy } from '../processes/log-copy/follow-copy.ts';
 import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 
 const EMBEDDED = 'embedded';
 
@@ -57,5 +58,5 @@ async function openOther({ config, sql }: Installation, to: string): Promise<Eve
         : `The log is in an EventStoreDB: a copy goes to the embedded log, --to ${EMBEDDED}`,
     );
   if (to === EMBEDDED) return openStore({ ...config, eventStore: null }, sql);
-  return openStore(parseConfig({ ...process.env, EVENTSTORE_URL: to }), sql);
+  return openStore(parseConfig({ ...terminal().env, EVENTSTORE_URL: to }), sql);
 }

@@ -1,18 +1,18 @@
 import { stripVTControlCharacters } from 'node:util';
+import { terminal } from './terminal.ts';
 
 /** The reader of stdout has closed it, as `head` does. The command only cleans up. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
-let closed = false;
-
-/** Notices when stdout is closed. Call it once, before anything is written. */
+/** Notices when stdout is closed. Call it once in a command, before anything is written. */
 export function watchOutput(): void {
-  for (const stream of [process.stdout, process.stderr]) {
+  const command = terminal();
+  for (const stream of [command.stdout, command.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error;
-      if (stream === process.stdout) closed = true;
+      if (stream === command.stdout) command.outputClosed = true;
     });
   }
 }
@@ -24,8 +24,9 @@ export function print(text: string): Promise<void> {
 
 /** Writes to stdout and waits until stdout takes it. Throws OutputClosed. */
 export async function write(text: string): Promise<void> {
-  if (closed) throw new OutputClosed();
-  await new Promise<void>((resolve) => process.stdout.write(text, () => resolve()));
+  const { outputClosed, stdout } = terminal();
+  if (outputClosed) throw new OutputClosed();
+  await new Promise<void>((resolve) => stdout.write(text, () => resolve()));
 }
 
 /** Prints one line of JSON. Bigints become decimal strings. */
@@ -37,7 +38,7 @@ export function printJson(value: unknown): Promise<void> {
 
 /** Writes a hint for people to stderr. */
 export function note(text: string): void {
-  process.stderr.write(`${text}\n`);
+  terminal().stderr.write(`${text}\n`);
 }
 
 type Cell = string | number | bigint | null;

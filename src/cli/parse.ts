@@ -4,6 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
 import { fieldName, inWords } from '../contract/wording.ts';
 import { DomainError, type FieldError } from '../domain/errors.ts';
+import { terminal } from './terminal.ts';
 
 /**
  * Parses user input with a schema. Throws DomainError `validation_failed`, which names every fault
@@ -36,7 +37,7 @@ function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
 
 /** Reads a file with JSON; `-` is stdin. Throws `invalid_json`. */
 export async function readJson(file: string): Promise<unknown> {
-  const content = file === '-' ? await text(process.stdin) : await readFile(file, 'utf8');
+  const content = file === '-' ? await text(terminal().stdin()) : await readFile(file, 'utf8');
   try {
     return JSON.parse(content);
   } catch (error) {

@@ -1,3 +1,5 @@
+import { terminal } from './terminal.ts';
+
 const CELLS = 30;
 const REDRAW_MS = 100;
 
@@ -10,8 +12,8 @@ export interface ProgressBar {
 
 /** Creates a bar on the last line of stderr. Returns null if stderr is not a terminal. */
 export function createProgressBar(): ProgressBar | null {
-  const screen = process.stderr;
-  if (!screen.isTTY || process.env.TERM === 'dumb') return null;
+  const screen = terminal().stderr;
+  if (!screen.isTTY || terminal().env.TERM === 'dumb') return null;
   let drawnAt = 0;
   return {
     show(share, text) {

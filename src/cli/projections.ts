@@ -15,6 +15,7 @@ import { EXIT } from './exit-codes.ts';
 import { print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 
 const NAMES = Object.keys(PROJECTIONS) as ProjectionName[];
 
@@ -147,7 +148,7 @@ async function report(
   { events, differences, details }: Comparison,
   json: boolean | undefined,
 ): Promise<void> {
-  if (differences.length > 0) process.exitCode = EXIT.failed;
+  if (differences.length > 0) terminal().exitCode = EXIT.failed;
   if (json)
     return printJson({
       ...{ projection: name, agrees: differences.length === 0, events },

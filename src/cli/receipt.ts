@@ -14,6 +14,7 @@ import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 
 export function addReceiptCommands(program: Command): void {
   const receipt = program
@@ -83,7 +84,7 @@ async function readPublicKey(key: string): Promise<KeyObject> {
 async function show(receipt: Receipt, publicKey: KeyObject, json?: boolean): Promise<void> {
   const verdict = verifyReceipt(receipt, publicKey);
   if (!verdict.ok) {
-    process.exitCode = EXIT.failed;
+    terminal().exitCode = EXIT.failed;
     const { problems } = verdict;
     if (json) return printJson({ verified: false, problems });
     for (const problem of problems) await print(problem);

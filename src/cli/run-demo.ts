@@ -21,6 +21,7 @@ import { type Service, startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
 import { bytes, print } from './output.ts';
 import { aborted, createLogger, operator, readConfig } from './session.ts';
+import { terminal } from './terminal.ts';
 import { follow } from './watch.ts';
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
@@ -137,7 +138,7 @@ Ctrl-C stops everything; the next start continues from there.`;
 function command(): string {
   const here = relative(process.cwd(), PROGRAM);
   const program = here.startsWith('..') ? PROGRAM : here;
-  const dataDir = process.env.WAYBILL_DATA_DIR;
+  const dataDir = terminal().env.WAYBILL_DATA_DIR;
   return `${dataDir ? `WAYBILL_DATA_DIR=${quoted(dataDir)} ` : ''}${quoted(program)}`;
 }
 

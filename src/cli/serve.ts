@@ -1,10 +1,9 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { PROCESS_ROLES, type ProcessRole } from '../process-roles.ts';
-import { print } from './output.ts';
 import { commaSeparated } from './parse.ts';
-import { untilStopped, withInstallation } from './session.ts';
+import { untilStopped } from './session.ts';
 
-export function addServiceCommands(program: Command): void {
+export function addServeCommand(program: Command): void {
   program
     .command('serve')
     .description('run the service until SIGTERM or SIGINT; a second one ends it at once')
@@ -17,14 +16,6 @@ export function addServiceCommands(program: Command): void {
         await runService(roles, stop);
       }),
     );
-
-  program
-    .command('migrate')
-    .description("bring Postgres' tables up to this version; `serve` does it too")
-    .action(async () => {
-      await withInstallation(async () => undefined);
-      await print('The tables are up to date');
-    });
 }
 
 function parseRoles(text: string): ProcessRole[] {

@@ -5,12 +5,14 @@ import { type Config, type LogLevel, parseConfig } from '../config.ts';
 import { newId } from '../domain/ids.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { serializers } from './log.ts';
+import { terminal } from './terminal.ts';
 
 /** Reads the settings. `logLevel` applies if none is set. */
 export function readConfig(logLevel: LogLevel): Config {
+  const { env } = terminal();
   return parseConfig({
-    ...process.env,
-    WAYBILL_LOG_LEVEL: process.env.WAYBILL_LOG_LEVEL || logLevel,
+    ...env,
+    WAYBILL_LOG_LEVEL: env.WAYBILL_LOG_LEVEL || logLevel,
   });
 }
 
@@ -18,7 +20,7 @@ export function readConfig(logLevel: LogLevel): Config {
 export function createLogger(config: Config): Logger {
   return pino(
     { level: config.logLevel, base: { pid: process.pid }, serializers },
-    pino.destination({ dest: 2, sync: true }),
+    terminal().stderr,
   );
 }
 
@@ -52,24 +54,11 @@ function userName(): string {
   }
 }
 
-/** Returns a signal that aborts at SIGINT or SIGTERM. A second one ends the process at once. */
-export function stopSignal(): AbortSignal {
-  const controller = new AbortController();
-  const numbers = { SIGINT: 2, SIGTERM: 15 };
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(name, () => {
-      if (controller.signal.aborted) process.exit(128 + numbers[name]);
-      controller.abort();
-    });
-  }
-  return controller.signal;
-}
-
 /**
  * Runs work until it ends, or until SIGTERM or SIGINT stops it. It may still wait for its stores.
  */
 export async function untilStopped(work: (stop: AbortSignal) => Promise<void>): Promise<void> {
-  const stop = stopSignal();
+  const stop = terminal().stopSignal();
   try {
     await work(stop);
   } catch (error) {

@@ -14,6 +14,7 @@ import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
+import { terminal } from './terminal.ts';
 import {
   ACCOUNT_OPTION,
   type Common,
@@ -149,5 +150,5 @@ async function bulk(
   }
   if (answer.continue_from !== null)
     note(`More transfers match: repeat the command with --continue-from ${answer.continue_from}`);
-  if (answer.refused > 0) process.exitCode = EXIT.refused;
+  if (answer.refused > 0) terminal().exitCode = EXIT.refused;
 }

@@ -11,7 +11,7 @@ import { throwNotFound } from '../projections/retained-transfers.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';
-import { stopSignal } from './session.ts';
+import { terminal } from './terminal.ts';
 
 const LOOK_MS = 200;
 /** Interval of the progress lines if stderr is not a terminal. */
@@ -34,8 +34,8 @@ export async function watch(
   id: string,
   json: boolean | undefined,
 ): Promise<void> {
-  const last = await follow(installation, accountId, id, { json, signal: stopSignal() });
-  process.exitCode = ENDS[last.status] ?? EXIT.failed;
+  const last = await follow(installation, accountId, id, { json, signal: terminal().stopSignal() });
+  terminal().exitCode = ENDS[last.status] ?? EXIT.failed;
   if (!(last.status in ENDS)) note(`${id} continues, but is no longer watched`);
 }
 

@@ -14,7 +14,8 @@ import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, visible } from './output.ts';
 import { wholeNumber } from './parse.ts';
 
-import { aborted, stopSignal } from './session.ts';
+import { aborted } from './session.ts';
+import { terminal } from './terminal.ts';
 
 const HOST = '127.0.0.1';
 
@@ -63,7 +64,7 @@ export function addWebhookTools(webhooks: Command): void {
 }
 
 async function listen({ port, secret, json }: ListenOptions): Promise<void> {
-  const stop = stopSignal();
+  const stop = terminal().stopSignal();
   const server = createServer((request, response) => {
     // An aborted request is not a delivery.
     take(request, response, secret, json).catch(() => request.socket.destroy());
@@ -155,13 +156,13 @@ async function verify({
   }
   if (!some && signature === undefined)
     throw fieldError('--signature', 'is required, or the three webhook headers');
-  const body = bodyFile === '-' ? await buffer(process.stdin) : await readFile(bodyFile);
+  const body = bodyFile === '-' ? await buffer(terminal().stdin()) : await readFile(bodyFile);
   const standard = some
     ? { id: id as string, timestamp: timestamp as string, signatures: webhookSignature as string }
     : null;
   const verifications = verifySignatures(secret, { body, service: signature ?? null, standard });
   const verified = verifications.every(({ objection }) => objection === null);
-  if (!verified) process.exitCode = EXIT.failed;
+  if (!verified) terminal().exitCode = EXIT.failed;
   if (json) return printJson({ verified, verifications });
   for (const verification of verifications) await print(inWords(verification));
 }

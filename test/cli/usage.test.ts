@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { EXIT } from '../../src/cli/exit-codes.ts';
-import { CLI_TIMEOUT_MS, createCli } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, createCli, createSpawnedCli } from '../support/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -14,6 +14,22 @@ describe('waybill', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/transfers/);
     expect(stdout).toMatch(/Exit codes:\n {2}0 {2}done\n/);
+  });
+
+  it('gives its results and its exit code to the shell', async () => {
+    const program = createSpawnedCli({});
+    const helped = await program.run(['keys', '--help']);
+    expect(helped).toMatchObject({ code: 0, stderr: '' });
+    expect(helped.stdout).toMatch(/^Usage: waybill keys /);
+    const body = ['webhooks', 'verify', '--secret', 'correct-horse-battery', '--body-file', '-'];
+    const verified = await program.run([...body, '--signature', 'ab'.repeat(32)], 'the body');
+    expect(verified).toMatchObject({ code: 1, stderr: '' });
+    expect(verified.stdout).toMatch(/^X-Service-Signature: NOT verified: /);
+    expect(await program.run(['keys', '--bogus'])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/--help/),
+    });
   });
 
   it('documents every exit code', async () => {

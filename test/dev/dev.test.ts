@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { CLI_TIMEOUT_MS, type Cli, createCli, written } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createSpawnedCli, written } from '../support/cli.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 interface Demo {
@@ -27,7 +27,7 @@ describeWithPostgres('waybill dev', () => {
     // The name needs quotes in a shell.
     dataDir = await mkdtemp(join(tmpdir(), "waybill dev'"));
     await chmod(dataDir, 0o711);
-    cli = createCli({ WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: '0' });
+    cli = createSpawnedCli({ WAYBILL_DATA_DIR: dataDir, WAYBILL_PORT: '0' });
   });
   afterEach(() => end('SIGKILL'));
   afterAll(async () => {
@@ -120,7 +120,7 @@ describeWithPostgres('waybill dev', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const { code, stderr } = await createCli({
+    const { code, stderr } = await createSpawnedCli({
       WAYBILL_DATA_DIR: dataDir,
       WAYBILL_PORT: String(port),
     }).run(['dev']);

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { printProtocols } from '../../scripts/console-api.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
-import { CLI_TIMEOUT_MS, createCli, settingsFor } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, createSpawnedCli, settingsFor } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -42,7 +42,7 @@ describeWithPostgres('a fifth protocol', () => {
 
   test('is configured, tested and used by a transfer', async () => {
     const environment = settingsFor(database.url);
-    const cli = createCli(environment, copy.folder, join(copy.folder, 'bin', 'waybill'));
+    const cli = createSpawnedCli(environment, copy.folder, join(copy.folder, 'bin', 'waybill'));
     const { port } = server;
     for (const [name, base_path] of [
       ['from', '/out'],

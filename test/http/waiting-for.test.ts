@@ -213,7 +213,8 @@ describeWithPostgres('waiting_for', () => {
     await configure({ max_connections: 1 });
     await api.installation.commands.catchUp('catalog');
     await movers(20);
-    const ids = await Promise.all(Array.from({ length: 10 }, () => create()));
+    const ids = await Promise.all(Array.from({ length: 10 }, () => createOnly()));
+    await dispatch();
     const claimed = await claimSmall(9);
     expect(claimed).toHaveLength(8);
     const waiting = ids.find((id) => claimed.every(({ transferId }) => transferId !== id));

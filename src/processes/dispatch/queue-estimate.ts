@@ -7,6 +7,10 @@ import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './table.ts';
 
 const FIRST_GUESS_MS = 1_000;
+/** A queue below this length is counted for each estimate, a longer one less and less often. */
+const COUNTED_ALWAYS = 1_000;
+/** So that counting a long queue takes a hundredth of the time. */
+const RECOUNT_AFTER_MS_PER_JOB = 0.01;
 
 /** The queue as it was read: estimates for the accounts that were asked for. */
 export type QueueView = (accountId: string, priority: Priority) => QueueEstimate;
@@ -29,19 +33,23 @@ export interface Queue {
 
 export function createQueue(sql: Sql): Queue {
   let catalog: Catalog = { version: '', endpoints: [] };
+  let lastCount: { jobs: JobCounts; validUntil: number } | null = null;
 
   function ask(accounts: Fragment) {
     const known = catalog;
+    const counted = lastCount && performance.now() < lastCount.validUntil ? lastCount.jobs : null;
     return {
-      query: queueQuery(sql, accounts, known.version),
+      query: queueQuery(sql, accounts, known.version, counted === null),
       read(row: QueueRow): QueueView {
         const { version, endpoints: changed } = row;
         if (changed !== null) catalog = { version, endpoints: changed };
         const endpoints = changed ?? known.endpoints;
+        const jobs = counted ?? (row.jobs as JobCounts);
+        if (counted === null) lastCount = { jobs, validUntil: validUntil(jobs) };
         return (accountId, priority) => ({
           endpoints,
           openTransfers: row.open[accountId] ?? 0,
-          startsInMs: startsInMs(row, priority),
+          startsInMs: startsInMs(row, jobs, priority),
         });
       },
     };
@@ -65,6 +73,18 @@ interface Catalog {
   endpoints: Endpoint[];
 }
 
+interface JobCounts {
+  /** Waiting transfers that have a job. */
+  queued: number;
+  /** Waiting transfers that come before a new transfer of this priority. */
+  ahead: Record<Priority, number>;
+}
+
+/** Returns until when the counts are good enough, on the clock of `performance`. */
+function validUntil({ queued }: JobCounts): number {
+  return queued < COUNTED_ALWAYS ? 0 : performance.now() + queued * RECOUNT_AFTER_MS_PER_JOB;
+}
+
 export interface QueueRow {
   version: string;
   /** Null if the known version is current. */
@@ -73,18 +93,19 @@ export interface QueueRow {
   open: Record<string, number>;
   /** Open transfers of all accounts that no mover moves. */
   waiting: number;
-  /** Waiting transfers that have a job. */
-  queued: number;
-  /** Waiting transfers that come before a new transfer of this priority. */
-  ahead: Record<Priority, number>;
+  /** Null if they were not counted. */
+  jobs: JobCounts | null;
   slots: number;
   active: number;
   mean_ms: number | null;
 }
 
-function queueQuery(sql: Sql, accounts: Fragment, known: string): Fragment {
+function queueQuery(sql: Sql, accounts: Fragment, known: string, countJobs: boolean): Fragment {
+  const jobCounts = countJobs
+    ? sql`(select to_jsonb(j) from (${jobsAhead(sql)}) j)`
+    : sql`null::jsonb`;
   return sql`
-    select c.version, e.endpoints, o.open, o.waiting, j.queued, j.ahead, m.slots, m.active,
+    select c.version, e.endpoints, o.open, o.waiting, ${jobCounts} as jobs, m.slots, m.active,
            m.mean_ms
       from (select concat_ws(' ', to_regclass('read.endpoints')::oid,
                              (select event_id from read.checkpoints where name = 'catalog'))
@@ -101,12 +122,12 @@ function queueQuery(sql: Sql, accounts: Fragment, known: string): Fragment {
                       from read.transfer_counts
                      where status in ('pending', 'queued', 'in_progress') and transfers <> 0
                      group by account_id) accounts) o,
-           (${jobsAhead(sql)}) j,
            (${moverCapacity(sql)}) m`;
 }
 
 function startsInMs(
-  { waiting, queued, ahead, slots, active, mean_ms }: QueueRow,
+  { waiting, slots, active, mean_ms }: QueueRow,
+  { queued, ahead }: JobCounts,
   priority: Priority,
 ): number {
   // A transfer that was created a moment ago may not have a job yet.

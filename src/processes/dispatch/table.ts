@@ -4,7 +4,7 @@
  *
  * One lock order holds: a statement that writes several jobs locks them by transfer id first.
  */
-import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { type AttemptFigures, PRIORITIES, type Priority } from '../../domain/transfer.ts';
@@ -42,15 +42,28 @@ const lease = (sql: Queryable) => sql`now() + ${LEASE_SECONDS} * interval '1 sec
 
 // What the log says: called by the consumer.
 
-/** Locks the jobs of these transfers and returns them by transfer id. */
-export async function lockJobs(tx: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
-  const rows = await tx<Omit<Job, 'figures'>[]>`
+/** Returns the jobs of these transfers by transfer id. */
+export function readJobs(sql: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
+  return selectJobs(sql, transferIds, sql``);
+}
+
+/** Does the same, and locks them. */
+export function lockJobs(tx: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
+  return selectJobs(tx, transferIds, tx`order by transfer_id for update`);
+}
+
+async function selectJobs(
+  sql: Queryable,
+  transferIds: string[],
+  locking: Fragment,
+): Promise<Map<string, Job>> {
+  const rows = await sql<Omit<Job, 'figures'>[]>`
     select transfer_id, account_id, status, revision, priority, source, destination,
            source_endpoint_id, destination_endpoint_id, claim_id, due_at,
            -- a job that waits for its next attempt goes on waiting when another event changes it
            greatest(0, ceil(extract(epoch from due_at - now()) * 1000))::float8 as delay
       from work.transfer_jobs
-     where transfer_id = any(${transferIds}::text[]) order by transfer_id for update`;
+     where transfer_id = any(${transferIds}::text[]) ${locking}`;
   return new Map(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
 }
 
@@ -335,6 +348,14 @@ export function jobsAhead(sql: Queryable) {
                               'low', ${before('low')}) as ahead
       from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
              where status <> 'in_progress' limit ${COUNTED_AT_MOST}) waiting`;
+}
+
+/**
+ * Selects the transfers that a mover may claim now: the first `atMost` of each route. `closed` is an
+ * expression: the endpoints without a free place.
+ */
+export function dueTransfers(sql: Queryable, closed: Fragment, atMost: number) {
+  return sql`select * from work.due_transfers(${closed}, ${atMost}, '{}')`;
 }
 
 /** Selects all columns of all jobs, to join them with other tables. */

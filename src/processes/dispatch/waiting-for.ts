@@ -6,7 +6,7 @@ import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { moverSlots } from '../mover/live-movers.ts';
 import { COUNTED_AT_MOST, explainWait, type WaitFacts } from './explain-wait.ts';
-import { jobs, LEASE_SECONDS } from './table.ts';
+import { dueTransfers, jobs, LEASE_SECONDS } from './table.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
 const UNRENEWED_S = 5;
@@ -26,7 +26,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
   if (open.length === 0) return new Map();
   const ids = open.map(({ facts }) => facts.transfer_id);
   const rows = await sql<WaitFacts[]>`
-    with recursive asked as materialized (
+    with asked as materialized (
       select t.transfer_id, t.account_id, t.status,
              j.transfer_id is not null as has_job, j.status as job_status,
              j.claim_id is not null as claimed, j.lease_until,
@@ -85,39 +85,21 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
          and destination_endpoint_id <> all((select ids from closed)::text[])
          and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
     ),
-    -- All accounts with waiting transfers, by one index look-up each.
-    accounts as (
-      (select account_id from (${jobs(sql)}) j
-        where status <> 'in_progress' and claim_id is null and exists (select from queueing)
-        order by account_id limit 1)
-      union all
-      select (select j.account_id from (${jobs(sql)}) j
-               where j.status <> 'in_progress' and j.claim_id is null
-                 and j.account_id > a.account_id order by j.account_id limit 1)
-        from accounts a where a.account_id is not null
+    due as materialized (
+      select d.* from (select where exists (select from queueing)) asked_for cross join lateral (
+        ${dueTransfers(sql, sql`(select ids from closed)::text[]`, COUNTED_AT_MOST)}) d
     ),
     -- The account that gets the next slot.
     next as materialized (
-      select a.account_id
-        from accounts a cross join lateral (
-          select rank from (${jobs(sql)}) j
-           where account_id = a.account_id and status <> 'in_progress' and claim_id is null
-             and due_at <= now()
-             and destination_endpoint_id <> all((select ids from closed)::text[])
-             and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
-           order by rank limit 1) first
-       order by (select count(*) from claims c where c.account_id = a.account_id), rank limit 1
+      select account_id from due
+       order by (select count(*) from claims c where c.account_id = due.account_id), rank limit 1
     ),
     lines as materialized (
-      select line.transfer_id, line.ahead
-        from queueing q cross join lateral (
-          select transfer_id, (row_number() over (order by rank))::integer - 1 as ahead
-            from (select transfer_id, rank from (${jobs(sql)}) j
-                   where account_id = q.account_id and status <> 'in_progress' and claim_id is null
-                     and due_at <= now()
-                     and destination_endpoint_id <> all((select ids from closed)::text[])
-                     and coalesce(source_endpoint_id, '') <> all((select ids from closed)::text[])
-                   order by rank limit ${COUNTED_AT_MOST}) first) line
+      select transfer_id, ahead
+        from (select transfer_id, (row_number() over (partition by account_id order by rank))::integer
+                                  - 1 as ahead
+                from due where account_id in (select account_id from queueing)) numbered
+       where ahead < ${COUNTED_AT_MOST}
     )
     select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
            a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,

@@ -68,4 +68,21 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
     // No mover runs: one place is reckoned with, and a second for each transfer that comes first.
     expect(looks.map(({ startsInMs }) => startsInMs)).toEqual([5_000, 4_000, 2_000]);
   });
+
+  it('comes from a count of a moment ago while the queue is long', async () => {
+    const { sql } = installation;
+    await sql`
+      insert into work.transfer_jobs (transfer_id, account_id, status, revision, priority, source,
+        destination, destination_endpoint_id, due_at, rank)
+      select 'txr_' || n, 'acc_default', 'queued', 1, 'normal', 'sftp://c/1', 'sftp://c/' || n,
+             'end_c', now(), now()
+        from generate_series(1, 20000) n`;
+    const { estimate } = createQueue(installation.derived);
+    const first = await estimate('acc_default', 'low');
+    expect(first.startsInMs).toBeGreaterThan(20_000_000);
+    await sql`truncate work.transfer_jobs`;
+    await expect
+      .poll(async () => (await estimate('acc_default', 'low')).startsInMs)
+      .toBeLessThan(first.startsInMs);
+  });
 });

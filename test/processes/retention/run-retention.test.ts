@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
 import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
@@ -220,6 +221,9 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
   });
 
   it('serves after a restart, and says where the events of a transfer are', async () => {
+    // The open transfer must not end.
+    const { commands } = installation;
+    await pauseEndpoint(commands, log.endpoint.slice('endpoint-'.length), CAUSE);
     const service = await startService(installation, ['api', 'projector', 'mover', 'webhooks']);
     await service.stop();
     await expect(makeReceipt(installation, null, idOf(log.failed))).rejects.toMatchObject({

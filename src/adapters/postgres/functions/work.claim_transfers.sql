@@ -1,4 +1,4 @@
--- version: 3
+-- version: 4
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
@@ -45,28 +45,15 @@ begin
     exit when cardinality(chosen) = cardinality(claim_ids) or found -> 'rejected' = '0'
            or (saturated = saturated_before and found -> 'transfers' = '[]');
     saturated_before := saturated;
-    with recursive accounts as (
-      (select account_id from work.transfer_jobs
-        where status <> 'in_progress' and claim_id is null order by account_id limit 1)
-      union all
-      select (select j.account_id from work.transfer_jobs j
-               where j.status <> 'in_progress' and j.claim_id is null
-                 and j.account_id > a.account_id order by j.account_id limit 1)
-        from accounts a where a.account_id is not null
+    with moving as materialized (
+      select account_id, count(*) as transfers from work.transfer_jobs
+       where claim_id is not null group by account_id
     ),
     due as (
-      select j.*, row_number() over (partition by j.account_id order by j.rank)
-                  + (select count(*) from work.transfer_jobs m
-                      where m.claim_id is not null and m.account_id = j.account_id) as turn
-        from accounts a cross join lateral (
-          select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank
-            from work.transfer_jobs
-           where account_id = a.account_id and status <> 'in_progress' and claim_id is null
-             and due_at <= now()
-             and destination_endpoint_id <> all(saturated)
-             and coalesce(source_endpoint_id, '') <> all(saturated)
-             and transfer_id <> all(chosen)
-           order by rank limit cardinality(claim_ids) - cardinality(chosen)) j
+      select d.*, row_number() over (partition by d.account_id order by d.rank)
+                  + coalesce(m.transfers, 0) as turn
+        from work.due_transfers(saturated, cardinality(claim_ids) - cardinality(chosen), chosen) d
+        left join moving m using (account_id)
     ),
     candidates as (
       select transfer_id, source_endpoint_id, destination_endpoint_id,
@@ -107,10 +94,11 @@ begin
   end loop;
 
   return query
-    -- A transfer may have been cancelled since it was chosen.
+    -- A transfer may have been cancelled since it was chosen. The rows come by their key: `coalesce`
+    -- keeps Postgres from reading the whole index of waiting transfers for them.
     with found as (
       select transfer_id from work.transfer_jobs
-       where transfer_id = any(chosen) and status <> 'in_progress' and claim_id is null
+       where transfer_id = any(chosen) and status <> 'in_progress' and coalesce(claim_id, '') = ''
        order by transfer_id for update
     ),
     claimed as (

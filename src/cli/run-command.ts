@@ -1,0 +1,69 @@
+import { createRequire } from 'node:module';
+import { Command } from 'commander';
+import { EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
+import { failureOf } from './failure.ts';
+import { note, watchOutput } from './output.ts';
+import { runOn, type Terminal, terminal } from './terminal.ts';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+type AddTo = (program: Command) => void;
+
+/**
+ * The file of each command. Only the file of the command that runs is loaded: all of them, with
+ * what they import, take longer than most commands.
+ */
+const COMMANDS: Record<string, () => Promise<AddTo>> = {
+  dev: async () => (await import('./dev.ts')).addDevCommand,
+  serve: async () => (await import('./serve.ts')).addServeCommand,
+  migrate: async () => (await import('./migrate.ts')).addMigrateCommand,
+  transfers: async () => (await import('./transfers.ts')).addTransferCommands,
+  batches: async () => (await import('./batches.ts')).addBatchCommands,
+  flows: async () => (await import('./flows.ts')).addFlowCommands,
+  history: async () => (await import('./history.ts')).addHistoryCommand,
+  endpoints: async () => (await import('./endpoints.ts')).addEndpointCommands,
+  keys: async () => (await import('./keys.ts')).addKeyCommands,
+  webhooks: async () => (await import('./webhooks.ts')).addWebhookCommands,
+  projections: async () => (await import('./projections.ts')).addProjectionCommands,
+  audit: async () => (await import('./audit.ts')).addAuditCommands,
+  log: async () => (await import('./log-commands.ts')).addLogCommands,
+  receipt: async () => (await import('./receipt.ts')).addReceiptCommands,
+  retention: async () => (await import('./retention.ts')).addRetentionCommands,
+  vault: async () => (await import('./vault.ts')).addVaultCommands,
+};
+
+/** Runs a command line, without the name of the program. Returns the exit code. */
+export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
+  return runOn(on, async () => {
+    watchOutput();
+    try {
+      const program = createProgram(on);
+      for (const add of await commandsOf(args)) add(program);
+      await program.parseAsync(args, { from: 'user' });
+    } catch (error) {
+      const { exitCode, message } = failureOf(error);
+      if (message !== null) note(`waybill: ${message}`);
+      terminal().exitCode = exitCode;
+    }
+  });
+}
+
+function createProgram({ stdout, stderr }: Terminal): Command {
+  return new Command('waybill')
+    .description('Managed file transfer: every transfer an append-only stream of events')
+    .version(version)
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+    })
+    .exitOverride()
+    .showHelpAfterError('(--help lists the commands and options)')
+    .addHelpText('after', EXIT_CODES_HELP);
+}
+
+/** Returns the command that the arguments name, else all of them: for the help. */
+function commandsOf([name = '']: string[]): Promise<AddTo[]> {
+  const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  const loaders = named ? [named] : Object.values(COMMANDS);
+  return Promise.all(loaders.map((load) => load()));
+}

@@ -1,0 +1,60 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Readable, Writable } from 'node:stream';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+
+/** Where a command reads and writes. Any number of commands may run in a process at a time. */
+export interface Terminal {
+  env: NodeJS.ProcessEnv;
+  stdin(): Readable;
+  stdout: Writable;
+  stderr: Screen;
+  /** Returns a signal that aborts when the user, or a supervisor, stops the command. */
+  stopSignal(): AbortSignal;
+}
+
+/** A stream that may be a terminal with a cursor, as `process.stderr` may be. */
+export type Screen = Writable & { isTTY?: boolean; columns?: number };
+
+interface Running extends Terminal {
+  exitCode: ExitCode;
+  /** The reader of stdout has closed it. */
+  outputClosed: boolean;
+}
+
+const running = new AsyncLocalStorage<Running>();
+
+/** Returns the terminal of the running command. */
+export function terminal(): Running {
+  const found = running.getStore();
+  if (!found) throw new Error('No command runs');
+  return found;
+}
+
+/** Runs a command on a terminal. Returns the exit code that the command has set. */
+export function runOn(on: Terminal, command: () => Promise<void>): Promise<ExitCode> {
+  const state: Running = { ...on, exitCode: EXIT.done, outputClosed: false };
+  return running.run(state, async () => {
+    await command();
+    return state.exitCode;
+  });
+}
+
+/** The streams, the environment and the signals of this process. */
+export const PROCESS: Terminal = {
+  env: process.env,
+  stdin: () => process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  stopSignal() {
+    const controller = new AbortController();
+    const numbers = { SIGINT: 2, SIGTERM: 15 };
+    for (const name of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(name, () => {
+        // A second signal ends the process at once.
+        if (controller.signal.aborted) process.exit(128 + numbers[name]);
+        controller.abort();
+      });
+    }
+    return controller.signal;
+  },
+};
