@@ -2,6 +2,7 @@ import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendT
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
 import protobuf from 'protobufjs/minimal.js';
 import type { ExpectedRevision } from '../port.ts';
+import { field, numberField, readFields, readMessage, readUint64 } from './protobuf.ts';
 import { isPosition, type NewRecord } from './records.ts';
 
 /*
@@ -30,13 +31,10 @@ export interface Answer {
   outcome: Appended | Error;
 }
 
-const LENGTH_DELIMITED = 2;
-const VARINT = 0;
-const field = (number: number, wireType: number) => (number << 3) | wireType;
 const CONTENT_TYPE = protobuf.Writer.create()
-  .uint32(field(1, LENGTH_DELIMITED))
+  .uint32(field(1))
   .string('content-type')
-  .uint32(field(2, LENGTH_DELIMITED))
+  .uint32(field(2))
   .string('application/json')
   .finish();
 
@@ -51,30 +49,30 @@ export function encodeAppend(
 ): Buffer {
   const message = protobuf.Writer.create();
   // correlation_id
-  writeUuid(message.uint32(field(1, LENGTH_DELIMITED)), uuidOfCall(call));
+  writeUuid(message.uint32(field(1)), uuidOfCall(call));
   // options: stream_identifier, stream_position or no_stream, deadline
-  message.uint32(field(2, LENGTH_DELIMITED)).fork();
-  message.uint32(field(1, LENGTH_DELIMITED)).fork();
-  message.uint32(field(3, LENGTH_DELIMITED)).string(stream).ldelim();
-  if (expected === 'no_stream') message.uint32(field(3, LENGTH_DELIMITED)).uint32(0);
-  else message.uint32(field(2, VARINT)).uint64(expected);
-  message.uint32(field(6, LENGTH_DELIMITED)).fork();
-  message.uint32(field(1, VARINT)).int64(Math.floor(deadline / 1_000));
-  message.uint32(field(2, VARINT)).int32((deadline % 1_000) * 1_000_000);
+  message.uint32(field(2)).fork();
+  message.uint32(field(1)).fork();
+  message.uint32(field(3)).string(stream).ldelim();
+  if (expected === 'no_stream') message.uint32(field(3)).uint32(0);
+  else message.uint32(numberField(2)).uint64(expected);
+  message.uint32(field(6)).fork();
+  message.uint32(numberField(1)).int64(Math.floor(deadline / 1_000));
+  message.uint32(numberField(2)).int32((deadline % 1_000) * 1_000_000);
   message.ldelim().ldelim();
   for (const { id, type, data, metadata } of records) {
     // proposed_messages: id, metadata (a map), custom_metadata, data
-    message.uint32(field(3, LENGTH_DELIMITED)).fork();
-    writeUuid(message.uint32(field(1, LENGTH_DELIMITED)), id);
-    message.uint32(field(2, LENGTH_DELIMITED)).fork();
-    message.uint32(field(1, LENGTH_DELIMITED)).string('type');
-    message.uint32(field(2, LENGTH_DELIMITED)).string(type).ldelim();
-    message.uint32(field(2, LENGTH_DELIMITED)).bytes(CONTENT_TYPE);
-    message.uint32(field(3, LENGTH_DELIMITED)).string(metadata);
-    message.uint32(field(4, LENGTH_DELIMITED)).string(data).ldelim();
+    message.uint32(field(3)).fork();
+    writeUuid(message.uint32(field(1)), id);
+    message.uint32(field(2)).fork();
+    message.uint32(field(1)).string('type');
+    message.uint32(field(2)).string(type).ldelim();
+    message.uint32(field(2)).bytes(CONTENT_TYPE);
+    message.uint32(field(3)).string(metadata);
+    message.uint32(field(4)).string(data).ldelim();
   }
   // is_final
-  return message.uint32(field(4, VARINT)).bool(true).finish() as Buffer;
+  return message.uint32(numberField(4)).bool(true).finish() as Buffer;
 }
 
 /** Returns the answer in a message. */
@@ -82,56 +80,52 @@ export function decodeAnswer(message: Buffer): Answer {
   const reader = protobuf.Reader.create(message);
   let call = 0;
   let outcome: Appended | null = null;
-  while (reader.pos < reader.len) {
-    const tag = reader.uint32();
+  readFields(reader, reader.len, (tag) => {
     // correlation_id, success; anything else may be an error
-    if (tag === field(1, LENGTH_DELIMITED)) call = readCall(reader);
-    else if (tag === field(3, LENGTH_DELIMITED)) outcome = readAppended(reader);
-    else reader.skipType(tag & 7);
-  }
+    if (tag === field(1)) call = readCall(reader);
+    else if (tag === field(3)) outcome = readAppended(reader);
+    else return false;
+    return true;
+  });
   return { call, outcome: outcome ?? errorIn(message) };
 }
 
 function readAppended(reader: protobuf.Reader): Appended {
   const appended: Appended = { revision: 0, position: null };
-  const end = reader.uint32() + reader.pos;
-  while (reader.pos < end) {
-    const tag = reader.uint32();
+  readMessage(reader, (tag) => {
     // current_revision, position
-    if (tag === field(1, VARINT)) appended.revision = Number(bigint(reader.uint64()));
-    else if (tag === field(3, LENGTH_DELIMITED)) appended.position = readPosition(reader);
-    else reader.skipType(tag & 7);
-  }
+    if (tag === numberField(1)) appended.revision = Number(readUint64(reader));
+    else if (tag === field(3)) appended.position = readPosition(reader);
+    else return false;
+    return true;
+  });
   return appended;
 }
 
 function readPosition(reader: protobuf.Reader): bigint | null {
   let commit = 0n;
-  const end = reader.uint32() + reader.pos;
-  while (reader.pos < end) {
-    const tag = reader.uint32();
-    if (tag === field(1, VARINT)) commit = bigint(reader.uint64());
-    else reader.skipType(tag & 7);
-  }
+  readMessage(reader, (tag) => {
+    if (tag !== numberField(1)) return false;
+    commit = readUint64(reader);
+    return true;
+  });
   return isPosition(commit) ? commit : null;
 }
 
 /** A call's number is in the last 48 bits of a UUID. The server may answer with text or numbers. */
 function readCall(reader: protobuf.Reader): number {
   let call = 0;
-  const end = reader.uint32() + reader.pos;
-  while (reader.pos < end) {
-    const tag = reader.uint32();
-    if (tag === field(2, LENGTH_DELIMITED)) call = Number.parseInt(reader.string().slice(-12), 16);
-    else if (tag === field(1, LENGTH_DELIMITED)) {
-      const bitsEnd = reader.uint32() + reader.pos;
-      while (reader.pos < bitsEnd) {
-        const half = reader.uint32();
-        if (half === field(2, VARINT)) call = Number(BigInt.asUintN(48, bigint(reader.uint64())));
-        else reader.skipType(half & 7);
-      }
-    } else reader.skipType(tag & 7);
-  }
+  const readBits = (tag: number) => {
+    if (tag !== numberField(2)) return false;
+    call = Number(BigInt.asUintN(48, readUint64(reader)));
+    return true;
+  };
+  readMessage(reader, (tag) => {
+    if (tag === field(1)) return readMessage(reader, readBits);
+    if (tag !== field(2)) return false;
+    call = Number.parseInt(reader.string().slice(-12), 16);
+    return true;
+  });
   return call;
 }
 
@@ -140,12 +134,7 @@ function uuidOfCall(call: number): string {
 }
 
 function writeUuid(message: protobuf.Writer, uuid: string): void {
-  message.fork().uint32(field(2, LENGTH_DELIMITED)).string(uuid).ldelim();
-}
-
-function bigint(value: protobuf.Long | number): bigint {
-  if (typeof value === 'number') return BigInt(value);
-  return (BigInt(value.high >>> 0) << 32n) | BigInt(value.low >>> 0);
+  message.fork().uint32(field(2)).string(uuid).ldelim();
 }
 
 function errorIn(message: Buffer): Error {

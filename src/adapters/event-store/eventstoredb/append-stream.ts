@@ -13,6 +13,7 @@ import {
   encodeAppend,
 } from './append-messages.ts';
 import type { CallLimits } from './connection.ts';
+import { internalsOf, lastingCall } from './library.ts';
 import { checkServerVersion } from './server-version.ts';
 
 /*
@@ -34,25 +35,6 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Private parts of the library: they choose the server, sign in, and end calls with the client. */
-interface Internals {
-  GRPCStreamCreator(
-    service: unknown,
-    name: string,
-    create: (grpc: GrpcClient) => Call,
-  ): () => Promise<Call>;
-  callArguments(options: { requiresLeader: boolean }, call: { deadline: number }): unknown[];
-}
-
-interface GrpcClient {
-  makeBidiStreamRequest(
-    path: string,
-    serialize: (message: Buffer) => Buffer,
-    deserialize: (message: Buffer) => Answer,
-    ...callArguments: unknown[]
-  ): Call;
-}
-
 export type Send = (append: Append, limits: CallLimits) => Promise<Appended>;
 
 /**
@@ -60,18 +42,18 @@ export type Send = (append: Append, limits: CallLimits) => Promise<Appended>;
  * EventStoreUnavailable if its time is over.
  */
 export function createAppendStream(client: EventStoreDBClient): Send {
-  const { GRPCStreamCreator, callArguments } = client as unknown as Internals;
+  const internals = internalsOf(client);
   const calls = new WeakMap<Call, Map<number, Waiting>>();
   let current: Promise<Call> | null = null;
   let draining: Promise<unknown> | null = null;
   let appends = 0;
 
-  const create = GRPCStreamCreator(service.StreamsClient, 'batchAppend', (grpc) => {
+  const create = internals.GRPCStreamCreator(service.StreamsClient, 'batchAppend', (grpc) => {
     const call = grpc.makeBidiStreamRequest(
       service.StreamsService.batchAppend.path,
       (message) => message,
       decodeAnswer,
-      ...callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY }),
+      ...lastingCall(internals),
     );
     const waiting = new Map<number, Waiting>();
     calls.set(call, waiting);
@@ -115,8 +97,9 @@ export function createAppendStream(client: EventStoreDBClient): Send {
   }
 
   return async (append, { signal, attemptMs }) => {
+    const openWithin = attemptMs();
     current ??= open();
-    const call = await withTimeout(attemptMs(), current, EventStoreUnavailable);
+    const call = await withTimeout(openWithin, current, EventStoreUnavailable);
     // Data waits here while the server takes none, so that it can still be given up.
     while (call.writableNeedDrain)
       await withTimeout(attemptMs(), drained(call), EventStoreUnavailable);

@@ -1,32 +1,32 @@
-import {
-  type AllStreamResolvedEvent,
-  type EventStoreDBClient,
-  START,
-  streamNameFilter,
-} from '@eventstore/db-client';
+import type { EventStoreDBClient } from '@eventstore/db-client';
+import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import service from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
+import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/event.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
-import { isPosition, toStoredEvent } from './records.ts';
+import { internalsOf, lastingCall } from './library.ts';
+import { decodeReadAnswer, type ReadAnswer } from './read-messages.ts';
+import { toStoredEvent } from './records.ts';
 
 /*
- * One subscription of the client to `$all`, as a sequence of batches.
+ * One subscription to `$all`, as a sequence of batches. The call goes over the connection of the
+ * library. The library's own subscriptions report checkpoint and caught-up marks before the events
+ * that precede them.
  *
  * States:
- * - catching up: the caught-up mark has not been passed, so every batch has `caughtUp` false.
- * - live: the mark has been passed. `caughtUp` is true if the client's buffer is empty.
- * - dropped: the subscription ended or failed. The feed gives what is left in the buffer. Then it
- *   returns null or throws the failure.
+ * - catching up: the server has not sent its caught-up mark, so every batch has `caughtUp` false.
+ * - live: the mark has been passed. `caughtUp` is true if the buffer is empty.
+ * - dropped: the call ended or failed. The feed gives what is left in the buffer. Then it returns
+ *   null or throws the failure.
  *
- * What can go wrong:
- * - A checkpoint or caught-up mark overtakes events: the client reports it while earlier events are
- *   still in its buffer. So a mark counts only after those events have been taken.
- * - The server reports a checkpoint at a record that it has not sent: see `passCheckpoint`.
+ * What can go wrong: the server reports a checkpoint at a record that it has not sent: see
+ * `passCheckpoint`.
  *
- * It relies on:
- * - a server that reports when a subscription has caught up (`server-version.ts`)
- * - synchronous reads of the buffer, so that taken and buffered events add up to those received
- * - the high-water mark of the buffer, so that it never holds many more events than one batch
+ * It relies on a server that reports when a subscription has caught up (`server-version.ts`), and on
+ * answers that arrive in their order.
  */
 
 export const BATCH_SIZE = 500;
@@ -35,7 +35,7 @@ export const BATCH_SIZE = 500;
  * rereads about a thousand.
  */
 const CHECKPOINT_INTERVAL = 32;
-/** Bounds a wait. Every event, mark and drop already wakes the feed. */
+/** Bounds a wait. Every answer and drop already wakes the feed. */
 const LOOK_AGAIN_MS = 60_000;
 
 export interface Feed {
@@ -47,53 +47,45 @@ export interface Feed {
   close(): void;
 }
 
-interface Mark {
-  /** The mark counts once so many events have been taken from the buffer. */
-  after: number;
-  /** The position of a checkpoint; null for a caught-up mark. */
-  position: bigint | null;
-}
-
+/** Opens a subscription to streams by their prefixes, after a position. */
 export function openFeed(
   client: EventStoreDBClient,
   prefix: string,
-  options: SubscribeOptions,
+  { from, signal, batchSize = BATCH_SIZE, streams = [''] }: SubscribeOptions,
 ): Feed {
-  const { signal, batchSize = BATCH_SIZE, streams = [''] } = options;
-  const marks: Mark[] = [];
-  let taken = 0;
-  let position = options.from ?? 0n;
+  let buffer: ReadAnswer[] = [];
+  let position = from ?? 0n;
   let checkpoint: bigint | null = null;
   let live = false;
   let lastGiven = { position, caughtUp: false };
   let dropped = false;
   let failure: unknown = null;
   const wakeUp = createWakeUp();
+  let call: ClientReadableStream<ReadAnswer> | null = null;
 
-  const subscription = client.subscribeToAll(
-    {
-      // 0 is the position before the first event; a batch of an empty log has it.
-      fromPosition: position === 0n ? START : { commit: position, prepare: position },
-      filter: streamNameFilter({
-        prefixes: streams.map((stream) => prefix + stream),
-        checkpointInterval: CHECKPOINT_INTERVAL,
-        checkpointReached: (_, { commit }) => {
-          if (isPosition(commit)) mark(commit);
-        },
-      }),
-      requiresLeader: true,
-    },
-    { highWaterMark: batchSize },
+  const internals = internalsOf(client);
+  const names = streams.map((stream) => prefix + stream);
+  const open = internals.GRPCStreamCreator(service.StreamsClient, 'subscribeToAll', (grpc) =>
+    grpc
+      .makeServerStreamRequest(
+        service.StreamsService.read.path,
+        (message) => message,
+        decodeReadAnswer,
+        requestFor(position, names),
+        ...lastingCall(internals),
+      )
+      .on('data', receive)
+      .on('end', () => drop(null))
+      .on('error', (error) => drop(convertToCommandError(error as ServiceError))),
   );
-  subscription.on('caughtUp', () => mark(null));
-  subscription.on('readable', wakeUp.wake);
-  for (const event of ['end', 'close'] as const) subscription.on(event, () => drop(null));
-  subscription.on('error', drop);
+  const opening = open().then((opened) => {
+    call = opened;
+  }, drop);
   signal.addEventListener('abort', wakeUp.wake);
 
-  // The client calls this when the mark arrives, while earlier events are still in the buffer.
-  function mark(reached: bigint | null): void {
-    marks.push({ after: taken + subscription.readableLength, position: reached });
+  function receive(answer: ReadAnswer): void {
+    buffer.push(answer);
+    if (buffer.length >= batchSize) call?.pause();
     wakeUp.wake();
   }
 
@@ -101,14 +93,6 @@ export function openFeed(
     dropped = true;
     failure ??= error;
     wakeUp.wake();
-  }
-
-  function passMarks(): void {
-    while (marks[0] !== undefined && marks[0].after <= taken) {
-      const reached = marks.shift()?.position ?? null;
-      if (reached === null) live = true;
-      else passCheckpoint(reached);
-    }
   }
 
   /**
@@ -124,20 +108,22 @@ export function openFeed(
     if (checkpoint === null || checkpoint < reached) checkpoint = reached;
   }
 
-  // Must read synchronously: when a mark arrives, `taken` plus the buffer's length must be exact.
   function takeBatch(): Batch | null {
     const events: StoredEvent[] = [];
-    while (events.length < batchSize) {
-      const resolved: AllStreamResolvedEvent | null = subscription.read();
-      if (resolved === null) break;
-      taken += 1;
-      if (resolved.event === undefined) continue;
-      position = resolved.event.position.commit;
-      const event = toStoredEvent(resolved.event, prefix);
-      if (event !== null) events.push(event);
+    let taken = 0;
+    for (; taken < buffer.length && events.length < batchSize; taken++) {
+      const answer = buffer[taken] as ReadAnswer;
+      if (answer.kind === 'caught_up') live = true;
+      else if (answer.kind === 'checkpoint') passCheckpoint(answer.position);
+      else if (answer.kind === 'event') {
+        position = answer.record.position?.commit ?? position;
+        const event = toStoredEvent(answer.record, prefix);
+        if (event !== null) events.push(event);
+      }
     }
-    passMarks();
-    const caughtUp = live && subscription.readableLength === 0;
+    buffer = buffer.slice(taken);
+    if (buffer.length < batchSize) call?.resume();
+    const caughtUp = live && buffer.length === 0;
     const hasChanged = position !== lastGiven.position || caughtUp !== lastGiven.caughtUp;
     if (events.length === 0 && !hasChanged) return null;
     lastGiven = { position, caughtUp };
@@ -157,8 +143,29 @@ export function openFeed(
     },
     close() {
       signal.removeEventListener('abort', wakeUp.wake);
-      // It rejects if the call was never established.
-      subscription.unsubscribe().catch(() => undefined);
+      void opening.then(() => call?.cancel());
     },
   };
+}
+
+/** Returns the request of a subscription to `$all` after a position, for streams by their prefixes. */
+function requestFor(position: bigint, prefixes: string[]): Buffer {
+  const { Options } = streamsPb.ReadReq;
+  const all = new Options.AllOptions();
+  // 0 is the position before the first event; a batch of an empty log has it.
+  if (position === 0n) all.setStart(new shared.Empty());
+  else {
+    const after = new Options.Position().setCommitPosition(String(position));
+    all.setPosition(after.setPreparePosition(String(position)));
+  }
+  const filter = new Options.FilterOptions()
+    .setStreamIdentifier(new Options.FilterOptions.Expression().setPrefixList(prefixes))
+    .setCount(new shared.Empty())
+    .setCheckpointintervalmultiplier(CHECKPOINT_INTERVAL);
+  const options = new Options()
+    .setAll(all)
+    .setSubscription(new Options.SubscriptionOptions())
+    .setUuidOption(new Options.UUIDOption().setString(new shared.Empty()))
+    .setFilter(filter);
+  return Buffer.from(new streamsPb.ReadReq().setOptions(options).serializeBinary());
 }

@@ -1,4 +1,3 @@
-import type { AllStreamRecordedEvent, RecordedEvent } from '@eventstore/db-client';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event.ts';
 import { toEventId, toUuid } from './uuid.ts';
 
@@ -14,6 +13,17 @@ export interface NewRecord {
   type: string;
   data: string;
   metadata: string;
+}
+
+/** A record as it is read. */
+export interface RecordedEvent {
+  id: string;
+  type: string;
+  streamId: string;
+  revision: bigint;
+  position?: { commit: bigint } | undefined;
+  data: unknown;
+  metadata?: unknown;
 }
 
 /** Converts an event to the record that is appended. Throws TypeError if JSON can't hold its data. */
@@ -38,12 +48,8 @@ export function isPosition(value: bigint): boolean {
  * Returns the event in a record; null for a record that is not ours. Those are system records,
  * tombstones, and records that other programs wrote under our prefix.
  */
-export function toStoredEvent(
-  record: RecordedEvent | AllStreamRecordedEvent,
-  prefix: string,
-): StoredEvent | null {
-  const { type, data, position } = record;
-  const metadata: unknown = record.metadata;
+export function toStoredEvent(record: RecordedEvent, prefix: string): StoredEvent | null {
+  const { type, data, position, metadata } = record;
   if (!isOurs(metadata) || position === undefined || !isPosition(position.commit)) return null;
   const { schema_version, ...eventMetadata } = metadata;
   return {
