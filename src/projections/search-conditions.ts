@@ -20,7 +20,7 @@ export async function sampleTexts(
   { accountId, filter }: Search,
   segments: Segment[],
 ): Promise<string[]> {
-  if (!wordsOf(filter).some(isLong)) return [];
+  if (segments.length === 0 || !wordsOf(filter).some(isLong)) return [];
   const sampled = [segments[0], segments[segments.length >> 1], segments.at(-1)];
   const numbers = [...new Set(sampled.flatMap((one) => one?.segment ?? []))];
   const texts = numbers.map(

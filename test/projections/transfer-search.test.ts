@@ -176,7 +176,7 @@ describeWithPostgres('searches', () => {
     { requiredKeys: [] },
   );
   const sort = fc.constantFrom(...SORT_ORDERS);
-  const account = fc.constantFrom('acc_a', 'acc_a', 'acc_b');
+  const account = fc.constantFrom('acc_a', 'acc_a', 'acc_a', 'acc_b', 'acc_none');
 
   it('has segments with an index of trigrams, and rows that are in none', async () => {
     const [row] = await database.sql<{ segments: number; indexes: number; rest: number }[]>`
