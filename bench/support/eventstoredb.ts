@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { END, EventStoreDBClient, streamNameFilter } from '@eventstore/db-client';
-import { toRecord } from '../../src/adapters/event-store/eventstoredb/records.ts';
+import { END, EventStoreDBClient, jsonEvent, streamNameFilter } from '@eventstore/db-client';
 import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { type Appender, newEvent } from './appends.ts';
@@ -36,7 +35,9 @@ function appenderOf(client: EventStoreDBClient): Appender {
       const expectedRevision = expected === 'no_stream' ? expected : BigInt(expected);
       const { nextExpectedRevision, position } = await client.appendToStream(
         PREFIX + stream,
-        events.map(toRecord),
+        events.map(({ type, data, metadata }) =>
+          jsonEvent({ type, data: data as Record<string, string>, metadata }),
+        ),
         { expectedRevision },
       );
       return { revision: Number(nextExpectedRevision), position: position?.commit ?? 0n };

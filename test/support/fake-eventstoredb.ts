@@ -11,7 +11,6 @@ import {
   Server,
   ServerCredentials,
   type ServerDuplexStream,
-  type ServerReadableStream,
   type ServerUnaryCall,
   type sendUnaryData,
   status,
@@ -19,9 +18,7 @@ import {
 import { createFakeLog, type FakeLog } from './fake-eventstoredb/log.ts';
 import {
   type AppendRequest,
-  appendAnswer,
   batchAnswer,
-  expectedOfAppend,
   expectedOfBatch,
   notReady,
   proposal,
@@ -40,11 +37,8 @@ import {
 } from './fake-eventstoredb/reads.ts';
 
 type BatchCall = ServerDuplexStream<streams.BatchAppendReq, streams.BatchAppendResp>;
-type AppendCall = ServerReadableStream<streams.AppendReq, streams.AppendResp>;
 
 export interface FakeOptions {
-  /** False for a server without batch appends: the client then makes a call for each append. */
-  batchAppend?: boolean;
   /**
    * Records between two checkpoints of a subscription; by default, the number that the client
    * requests.
@@ -63,7 +57,6 @@ export interface FakeOptions {
  * survives `stop` and `disconnect`.
  */
 export async function startFakeEventStoreDb({
-  batchAppend = true,
   checkpointEvery,
   firstCheckpoint,
   version = '24.2.0.0',
@@ -97,7 +90,7 @@ export async function startFakeEventStoreDb({
   }
 
   function serveBatches(call: BatchCall): void {
-    const parts = new Map<string, AppendRequest>();
+    const parts = new Map<string, AppendRequest & { deadline: number }>();
     batches.add(call);
     call.on('close', () => batches.delete(call));
     call.on('error', () => batches.delete(call));
@@ -111,12 +104,14 @@ export async function startFakeEventStoreDb({
           stream: streamName(options.getStreamIdentifier()),
           expected: expectedOfBatch(options),
           proposals: [],
+          deadline: options.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY,
         });
       }
-      const request = parts.get(correlationId.getString()) as AppendRequest;
+      const request = parts.get(correlationId.getString())!;
       request.proposals.push(...message.getProposedMessagesList().map(proposal));
       if (!message.getIsFinal()) return;
       parts.delete(correlationId.getString());
+      if (request.deadline < Date.now()) return;
       if (faults.refusals > 0) {
         faults.refusals -= 1;
         call.write(notReady(request, correlationId));
@@ -126,25 +121,6 @@ export async function startFakeEventStoreDb({
         if (verdict === null || !batches.has(call)) return;
         call.write(batchAnswer(request, correlationId, verdict));
         if (faults.doubleReplies) call.write(batchAnswer(request, correlationId, verdict));
-      });
-    });
-  }
-
-  function serveAppend(call: AppendCall, answer: sendUnaryData<streams.AppendResp>): void {
-    const request: AppendRequest = { stream: '', expected: null, proposals: [] };
-    call.on('data', (message: streams.AppendReq) => {
-      const options = message.getOptions();
-      const proposed = message.getProposedMessage();
-      if (options)
-        Object.assign(request, {
-          stream: streamName(options.getStreamIdentifier()),
-          expected: expectedOfAppend(options),
-        });
-      if (proposed) request.proposals.push(proposal(proposed));
-    });
-    call.on('end', () => {
-      void commit(request).then((verdict) => {
-        if (verdict !== null) answer(null, appendAnswer(request, verdict));
       });
     });
   }
@@ -188,7 +164,7 @@ export async function startFakeEventStoreDb({
       .setMethodName('batchappend');
     const answered = new featuresPb.SupportedMethods()
       .setEventStoreServerVersion(version)
-      .setMethodsList(batchAppend ? [method] : []);
+      .setMethodsList([method]);
     void answerFeatures.then(() => answer(null, answered));
   }
 
@@ -208,7 +184,6 @@ export async function startFakeEventStoreDb({
     server = new Server();
     server.addService(service.StreamsService, {
       read,
-      append: serveAppend,
       batchAppend: serveBatches,
       tombstone,
     });

@@ -14,8 +14,8 @@ import type { NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
 import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient } from './eventstoredb/errors.ts';
-import { isPosition, toRecord, toStoredEvent } from './eventstoredb/records.ts';
-import { subscribe } from './eventstoredb/subscription.ts';
+import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
+import { createSubscriptions } from './eventstoredb/subscription.ts';
 import {
   type AppendResult,
   type EventStore,
@@ -45,6 +45,7 @@ export function createEventStoreDb({
   ...location
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
+  const subscribe = createSubscriptions(connection, prefix, timeouts.attempt);
   const closing = new AbortController();
   const calls = new Set<AbortController>();
 
@@ -94,15 +95,13 @@ export function createEventStoreDb({
   ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
     const records = events.map(toRecord);
-    const expectedRevision = expected === 'no_stream' ? expected : BigInt(expected);
     try {
-      const { nextExpectedRevision, position } = await persist(`append to ${stream}`, (limits) =>
-        connection.append(prefix + stream, records, expectedRevision, limits),
+      const { revision, position } = await persist(`append to ${stream}`, (limits) =>
+        connection.append({ stream: prefix + stream, expected, records }, limits),
       );
       // A repeated append has no position if its events were scavenged since. The head is then
       // used: it is not before the append.
-      const known = position && isPosition(position.commit) ? position.commit : await head();
-      return { revision: Number(nextExpectedRevision), position: known ?? 0n };
+      return { revision, position: position ?? (await head()) ?? 0n };
     } catch (error) {
       if (error instanceof StreamDeletedError) throw new RevisionConflict(stream, expected, null);
       if (!(error instanceof WrongExpectedVersionError)) throw error;
@@ -171,10 +170,7 @@ export function createEventStoreDb({
     head,
     remove,
     subscribe: (options) =>
-      subscribe(connection, prefix, timeouts.attempt, {
-        ...options,
-        signal: AbortSignal.any([options.signal, closing.signal]),
-      }),
+      subscribe({ ...options, signal: AbortSignal.any([options.signal, closing.signal]) }),
     async close() {
       if (closing.signal.aborted) return;
       const reason = new EventStoreUnavailable('the store was closed');

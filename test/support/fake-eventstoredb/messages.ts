@@ -4,20 +4,17 @@ import streams from '@eventstore/db-client/generated/streams_pb.js';
 import type { LogRecord, Proposal, Verdict } from './log.ts';
 import { MAX_APPEND_BYTES } from './log.ts';
 
-/** An append, from either of the protocol's two ways to append. */
 export interface AppendRequest {
   stream: string;
   expected: bigint | null;
   proposals: Proposal[];
 }
 
-type ProposedMessage = streams.BatchAppendReq.ProposedMessage | streams.AppendReq.ProposedMessage;
-
 export function streamName(identifier: shared.StreamIdentifier | undefined): string {
   return Buffer.from(identifier?.getStreamName_asU8() ?? []).toString('utf8');
 }
 
-export function proposal(message: ProposedMessage): Proposal {
+export function proposal(message: streams.BatchAppendReq.ProposedMessage): Proposal {
   return {
     id: message.getId()?.getString() ?? '',
     type: message.getMetadataMap().get('type') ?? '',
@@ -29,11 +26,6 @@ export function proposal(message: ProposedMessage): Proposal {
 
 export function expectedOfBatch(options: streams.BatchAppendReq.Options): bigint | null {
   if (options.hasStreamPosition()) return BigInt(options.getStreamPosition());
-  return options.hasNoStream() ? -1n : null;
-}
-
-export function expectedOfAppend(options: streams.AppendReq.Options): bigint | null {
-  if (options.hasRevision()) return BigInt(options.getRevision());
   return options.hasNoStream() ? -1n : null;
 }
 
@@ -92,27 +84,6 @@ function status(message: string, typeName: string, details: Uint8Array): rpc.Sta
   const result = rpc.Status.deserializeBinary(Uint8Array.of(0x1a, 0));
   result.getDetails()?.pack(details, typeName);
   return result.setMessage(message);
-}
-
-export function appendAnswer(request: AppendRequest, verdict: Verdict): streams.AppendResp {
-  if (verdict.outcome === 'too_large')
-    throw new Error('The single append has no answer for this; raise the status of the call');
-  if (verdict.outcome === 'conflict') {
-    const conflict = new streams.AppendResp.WrongExpectedVersion();
-    if (verdict.actual !== null) conflict.setCurrentRevision(verdict.actual.toString());
-    else conflict.setCurrentNoStream(new shared.Empty());
-    if (request.expected !== null && request.expected >= 0n)
-      conflict.setExpectedRevision(request.expected.toString());
-    return new streams.AppendResp().setWrongExpectedVersion(conflict);
-  }
-  const position = new streams.AppendResp.Position();
-  position
-    .setCommitPosition(verdict.position.toString())
-    .setPreparePosition(verdict.position.toString());
-  const success = new streams.AppendResp.Success()
-    .setCurrentRevision(verdict.revision.toString())
-    .setPosition(position);
-  return new streams.AppendResp().setSuccess(success);
 }
 
 export function eventAnswer(record: LogRecord): streams.ReadResp {

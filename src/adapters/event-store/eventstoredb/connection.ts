@@ -1,23 +1,15 @@
-import {
-  type AppendExpectedRevision,
-  type AppendResult,
-  EventStoreDBClient,
-  type JSONEventData,
-} from '@eventstore/db-client';
+import { EventStoreDBClient } from '@eventstore/db-client';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
+import type { Append, Appended } from './append-messages.ts';
+import { createAppendStream, type Send } from './append-stream.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
-import { ignoreUnknownAnswers } from './late-answers.ts';
 import { createRenewable, type Leader } from './renewable.ts';
 import { checkServerVersion } from './server-version.ts';
 
-/**
- * Concurrency limit for appends. Above its stream's high-water mark of 16, the client queues
- * appends. If the stream then fails, it rejects that queue where no code can catch it, which ends
- * the process. Below the mark it queues nothing.
- */
-const APPENDS_IN_FLIGHT = 15;
+/** Concurrency limit for appends. */
+const APPENDS_IN_FLIGHT = 64;
 const LONGEST_READER_PAUSE_MS = 60_000;
 
 /** The time that a call has left. */
@@ -32,9 +24,8 @@ export interface CallLimits {
 }
 
 /**
- * The two clients of this process. The library keeps one process-wide table of pending appends. An
- * error on the append stream of any client rejects them all, so only one client ever appends. Reads
- * and subscriptions use another client, so that their errors do not end appends.
+ * The two clients of this process: one for appends, and one for reads and subscriptions, so that
+ * their errors do not end appends.
  */
 export interface Connection {
   /**
@@ -43,16 +34,17 @@ export interface Connection {
    */
   read<T>(limits: CallLimits, work: (client: EventStoreDBClient) => Promise<T>): Promise<T>;
   /** Tries once. Rejects with the client's error, or EventStoreUnavailable if its time is over. */
-  append(
-    stream: string,
-    records: JSONEventData[],
-    expectedRevision: AppendExpectedRevision,
-    limits: CallLimits,
-  ): Promise<AppendResult>;
+  append(append: Append, limits: CallLimits): Promise<Appended>;
   /** Reports a failed subscription of the client for reads. Renews it if the error is transient. */
   subscriptionFailed(client: EventStoreDBClient, error: unknown): void;
   /** Releases this user's share. The last release ends all calls. */
   release(): Promise<void>;
+}
+
+/** The client for appends, and its call. */
+interface Writer {
+  client: EventStoreDBClient;
+  send: Send;
 }
 
 let shared: {
@@ -96,21 +88,17 @@ function connect(url: string) {
   const permits = createSemaphore(APPENDS_IN_FLIGHT);
   const reader = createRenewable((leader) => open(url, leader), LONGEST_READER_PAUSE_MS);
   // Every failed append renews the writer: its end drops the appends that it has not sent yet.
-  const writer = createRenewable((leader) => ignoreUnknownAnswers(open(url, leader)), 0);
-  let predecessorsEnding: Promise<unknown> | null = null;
+  const writer = createRenewable<Writer>((leader) => {
+    const client = open(url, leader);
+    return { client, send: createAppendStream(client) };
+  }, 0);
 
   /**
    * Replaces the client for appends. Ending the old client rejects every append that waits for a
-   * lost answer, drops what it has not sent yet, and closes the stream for late answers. The new
-   * client may append only after the errors of the old one have emptied the table of pending
-   * appends.
+   * lost answer, and drops what it has not sent yet.
    */
-  function renewWriter(failed: EventStoreDBClient, error: unknown): void {
-    if (!writer.renew(failed, error)) return;
-    const ending = Promise.all([predecessorsEnding, failed.dispose()]).then(() => {
-      if (predecessorsEnding === ending) predecessorsEnding = null;
-    });
-    predecessorsEnding = ending;
+  function renewWriter(failed: Writer, error: unknown): void {
+    if (writer.renew(failed, error)) void failed.client.dispose();
   }
 
   async function read<T>(
@@ -135,35 +123,14 @@ function connect(url: string) {
     }
   }
 
-  async function append(
-    stream: string,
-    records: JSONEventData[],
-    expectedRevision: AppendExpectedRevision,
-    { signal, attemptMs }: CallLimits,
-  ) {
-    const release = await permits.acquire(signal);
+  async function append(request: Append, limits: CallLimits): Promise<Appended> {
+    const release = await permits.acquire(limits.signal);
+    const using = writer.current();
     try {
-      if (predecessorsEnding)
-        await withTimeout(attemptMs(), predecessorsEnding, EventStoreUnavailable);
-      const client = writer.current();
-      try {
-        // Before its first append, the client looks up the server. It would hold back an append
-        // until then and could send it long after the caller has given up.
-        await withTimeout(attemptMs(), checkServerVersion(client), EventStoreUnavailable);
-        signal.throwIfAborted();
-        if (client !== writer.current()) throw new EventStoreUnavailable('the client was renewed');
-        // The server rejects an append that arrives after the deadline.
-        const deadline = attemptMs();
-        const options = { expectedRevision, deadline, requiresLeader: true };
-        return await withTimeout(
-          deadline,
-          client.appendToStream(stream, records, options),
-          EventStoreUnavailable,
-        );
-      } catch (error) {
-        renewWriter(client, error);
-        throw error;
-      }
+      return await using.send(request, limits);
+    } catch (error) {
+      renewWriter(using, error);
+      throw error;
     } finally {
       release();
     }
@@ -171,6 +138,6 @@ function connect(url: string) {
 
   return {
     connection: { read, append, subscriptionFailed: reader.renew },
-    end: () => Promise.all([reader.current().dispose(), writer.current().dispose()]),
+    end: () => Promise.all([reader.current().dispose(), writer.current().client.dispose()]),
   };
 }

@@ -1,33 +1,37 @@
-import {
-  type AllStreamRecordedEvent,
-  type JSONEventData,
-  jsonEvent,
-  type RecordedEvent,
-} from '@eventstore/db-client';
-import { ulidToUUID, uuidToULID } from 'ulid';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event.ts';
+import { toEventId, toUuid } from './uuid.ts';
 
 /**
  * Custom metadata of a record: the event's, plus the schema version. The store has no field for it.
  */
 type RecordMetadata = EventMetadata & { schema_version: number };
 
-/**
- * Converts an event to the record that the client appends. Throws TypeError for data that JSON
- * can't hold. Inside the client, such data causes a rejection that no code can catch, which ends
- * the process.
- */
-export function toRecord({ id, type, schema_version, data, metadata }: NewEvent): JSONEventData {
+/** An event as it is sent: its content is JSON. */
+export interface NewRecord {
+  /** A UUID. */
+  id: string;
+  type: string;
+  data: string;
+  metadata: string;
+}
+
+/** A record as it is read. */
+export interface RecordedEvent {
+  id: string;
+  type: string;
+  streamId: string;
+  revision: bigint;
+  position?: { commit: bigint } | undefined;
+  data: unknown;
+  metadata?: unknown;
+}
+
+/** Converts an event to the record that is appended. Throws TypeError if JSON can't hold its data. */
+export function toRecord({ id, type, schema_version, data, metadata }: NewEvent): NewRecord {
+  const json = JSON.stringify(data);
+  if (json === undefined) throw new TypeError(`${type} ${id}: its data can't be written as JSON`);
   const recordMetadata: RecordMetadata = { ...metadata, schema_version };
-  if (JSON.stringify(data) === undefined || JSON.stringify(recordMetadata) === undefined) {
-    throw new TypeError(`${type} ${id}: its data can't be written as JSON`);
-  }
-  return jsonEvent({
-    id: ulidToUUID(id.slice('evt_'.length)).toLowerCase(),
-    type,
-    data: data as JSONEventData['data'],
-    metadata: recordMetadata,
-  });
+  return { id: toUuid(id), type, data: json, metadata: JSON.stringify(recordMetadata) };
 }
 
 /**
@@ -44,16 +48,12 @@ export function isPosition(value: bigint): boolean {
  * Returns the event in a record; null for a record that is not ours. Those are system records,
  * tombstones, and records that other programs wrote under our prefix.
  */
-export function toStoredEvent(
-  record: RecordedEvent | AllStreamRecordedEvent,
-  prefix: string,
-): StoredEvent | null {
-  const { type, data, position } = record;
-  const metadata: unknown = record.metadata;
+export function toStoredEvent(record: RecordedEvent, prefix: string): StoredEvent | null {
+  const { type, data, position, metadata } = record;
   if (!isOurs(metadata) || position === undefined || !isPosition(position.commit)) return null;
   const { schema_version, ...eventMetadata } = metadata;
   return {
-    id: `evt_${uuidToULID(record.id)}`,
+    id: toEventId(record.id),
     type,
     schema_version,
     data,

@@ -11,8 +11,6 @@ export interface Tampered {
   close(): Promise<void>;
 }
 
-const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
-
 /** An embedded log, changed by a superuser. */
 export async function openEmbedded(): Promise<Tampered> {
   const installation = await openTestInstallation();
@@ -64,8 +62,8 @@ export async function openEventStoreDb(): Promise<Tampered> {
               stream: prefix + event.stream,
               revision: BigInt(event.revision),
               position: event.position,
-              data: bytes(data),
-              metadata: bytes(metadata),
+              data: Buffer.from(data),
+              metadata: Buffer.from(metadata),
             };
           }),
       );
