@@ -69,6 +69,7 @@ export async function run(bench: Bench): Promise<void> {
     ['a number', { q: '471123' }],
     ['the id of the oldest', { q: id }],
     ['the end of that id', { q: id.slice(-8) }],
+    ['the path of the oldest', { q: oldest.destination }],
     ['half, of a rare status', { q: 'report', status: 'cancelled' }],
     ['half, of a common status', { q: 'report', status: 'pending' }],
     [
