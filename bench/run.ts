@@ -6,6 +6,7 @@ const BENCHES: Record<string, () => Promise<{ run: Parameters<typeof runBench>[0
   sftp: () => import('./sftp.ts'),
   pairs: () => import('./pairs.ts'),
   log: () => import('./log.ts'),
+  lag: () => import('./lag.ts'),
   http: () => import('./http.ts'),
   latency: () => import('./latency.ts'),
   webhooks: () => import('./webhooks.ts'),

@@ -1,5 +1,7 @@
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { canonicalJson } from '../../src/domain/canonical-json.ts';
+import type { NewEvent } from '../../src/domain/event.ts';
+import { newId } from '../../src/domain/ids.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
 /**
@@ -75,6 +77,23 @@ const METADATA = {
   occurred_at: TIME,
   prev_hash: HASH,
 };
+
+/** Returns the events of a transfer that completes, for the log. Their chain of hashes is not real. */
+export function newHistory(transferId: string): NewEvent[] {
+  const fill = <T>(template: T): T =>
+    JSON.parse(
+      JSON.stringify(template)
+        .replaceAll(ID, transferId)
+        .replaceAll(TIME, new Date().toISOString())
+        .replaceAll(HASH, 'd'.repeat(64)),
+    );
+  return HISTORY.map((event) => ({
+    ...fill(event),
+    id: newId('evt'),
+    schema_version: 1,
+    metadata: fill(METADATA),
+  }));
+}
 
 /** A function of the session: the events of one transfer, each with the hash of the one before. */
 const FUNCTION = `

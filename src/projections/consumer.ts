@@ -99,8 +99,16 @@ interface PreparingConsumer extends Follower {
    * idles. Rows that it reads of its own tables are still valid in the transaction. They change
    * only with the checkpoint, which the transaction compares first.
    */
-  prepare(sql: Sql, events: StoredEvent[]): Promise<(tx: Transaction) => Promise<void>>;
+  prepare(sql: Sql, events: StoredEvent[]): Promise<Prepared>;
 }
+
+type Apply = (tx: Transaction) => Promise<void>;
+
+/**
+ * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
+ * both, the transaction is for rows that the statement takes for new and that exist.
+ */
+type Prepared = { writes: Writes; apply?: Apply } | { writes?: null; apply: Apply };
 
 export interface ConsumerDeps {
   store: EventStore;
@@ -337,49 +345,46 @@ export async function saveBatch(
 ): Promise<void> {
   const { name, table } = consumer;
   const move = { table, name, from, to, last: events.at(-1) ?? null };
-  if (await saveInOneStatement(sql, consumer, events, removed, move)) return;
-  const apply = await prepareApply(sql, consumer, events, removed);
+  const { writes, apply } = await prepare(sql, consumer, events, removed);
+  if (writes && (await saveInOneStatement(sql, move, writes, apply !== undefined))) return;
   await sql.begin(async (tx) => {
     // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
     // The first statement of `apply` is sent in the same round trip. The transaction commits only
     // if the checkpoint was at `from`.
     const moved = moveCheckpoint(tx, table, name, from, to, move.last);
-    const applied = apply(tx);
+    const applied = (apply as Apply)(tx);
     for (const done of await Promise.allSettled([moved, applied]))
       if (done.status === 'rejected') throw done.reason;
   });
 }
 
-/** Returns false if the batch needs a transaction. */
-async function saveInOneStatement(
+async function prepare(
   sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
   removed: RemovedLeaves,
+): Promise<Prepared> {
+  if (events.length === 0) return { writes: () => sql`` };
+  if ('prepare' in consumer) return consumer.prepare(sql, events);
+  return {
+    writes: (await consumer.inOneStatement?.(sql, events, removed)) ?? null,
+    apply: (tx) => consumer.apply(tx, events, removed),
+  };
+}
+
+/** Returns false if the batch needs its transaction, which `orElse` says it has. */
+async function saveInOneStatement(
+  sql: Sql,
   move: CheckpointMove,
+  writes: Writes,
+  orElse: boolean,
 ): Promise<boolean> {
-  let writes: Writes | null = () => sql``;
-  if (events.length > 0) {
-    if (!('inOneStatement' in consumer) || !consumer.inOneStatement) return false;
-    writes = await consumer.inOneStatement(sql, events, removed);
-  }
-  if (writes === null) return false;
   try {
     await moveCheckpointWith(sql, move, writes);
     return true;
   } catch (error) {
     // Rows that count as new exist if an event comes again. `apply` reads them first.
-    if ((error as { code?: unknown }).code === UNIQUE_VIOLATION) return false;
+    if (orElse && (error as { code?: unknown }).code === UNIQUE_VIOLATION) return false;
     throw error;
   }
-}
-
-async function prepareApply(
-  sql: Sql,
-  consumer: Consumer,
-  events: StoredEvent[],
-  removed: RemovedLeaves,
-): Promise<(tx: Transaction) => Promise<void>> {
-  if ('prepare' in consumer) return consumer.prepare(sql, events);
-  return (tx) => consumer.apply(tx, events, removed);
 }

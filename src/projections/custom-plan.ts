@@ -1,16 +1,39 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import { DomainError } from '../domain/errors.ts';
+
+/** SQLSTATE of a statement that ran into `statement_timeout`. */
+const QUERY_CANCELED = '57014';
 
 /**
  * Reads from one snapshot, with plans for the values of each statement. Postgres plans a statement
  * that was run five times for any values. Such a plan cannot use an index for the start of a text,
  * and does not know whether a filter leaves few rows or many.
+ *
+ * Postgres ends a statement that takes longer than `statementMs`, and this throws a DomainError. 0
+ * means no limit.
  */
-export function withCustomPlans<Result>(
+export async function withCustomPlans<Result>(
   sql: Sql,
   read: (tx: Transaction) => Promise<Result>,
+  statementMs = 0,
 ): Promise<Result> {
-  return sql.begin('isolation level repeatable read read only', async (tx) => {
-    await tx`set local plan_cache_mode = force_custom_plan`;
-    return read(tx);
-  }) as Promise<Result>;
+  try {
+    return (await sql.begin('isolation level repeatable read read only', async (tx) => {
+      await tx`
+        select set_config('plan_cache_mode', 'force_custom_plan', true),
+               set_config('statement_timeout', ${String(statementMs)}, true)`;
+      return read(tx);
+    })) as Result;
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    throw statementMs > 0 && code === QUERY_CANCELED ? tookTooLong(statementMs, error) : error;
+  }
+}
+
+/** Creates the error of a read that was given up after so many milliseconds. */
+export function tookTooLong(ms: number, cause?: unknown): DomainError {
+  const message =
+    `The search takes longer than ${ms / 1_000} s: add a word, or narrow it with from_date and ` +
+    'to_date';
+  return new DomainError('unavailable', message, {}, { cause });
 }

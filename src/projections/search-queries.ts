@@ -4,11 +4,12 @@
  * A search reads the segments of an account (transfer-search.ts) in the order of the page, and
  * stops when no later segment can have a transfer that belongs on it. Then it goes on to count.
  */
-import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
-import { withCustomPlans } from './custom-plan.ts';
-import { hasTrigram, hasWords, likePattern, searchText, searchWords } from './search-text.ts';
+import { tookTooLong, withCustomPlans } from './custom-plan.ts';
+import { FEW, hasAllWords, passesOthers, sampleTexts } from './search-conditions.ts';
+import { hasTrigram, hasWords, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
   isAfter,
@@ -22,14 +23,14 @@ import {
 export const MOST_COUNTED = 10_000;
 /** It also stops to count after this long, in milliseconds. */
 const COUNTING_MS = 50;
-/** How many segments a statement that only counts asks, so that it ends soon. */
-const COUNTED_AT_ONCE = 4;
-/** If no more transfers than this pass the other filters, a search reads their states instead. */
-const FEW = 2_000;
 /** How many segments one statement reads at most, so that it ends in time. */
 const READ_AT_ONCE = 64;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
+/** A caller waits this long for a page, in milliseconds. */
+const PAGE_WITHIN_MS = 10_000;
+/** Less than the minute after which a connection without an answer counts as lost. */
+const THOROUGH_STATEMENT_MS = 30_000;
 /**
  * Searches of one process at a time. Each can keep a core of Postgres busy, and locks a table for
  * each segment.
@@ -46,8 +47,10 @@ export interface Search {
   rows: number;
   /** How far to count; at least `rows`. */
   count: number;
-  /** Reads all segments also for words that no index knows. */
+  /** Reads all segments also for words that no index knows, however long it takes. */
   thorough?: boolean;
+  /** How long it may take if it is not thorough, in milliseconds. */
+  withinMs?: number;
 }
 
 export interface SearchResult {
@@ -60,14 +63,23 @@ export interface SearchResult {
 
 /**
  * Returns the first matches of a search, and their total. Without a word that has three letters or
- * digits in a row it looks into the first segments only.
+ * digits in a row it looks into the first segments only. Throws `tookTooLong`.
  */
-export function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
-  // One snapshot: rows move between segments. The lock that the first statement takes keeps a
-  // rebuild from replacing the tables before the last one.
-  return searches.run(() =>
-    withCustomPlans(sql, async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search)),
-  );
+export async function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
+  const { thorough = false, withinMs = PAGE_WITHIN_MS } = search;
+  const within = thorough ? undefined : AbortSignal.timeout(withinMs);
+  try {
+    const release = await searches.acquire(within);
+    // One snapshot: rows move between segments. The lock that the first statement takes keeps a
+    // rebuild from replacing the tables before the last one.
+    return await withCustomPlans(
+      sql,
+      async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search, within),
+      thorough ? THOROUGH_STATEMENT_MS : withinMs,
+    ).finally(release);
+  } catch (error) {
+    throw within?.aborted && error === within.reason ? tookTooLong(withinMs, error) : error;
+  }
 }
 
 /**
@@ -93,35 +105,46 @@ async function searchFew(tx: Transaction, search: Search): Promise<SearchResult 
   return { places: places.slice(0, rows), total: places.length, totalIsExact: true };
 }
 
-interface Segment {
+export interface Segment {
   segment: number;
   /** Times of its first and last transfer. */
   starts: string;
   ends: string;
 }
 
-async function searchSegments(tx: Transaction, search: Search): Promise<SearchResult> {
+async function searchSegments(
+  tx: Transaction,
+  search: Search,
+  within?: AbortSignal,
+): Promise<SearchResult> {
   const { filter, order, rows, count } = search;
   const started = performance.now();
   const segments = await findSegments(tx, search);
   const indexed = searchWords(filter.q).some(hasTrigram);
+  const words = hasAllWords(tx, filter, await sampleTexts(tx, search, segments));
   const readable = indexed || search.thorough ? segments.length : READ_WITHOUT_INDEX;
   let places: Place[] = [];
   let total = 0;
   let next = 0;
+  let segmentMs = 0;
   // How many segments a statement asks: twice as many each time, up to a limit.
   for (let asked = 1; next < Math.min(readable, segments.length); asked = next) {
     const complete = places.length >= rows && isBefore(places[rows - 1], segments[next], order);
-    if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
-    const most = Math.min(asked, complete ? COUNTED_AT_ONCE : READ_AT_ONCE);
+    const from = performance.now();
+    const inTime = complete ? (started + COUNTING_MS - from) / segmentMs : READ_AT_ONCE;
+    if (complete && (total >= count || inTime < 1)) break;
+    within?.throwIfAborted();
+    const most = Math.min(asked, Math.floor(inTime), READ_AT_ONCE);
     const batch = segments.slice(next, Math.min(next + most, readable));
     const found = await searchBatch(
       tx,
       search,
       batch,
+      words,
       complete ? 0 : rows,
       Math.max(0, count - total),
     );
+    segmentMs = (performance.now() - from) / batch.length;
     next += batch.length;
     total += found.total;
     places = merge(places, found.places, order).slice(0, rows);
@@ -160,40 +183,32 @@ async function findSegments(
 /** Returns the first matches in some segments, and counts them. */
 async function searchBatch(
   tx: Transaction,
-  { accountId, filter, order, after = null }: Search,
+  search: Search,
   segments: Segment[],
+  words: Fragment,
   rows: number,
   count: number,
 ): Promise<{ places: Place[]; total: number }> {
+  const { accountId, filter, order, after = null } = search;
   const { from, beyond } = timesOf(filter);
-  // The text has the destination too. Looking it up for every match of the words takes longer.
-  const parts = [...searchWords(filter.q), ...searchWords(filter.destination ?? '')];
-  const matching = parts.map((part) =>
-    // An index of trigrams would be read as a whole for a text without any.
-    hasTrigram(part)
-      ? tx`and text like ${likePattern(part)}`
-      : tx`and text || '' like ${likePattern(part)}`,
-  );
-  const { status, destination, retryOf, batchId } = filter;
-  const passing = [status, destination, retryOf, batchId].every((value) => value === undefined)
-    ? tx`true`
-    : tx`exists (
-          select from read.transfers
-           where transfer_id = m.transfer_id and ${passes(tx, accountId, filter)})`;
+  const others = await passesOthers(tx, search, segments);
   const matches = tx`
-    select transfer_id, created_at from read.transfer_search
+    select transfer_id, created_at from read.transfer_search m
      where segment = any(${segments.map(({ segment }) => segment)}::integer[])
        and account_id = ${accountId}
        and created_at >= ${from}::text::timestamptz and created_at < ${beyond}::text::timestamptz
-       and ${isAfter(tx, after, order)} ${matching}`;
+       and ${isAfter(tx, after, order)} and ${words}`;
+  // In order first: so only the matches of the page are looked up among the transfers.
   const found = await tx<(Place & { total: number | null })[]>`
-    with matches as materialized (${matches})
+    with passing as materialized (${others.few}),
+    matches as materialized (${matches} ${others.ofFew})
     select transfer_id, created_at, null::integer as total from (
-      select * from matches m where ${passing} order by ${inOrder(tx, order)} limit ${rows}
+      select * from (select * from matches order by ${inOrder(tx, order)} offset 0) m
+       where ${others.ofMany} order by ${inOrder(tx, order)} limit ${rows}
     ) page
     union all
     select null, null, count(*)::integer
-      from (select from matches m where ${passing} limit ${count + 1}) counted
+      from (select from matches m where ${others.ofMany} limit ${count + 1}) counted
      order by total nulls first`;
   const total = found.at(-1)?.total ?? 0;
   const places = found

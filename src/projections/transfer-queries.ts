@@ -203,10 +203,12 @@ function listByDestination(
     const onPage = Math.min(limit, total - offset);
     if (onPage <= 0) return { transfers: [], total };
     // The sum keeps Postgres from a walk through the index of times, which is long for old matches.
+    // The text is made outside, or it would be made of every match.
     const [last] = await tx<{ created_at: string }[]>`
-      select created_at::text as created_at ${matching}
-       order by created_at + interval '0' ${sort === '-created_at' ? tx`desc` : tx``}
-       limit 1 offset ${offset + onPage - 1}`;
+      select created_at::text as created_at from (
+        select created_at ${matching}
+         order by created_at + interval '0' ${sort === '-created_at' ? tx`desc` : tx``}
+         limit 1 offset ${offset + onPage - 1}) l`;
     if (last === undefined) return { transfers: [], total };
     const upToLast =
       sort === '-created_at'

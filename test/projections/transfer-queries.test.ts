@@ -148,6 +148,9 @@ describeWithPostgres('queries of transfers', () => {
             'sftp://a/%',
             '',
             '\\',
+            'sftp://a/\u{d7ff}',
+            '\u{10ffff}',
+            's\u{10ffff}\u{10ffff}',
           )
           .map((destination) => ({ destination })),
         fc.nat(COUNT - 1).map((i) => ({ retryOf: known[i]?.created.retry_of ?? 'txr_000001' })),

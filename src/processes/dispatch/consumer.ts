@@ -29,6 +29,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
+import type { StoredEvent } from '../../domain/event.ts';
 import { RETENTION, streamName, streamPrefix } from '../../domain/streams.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { restartCheckpoint } from '../../projections/checkpoint.ts';
@@ -36,7 +37,7 @@ import type { ApplyingConsumer } from '../../projections/consumer.ts';
 import { removeAfterSteps } from '../after/table.ts';
 import { removeJobs } from './cleanups.ts';
 import { changedJobs, type PlacedEvent, splitEnded, transferOf } from './decide.ts';
-import { forgetRevisions, lockJobs, saveJobs } from './table.ts';
+import { forgetRevisions, lockJobs, readJobs, saveJobs } from './table.ts';
 
 /** Follows the log and keeps one job for every open transfer. */
 export const dispatchConsumer: ApplyingConsumer = {
@@ -48,13 +49,27 @@ export const dispatchConsumer: ApplyingConsumer = {
   streams: [streamPrefix('transfer'), RETENTION],
   // It can delay the start of a new transfer by this long.
   pauseMs: 10,
-  apply: (tx, events) =>
-    recordInJobs(
-      tx,
-      events.filter(({ stream }) => stream !== RETENTION),
-      (work) => work(tx),
-    ),
+  apply: (tx, events) => recordInJobs(tx, ofTransfers(events), (work) => work(tx)),
+  // The process that appends an event usually brings the job up to date before the event arrives
+  // here (`JobRecorder`). What such a batch says stays true: a job never goes back to an older event
+  // but with the checkpoint (`forgetRevisions`).
+  inOneStatement: async (sql, events) =>
+    (await isRecorded(sql, ofTransfers(events))) ? () => sql`` : null,
 };
+
+function ofTransfers(events: StoredEvent[]): StoredEvent[] {
+  return events.filter(({ stream }) => stream !== RETENTION);
+}
+
+/** Returns true if these events change no job, without a lock on the jobs. */
+async function isRecorded(sql: Queryable, events: PlacedEvent[]): Promise<boolean> {
+  const { ended, open, settled } = splitEnded(events);
+  if (settled.length > 0 || open.some(({ type }) => type === 'transfer.created')) return false;
+  const jobs = await readJobs(sql, [...new Set(events.map(transferOf))]);
+  return (
+    ended.every(({ transferId }) => !jobs.has(transferId)) && changedJobs(jobs, open).length === 0
+  );
+}
 
 /**
  * Brings the jobs of transfers up to date with events that this process appended, without a wait

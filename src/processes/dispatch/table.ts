@@ -42,15 +42,28 @@ const lease = (sql: Queryable) => sql`now() + ${LEASE_SECONDS} * interval '1 sec
 
 // What the log says: called by the consumer.
 
-/** Locks the jobs of these transfers and returns them by transfer id. */
-export async function lockJobs(tx: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
-  const rows = await tx<Omit<Job, 'figures'>[]>`
+/** Returns the jobs of these transfers by transfer id. */
+export function readJobs(sql: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
+  return selectJobs(sql, transferIds, sql``);
+}
+
+/** Does the same, and locks them. */
+export function lockJobs(tx: Queryable, transferIds: string[]): Promise<Map<string, Job>> {
+  return selectJobs(tx, transferIds, tx`order by transfer_id for update`);
+}
+
+async function selectJobs(
+  sql: Queryable,
+  transferIds: string[],
+  locking: Fragment,
+): Promise<Map<string, Job>> {
+  const rows = await sql<Omit<Job, 'figures'>[]>`
     select transfer_id, account_id, status, revision, priority, source, destination,
            source_endpoint_id, destination_endpoint_id, claim_id, due_at,
            -- a job that waits for its next attempt goes on waiting when another event changes it
            greatest(0, ceil(extract(epoch from due_at - now()) * 1000))::float8 as delay
       from work.transfer_jobs
-     where transfer_id = any(${transferIds}::text[]) order by transfer_id for update`;
+     where transfer_id = any(${transferIds}::text[]) ${locking}`;
   return new Map(rows.map((row) => [row.transfer_id, { ...row, figures: null }]));
 }
 

@@ -2,7 +2,7 @@
  * The owner of `work.event_times`: the first position of each hour in the log. A replay from a time
  * starts there.
  */
-import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 
@@ -18,12 +18,19 @@ export function hoursOf(events: StoredEvent[]): Map<string, bigint> {
 
 /** Saves the first positions of hours. Keeps those that are known. */
 export async function saveHours(tx: Transaction, hours: Map<string, bigint>): Promise<void> {
-  await tx`
-    insert into work.event_times (hour, position)
-    select hour::timestamptz, position
-      from unnest(${[...hours.keys()]}::text[],
-                  ${[...hours.values()].map(String)}::bigint[]) as m(hour, position)
-    on conflict do nothing`;
+  await tx`with moved as (select) ${savedHours(tx, hours)} select`;
+}
+
+/** Returns the CTE that does the same, if the CTE `moved` has a row. */
+export function savedHours(sql: Queryable, hours: Map<string, bigint>): Fragment {
+  return sql`
+    , hours as (
+      insert into work.event_times (hour, position)
+      select hour::timestamptz, position
+        from moved, unnest(${[...hours.keys()]}::text[],
+                           ${[...hours.values()].map(String)}::bigint[]) as m(hour, position)
+      on conflict do nothing
+    )`;
 }
 
 /** Removes all hours, before a rebuild. */

@@ -40,7 +40,7 @@ import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.
 import { type Consumer, untilCaughtUp } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
-import { forgetHours, hoursOf, saveHours } from './event-times.ts';
+import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
 import { enqueue, failDeliveriesOf } from './table.ts';
@@ -69,10 +69,15 @@ export function createOutboxConsumer(store: EventStore): Consumer {
       const { candidates, changed } = await foldWebhooks(sql, events);
       const deliveries =
         candidates.length > 0 ? await composeDeliveries(store, candidates, events) : [];
-      return async (tx) => {
-        await Promise.all([saveHours(tx, hoursOf(events)), saveFollowed(tx, changed)]);
-        if (deliveries.length > 0) await enqueue(tx, deliveries);
-        await endDeliveriesOfRemoved(tx, events);
+      const hours = hoursOf(events);
+      if (deliveries.length === 0 && changed.size === 0)
+        return { writes: (tx) => savedHours(tx, hours) };
+      return {
+        apply: async (tx) => {
+          await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
+          if (deliveries.length > 0) await enqueue(tx, deliveries);
+          await endDeliveriesOfRemoved(tx, events);
+        },
       };
     },
   };

@@ -125,4 +125,26 @@ describeWithPostgres('the jobs of transfers', () => {
       await database.sql`select transfer_id, status from work.transfer_jobs where transfer_id in (${first}, ${second})`,
     ).toEqual([{ transfer_id: first, status: 'queued' }]);
   });
+
+  test('need no transaction for events that the process recorded when it appended them', async () => {
+    const [open, ended] = [newId('txr'), newId('txr')];
+    const inOneStatement = async (events: StoredEvent[]) =>
+      (await dispatchConsumer.inOneStatement?.(database.sql, events)) !== null;
+    const first = [...placed(open, [created(open)]), ...placed(ended, [created(ended)])];
+    expect(await inOneStatement(first)).toBe(false);
+    await apply(first);
+
+    const queued = placed(open, [admitted], 1);
+    const end = placed(ended, [cancelled], 1);
+    expect(await inOneStatement(queued)).toBe(false);
+    expect(await inOneStatement(end)).toBe(false);
+    await apply([...queued, ...end]);
+    const row = await holdRows(
+      database.sql,
+      (tx) => tx`select from work.transfer_jobs where transfer_id = ${open} for update`,
+    );
+    expect(await inOneStatement([...queued, ...end])).toBe(true);
+    expect(await inOneStatement(placed(open, [started], 2))).toBe(false);
+    await row.release();
+  });
 });

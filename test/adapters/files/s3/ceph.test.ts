@@ -1,8 +1,23 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { AbortMultipartUploadCommand, GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import {
+  AbortMultipartUploadCommand,
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutObjectLockConfigurationCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
+import { createEndpointSink } from '../../../../src/processes/proof/endpoint-sink.ts';
+import {
+  configureEndpoint,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../../support/installation.ts';
+import { describeWithPostgres } from '../../../support/postgres.ts';
 import { type Ceph, shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
 import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
@@ -110,5 +125,49 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await second.commit(whole(content));
     await second.close();
     expect(content.equals(await get('aborted'))).toBe(true);
+  });
+
+  describeWithPostgres('a sink of checkpoints', () => {
+    let installation: TestInstallation;
+    beforeAll(async () => {
+      installation = await openTestInstallation();
+    });
+    afterAll(() => installation?.close());
+
+    test('writes files that a bucket with object lock and a default retention locks', async () => {
+      const Bucket = `${server.bucket}-locked`;
+      await client.send(new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }));
+      const DefaultRetention = { Mode: 'COMPLIANCE', Days: 1 } as const;
+      await client.send(
+        new PutObjectLockConfigurationCommand({
+          Bucket,
+          ObjectLockConfiguration: { ObjectLockEnabled: 'Enabled', Rule: { DefaultRetention } },
+        }),
+      );
+      await configureEndpoint(installation, {
+        name: 'archive',
+        protocol: 's3',
+        bucket: Bucket,
+        region: server.region,
+        endpoint_url: server.endpointUrl,
+        force_path_style: true,
+        access_key_id: server.accessKeyId,
+        secret_access_key: server.secretAccessKey,
+      });
+      const { vault, commands } = installation;
+      const deps = { vault, endpoints: commands.endpoints };
+      const sink = createEndpointSink(deps, 's3://archive/checkpoints');
+      await sink.keep({ size: 7, note: 'a note\n' }, async () => []);
+      expect(await sink.newest()).toBe('a note\n');
+
+      const Key = 'checkpoints/checkpoint-000000000007.txt';
+      const { VersionId, ObjectLockMode } = await client.send(
+        new HeadObjectCommand({ Bucket, Key }),
+      );
+      expect(ObjectLockMode).toBe('COMPLIANCE');
+      await expect(
+        client.send(new DeleteObjectCommand({ Bucket, Key, VersionId })),
+      ).rejects.toMatchObject({ name: 'AccessDenied' });
+    });
   });
 });
