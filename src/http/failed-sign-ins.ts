@@ -18,7 +18,7 @@ interface Window {
 export interface FailedSignIns {
   /** Counts a failure. `address` is what the rate limit counts by. */
   count(address: string, reason: string, keyId: string | null): void;
-  /** Tells what was counted and not told yet. */
+  /** Reports what was counted and not reported yet. */
   close(): void;
 }
 
@@ -27,7 +27,7 @@ export interface FailedSignIns {
  * an address is one event, those of the next minute are another. No request waits for it.
  */
 export function createFailedSignIns(
-  tell: (failed: SignInFailed) => void,
+  report: (failed: SignInFailed) => void,
   { gatherMs = GATHER_MS, addresses = ADDRESSES } = {},
 ): FailedSignIns {
   /** By address; null stands for all that there is no place for. */
@@ -40,7 +40,7 @@ export function createFailedSignIns(
     const at = new Date().toISOString();
     const window = windows.get(key);
     if (!window) {
-      tell({ address: key, ...add(nothing(at), { reason, keyId, at }) });
+      report({ address: key, ...add(nothing(at), { reason, keyId, at }) });
       windows.set(key, { since: performance.now(), counted: null });
     } else {
       window.counted = add(window.counted ?? nothing(at), { reason, keyId, at });
@@ -48,12 +48,12 @@ export function createFailedSignIns(
     timer ??= setInterval(sweep, gatherMs / 10).unref();
   }
 
-  /** Tells what the windows that are over have counted, and forgets those without a failure. */
+  /** Reports what the windows that are over have counted, and forgets those without a failure. */
   function sweep(): void {
     const now = performance.now();
     for (const [address, window] of windows) {
       if (now - window.since < gatherMs) continue;
-      if (window.counted) tell({ address, ...window.counted });
+      if (window.counted) report({ address, ...window.counted });
       if (window.counted) windows.set(address, { since: now, counted: null });
       else windows.delete(address);
     }
@@ -66,7 +66,7 @@ export function createFailedSignIns(
     count,
     close() {
       clearInterval(timer);
-      for (const [address, { counted }] of windows) if (counted) tell({ address, ...counted });
+      for (const [address, { counted }] of windows) if (counted) report({ address, ...counted });
       windows.clear();
     },
   };

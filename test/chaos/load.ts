@@ -141,7 +141,9 @@ export function startLoad({ seed, rate, client, admin, partners, files, isFull }
     const sourcePath =
       file === null ? `outbox/missing-${n}.bin` : after ? `once/${n}.bin` : file.path;
     const path = onSmallDisk ? `small-${n % SMALL_DISK_NAMES}.bin` : nameFor(n, own, file);
-    const idempotencyKey = own.chance(0.9) ? `chaos-${seed}-${n}` : null;
+    // A repetition without a key is another transfer, which would not find a source that has gone.
+    const hasKey = own.chance(0.9) || after !== null;
+    const idempotencyKey = hasKey ? `chaos-${seed}-${n}` : null;
     const body = {
       source_uri: uriOf(source, sourcePath),
       destination_uri: uriOf(destination, path),

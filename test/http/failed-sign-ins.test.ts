@@ -51,7 +51,7 @@ test('addresses beyond the limit are counted together', () => {
   ]);
 });
 
-test('an address without further failures is forgotten, and then told at once again', () => {
+test('an address without further failures is forgotten, and then reported at once again', () => {
   const failures = createFailedSignIns(tell);
   failures.count('192.0.2.1', 'api_key_invalid', null);
   vi.advanceTimersByTime(70_000);

@@ -193,7 +193,7 @@ async function takeStep(
   const claim = { ...claimed, endpointId: endpoint_id };
   if (paused || held.has(endpoint_id)) return { claim, delayMs: HELD_UP_MS };
   if (step === 'source' && version === null) {
-    const message = 'The server told no modification time of the source, so it cannot be compared';
+    const message = 'The server gives no modification time of the source, so it cannot be compared';
     return { event: givenUp(transfer, step, { code: 'no_source_version', message }) };
   }
   const under = places.taken.get(endpoint_id) ?? 0;

@@ -24,7 +24,7 @@ export interface Listener {
   /** The only account that it may see; null for all. */
   readonly account: string | null;
   add(id: string, transfer: FollowedTransfer): void;
-  /** Adds transfers that have ended and are not told one by one. */
+  /** Adds transfers that have ended and are not announced one by one. */
   addEnded(count: number): void;
   /** Waits until something has changed, or `ms` have passed, or `wake` is called. */
   wait(ms: number): Promise<unknown>;

@@ -14,7 +14,7 @@ const POLL_MS = 1_000;
  */
 const RECENT_MS = 10_000;
 /** Ended transfers of an account that one poll tells, at most. The others are only counted. */
-const ENDED_TOLD = 100;
+const ENDED_ANNOUNCED = 100;
 
 export interface LiveUpdate {
   type: 'snapshot' | 'changes';
@@ -57,7 +57,7 @@ interface Known {
 export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDeps): LiveTransfers {
   const listeners = new Set<Listener>();
   let known = new Map<string, Known>();
-  /** Ended transfers that were told, were counted, or had ended before. Null before a poll. */
+  /** Ended transfers that were announced, were counted, or had ended before. Null before a poll. */
   let endedKnown: number | null = null;
   let lastRefresh: Promise<void> = Promise.resolve();
   let polling = false;
@@ -81,7 +81,7 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       Date.now() - RECENT_MS,
     );
     const waits = await findWaits(found.map(({ transfer }) => transfer));
-    let endedTold = 0;
+    let endedAnnounced = 0;
     const endedOf = new Map<string, number>();
     for (const row of found) {
       const id = row.transfer.facts.transfer_id;
@@ -93,28 +93,31 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       const account = row.transfer.facts.account_id;
       const endedBefore = endedOf.get(account) ?? 0;
       if (justEnded) endedOf.set(account, endedBefore + 1);
-      if (before?.text !== text && (!justEnded || endedBefore < ENDED_TOLD || watched.has(id))) {
+      if (
+        before?.text !== text &&
+        (!justEnded || endedBefore < ENDED_ANNOUNCED || watched.has(id))
+      ) {
         notify(id, live);
-        if (justEnded) endedTold++;
+        if (justEnded) endedAnnounced++;
       }
       // A transfer without a job has ended. Keeps it until the read model shows the end too.
       const isOpen = live.shown || (!live.open && !isEnded(live.transfer));
       if (isOpen || live.recent || watched.has(id)) next.set(id, { text, live });
     }
     known = next;
-    tellMore(ended, endedTold);
+    countOthers(ended, endedAnnounced);
     for (const { account, addEnded } of listeners)
-      if (account !== null) addEnded(Math.max(0, (endedOf.get(account) ?? 0) - ENDED_TOLD));
+      if (account !== null) addEnded(Math.max(0, (endedOf.get(account) ?? 0) - ENDED_ANNOUNCED));
   }
 
-  /** Tells how many transfers have ended without being told. */
-  function tellMore(ended: number, told: number): void {
-    const more = ended - (endedKnown ?? ended) - told;
+  /** Counts for the listeners the transfers that have ended without being announced. */
+  function countOthers(ended: number, announced: number): void {
+    const more = ended - (endedKnown ?? ended) - announced;
     if (endedKnown === null || more > 0) endedKnown = ended;
     // Ends after the count: the next one has them.
-    else endedKnown += told;
+    else endedKnown += announced;
     // A read model that is being filled has fewer.
-    if (more < -ENDED_TOLD) endedKnown = ended;
+    if (more < -ENDED_ANNOUNCED) endedKnown = ended;
     for (const { account, addEnded } of listeners) if (account === null && more > 0) addEnded(more);
   }
 

@@ -34,10 +34,10 @@ export function mayReceive(
   { type, metadata }: StoredEvent,
   { account_id, events }: Recipient,
 ): boolean {
-  const told = webhookTypeOf(type);
-  if (told === null) return false;
-  if (!events.includes(told) && !COMPLETIONS.includes(told)) return false;
-  return concernsEveryAccount(told) || metadata.account_id === account_id;
+  const webhookType = webhookTypeOf(type);
+  if (webhookType === null) return false;
+  if (!events.includes(webhookType) && !COMPLETIONS.includes(webhookType)) return false;
+  return concernsEveryAccount(webhookType) || metadata.account_id === account_id;
 }
 
 /**

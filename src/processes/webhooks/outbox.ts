@@ -164,8 +164,8 @@ function accountsOf(events: StoredEvent[]): string[] | 'all' {
 }
 
 function isForAll({ type }: StoredEvent): boolean {
-  const told = webhookTypeOf(type);
-  return told !== null && concernsEveryAccount(told);
+  const webhookType = webhookTypeOf(type);
+  return webhookType !== null && concernsEveryAccount(webhookType);
 }
 
 function liveByAccount(known: Map<string, Folded<WebhookState>>): Map<string, Webhook[]> {

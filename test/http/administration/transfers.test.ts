@@ -156,7 +156,7 @@ describeWithPostgres('transfers under administration', () => {
     await Promise.all(streams.map(({ ended }) => ended));
   });
 
-  test('are told or counted if they begin and end between two looks', async () => {
+  test('are announced or counted if they begin and end between two looks', async () => {
     const { commands } = api.installation;
     const stream = await follow<Live>(api.url + live, admin);
     await until('the snapshot', () => stream.events.length > 0);

@@ -27,7 +27,7 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
     password: 'secret-1',
   });
 
-  it('has the endpoints as they are now, whoever has changed them, and where they were made anew', async () => {
+  it('has the endpoints as they are now, also after a rebuild', async () => {
     const { commands, sql } = installation;
     const look = createQueue(installation.derived).estimate;
     const endpoints = async () => (await look('acc_default', 'normal')).endpoints;

@@ -117,7 +117,7 @@ await describeTransfers('a queue', () => {
     expect(accounts.lastIndexOf('acc_few')).toBeLessThan(2 * ours.length + 2 * MOVERS);
   }, 120_000);
 
-  test('is told to Prometheus, with all that was done', async () => {
+  test('appears in the metrics of Prometheus, with all that was done', async () => {
     const { key } = await createKey(
       installation.commands,
       keyRequest.parse({ name: 'metrics', scopes: ['metrics:read'] }),

@@ -125,7 +125,7 @@ describeWithPostgres('the probes of the monitor', () => {
     for (const each of [first, id]) await removeEndpoint(installation.commands, each, CAUSE);
   });
 
-  test('tell of an outage where another one can never be told of', async () => {
+  test('report an outage where another one can never be reported', async () => {
     const unused = { protocol: 'sftp', host: '127.0.0.1', username: 'u', password: 'p' };
     const request = { ...unused, base_path: '/', host_key_sha256: HOST_KEY, port: 1 };
     const ids = [

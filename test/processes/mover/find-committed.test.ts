@@ -87,7 +87,7 @@ test('a destination that may not be read is committed again', async () => {
   expect(await download(endpoint, 'unreadable')).toEqual(content);
 });
 
-test('a destination that may not be read and not be overwritten is left to whoever can look', async () => {
+test('a destination that may not be read and not be overwritten is left to an operator who can look', async () => {
   const record = await recordOfCommit();
   refuseToRead();
   const moving = moveTo('unreadable-once', { record, overwrite: false });

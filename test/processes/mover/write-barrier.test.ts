@@ -38,7 +38,7 @@ describe('a gathering', () => {
     expect(goneOn).toEqual(['a', 'b']);
   });
 
-  test('lets them go on after a while although others are expected, and begins anew', async () => {
+  test('lets them go on after a while although others are expected, and begins again', async () => {
     const { goneOn, wait } = gatheringOf(() => 10, 1);
     await Promise.all([wait('a'), wait('b')]);
     await wait('c');

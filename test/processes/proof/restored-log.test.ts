@@ -64,7 +64,7 @@ describeWithPostgres('a log that was restored from an older copy', () => {
     }
   }
 
-  it('is refused while the tables know more, and told by the checkpoints kept elsewhere', async () => {
+  it('is refused while the tables know more, and the checkpoints kept elsewhere show it', async () => {
     const { sql, store, logId } = installation;
     await work();
     await sql`create table public.copy as select * from log.events`;
