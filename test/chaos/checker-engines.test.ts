@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startAzurite, whyNoAzurite } from '../support/azurite.ts';
+import { shareAzurite, whyNoAzurite } from '../support/azurite.ts';
 import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
 import { describeTransfers } from '../support/transfers.ts';
 import { check } from './checker/check.ts';
@@ -48,7 +48,7 @@ describe.skipIf(whyNot)(
   `the checker's reading of Azure${whyNot ? ` (skipped: ${whyNot})` : ''}`,
   () => {
     it('lists and reads the blobs below a prefix, without staged blocks', async () => {
-      const { endpointUrl: url, account, accountKey, createContainer, stop } = await startAzurite();
+      const { endpointUrl: url, account, accountKey, createContainer, stop } = await shareAzurite();
       await createContainer('container');
       const container = new BlobServiceClient(
         url,

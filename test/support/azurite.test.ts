@@ -6,7 +6,7 @@ import {
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
+import { type Azurite, shareAzurite, whyNoAzurite } from './azurite.ts';
 
 const why = await whyNoAzurite();
 
@@ -15,7 +15,7 @@ describe.skipIf(why)(`Azurite${why ? ` (skipped: ${why})` : ''}`, () => {
   let azurite: Azurite;
 
   beforeAll(async () => {
-    azurite = await startAzurite();
+    azurite = await shareAzurite();
     await azurite.createContainer('container');
   });
 

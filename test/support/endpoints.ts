@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -15,9 +15,9 @@ import {
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import type { CommitProof } from '../../src/adapters/files/port.ts';
 import type { ProtocolName } from '../../src/domain/protocols/index.ts';
-import { type Azurite, startAzurite, whyNoAzurite } from './azurite.ts';
+import { type Azurite, shareAzurite, whyNoAzurite } from './azurite.ts';
 import { startFtpsServer, whyNoFtpsServer } from './ftps-server.ts';
-import { type Radosgw, startRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
+import { type Ceph, shareRadosgw, whyNoRadosgw } from './s3-radosgw.ts';
 import type { Operation } from './s3-server/operations.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
 import { startSftpServer, whyNoSftpServer } from './sftp-server.ts';
@@ -181,10 +181,11 @@ async function startCeph({
   readOnly = false,
   room = 0,
 }: EndpointOptions = {}): Promise<TestEndpoint> {
-  const server = await startRadosgw();
-  const endpoint = await s3Endpoint(server);
-  if (readOnly) await server.denyWrites('bucket');
-  if (room > 0) await server.setQuota('bucket', room);
+  const server = await shareRadosgw();
+  const bucket = `bucket-${randomUUID()}`;
+  const endpoint = await s3Endpoint(server, bucket);
+  if (readOnly) await server.denyWrites(bucket);
+  if (room > 0) await server.setQuota(bucket, room);
   return endpoint;
 }
 
@@ -202,16 +203,15 @@ async function startStrictS3({ readOnly = false }: EndpointOptions = {}): Promis
   return endpoint;
 }
 
-async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
+async function s3Endpoint(server: Ceph | S3Server, Bucket = 'bucket'): Promise<TestEndpoint> {
   const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-  await server.createBucket('bucket');
+  await server.createBucket(Bucket);
   const s3 = new S3Client({
     endpoint: endpointUrl,
     region,
     credentials: { accessKeyId, secretAccessKey },
     forcePathStyle: true,
   });
-  const Bucket = 'bucket';
   return {
     request: {
       protocol: 's3',
@@ -259,7 +259,7 @@ async function s3Endpoint(server: Radosgw | S3Server): Promise<TestEndpoint> {
 }
 
 async function startAzure({ readOnly = false }: EndpointOptions = {}): Promise<TestEndpoint> {
-  const server = await startAzurite();
+  const server = await shareAzurite();
   const endpoint = await azureEndpoint(server);
   if (!readOnly) return endpoint;
   const { account_key: _, ...request } = endpoint.request;

@@ -8,6 +8,7 @@ import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { installTrigrams } from '../../src/adapters/postgres/trigrams.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
+import { hostSharedServers } from './host-shared-servers.ts';
 
 const HOLDER = join(import.meta.dirname, 'temporary-postgres.ts');
 
@@ -33,11 +34,14 @@ declare module 'vitest' {
 
 /**
  * Starts one Postgres for the whole run (`TEST_DATABASE_URL`, else an embedded one in a temporary
- * folder), with template databases that `createTestDatabase` clones.
+ * folder), with template databases that `createTestDatabase` clones. Lets test files share servers.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const undo: (() => Promise<unknown>)[] = [];
   project.provide('postgres', await prepare(undo));
+  const shared = await hostSharedServers();
+  undo.push(shared.close);
+  project.provide('sharedServers', shared.url);
   return async () => {
     for (const step of undo.reverse()) await step();
   };

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { createTransfer } from '../../src/commands/transfers.ts';
@@ -11,6 +10,7 @@ import type { Transfer } from '../../src/domain/transfer.ts';
 import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { NO_LOG } from './global-setup.ts';
+import { createPauses } from './pauses.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 import type { SftpServer } from './sftp-server.ts';
 
@@ -116,7 +116,8 @@ export async function untilStatus<S extends Transfer['status']>(
   seconds = 60,
 ): Promise<Extract<Transfer, { status: S }>> {
   const wanted: readonly string[] = typeof status === 'string' ? [status] : status;
-  for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
+  const pause = createPauses();
+  for (const deadline = Date.now() + seconds * 1_000; ; await pause()) {
     const found = await transferInLog(installation, id);
     if (wanted.includes(found.status)) return found as Extract<Transfer, { status: S }>;
     if (Date.now() > deadline)

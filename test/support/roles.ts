@@ -75,6 +75,14 @@ export interface SpawnedService {
   kill(): Promise<void>;
 }
 
+/** Runs only a mover as a separate process: for tests that run all else with `startDispatch`. */
+export function spawnMover(
+  environment: Record<string, string>,
+  changes: Record<string, string> = {},
+): Promise<SpawnedService> {
+  return spawnService({ ...environment, WAYBILL_LOG_LEVEL: 'info', ...changes }, ['mover']);
+}
+
 /**
  * Runs `waybill serve` as a separate process. Returns when its roles run. Throws the output if the
  * process ends instead.

@@ -16,8 +16,10 @@ import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { startProcess } from './server-process.ts';
+import { sharedServer } from './shared-servers.ts';
 
-export interface Radosgw {
+/** The gateway as its users see it. */
+export interface Ceph {
   endpointUrl: string;
   accessKeyId: string;
   secretAccessKey: string;
@@ -27,6 +29,13 @@ export interface Radosgw {
   denyWrites(bucket: string): Promise<void>;
   /** Limits the bytes of a bucket; committed bytes count. */
   setQuota(bucket: string, bytes: number): Promise<void>;
+  /** Ends the use of it. */
+  stop(): Promise<void>;
+}
+
+export interface Radosgw extends Ceph {
+  /** How another process uses it. */
+  facts: CephFacts;
   /** Ends the gateway like a crash. The cluster behind it stays, with all its data. */
   gatewayDown(): Promise<void>;
   /** Starts the gateway again on the same port. */
@@ -34,6 +43,10 @@ export interface Radosgw {
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
+
+type CephFacts = Record<'endpointUrl' | 'accessKeyId' | 'secretAccessKey' | 'home', string>;
+
+const REGION = 'us-east-1';
 
 const ceph = () =>
   debianPackages(
@@ -45,6 +58,19 @@ const ceph = () =>
 export async function whyNoRadosgw(): Promise<string | null> {
   const programs = await ceph();
   return programs.available ? null : programs.reason;
+}
+
+/** Returns the Ceph that the test files of a run share. Each chooses bucket names of its own. */
+export async function shareRadosgw(): Promise<Ceph> {
+  const programs = await ceph();
+  if (!programs.available) throw new Error(programs.reason);
+  return usersOf((await sharedServer('ceph')) as CephFacts, programs);
+}
+
+/** Starts the Ceph that test files share. */
+export async function startRadosgwForMany() {
+  const { facts, stop } = await startRadosgw();
+  return { facts: () => facts, stop };
 }
 
 /**
@@ -84,8 +110,6 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
       cwd: home,
       env: programs.env,
     });
-  const admin = (...args: string[]) =>
-    run('radosgw-admin', '-c', config, '-n', 'client.rgw', ...args);
   const daemon = (program: string, ...args: string[]) =>
     startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], {
       env: programs.env,
@@ -172,42 +196,16 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
         (response) => response.ok,
         () => false,
       );
-    const [ready] = await Promise.all([gateway.ready(answers), admin(...user)]);
+    const [ready] = await Promise.all([gateway.ready(answers), admin(home, programs, ...user)]);
     if (!ready || servers.some((server) => server.ended)) {
       await Promise.all(servers.map((server) => server.kill()));
       return null;
     }
-    const region = 'us-east-1';
-    const s3 = new S3Client({ endpoint: endpointUrl, region, credentials, forcePathStyle: true });
+    const facts = { endpointUrl, ...credentials, home };
+    const users = usersOf(facts, programs);
     return {
-      endpointUrl,
-      ...credentials,
-      region,
-      async createBucket(name) {
-        await s3.send(new CreateBucketCommand({ Bucket: name }));
-      },
-      async denyWrites(bucket) {
-        const statement = {
-          Effect: 'Deny',
-          Principal: '*',
-          Action: 's3:PutObject',
-          Resource: `arn:aws:s3:::${bucket}/*`,
-        };
-        const policy = { Version: '2012-10-17', Statement: [statement] };
-        await s3.send(
-          new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(policy) }),
-        );
-      },
-      async setQuota(bucket, bytes) {
-        await admin(
-          'quota',
-          'set',
-          '--quota-scope=bucket',
-          `--bucket=${bucket}`,
-          `--max-size=${bytes}B`,
-        );
-        await admin('quota', 'enable', '--quota-scope=bucket', `--bucket=${bucket}`);
-      },
+      ...users,
+      facts,
       gatewayDown: () => gateway.kill(),
       async restartGateway() {
         await gateway.kill();
@@ -217,7 +215,7 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
           throw new Error(`port ${port} was taken while the gateway was down`);
       },
       async stop() {
-        s3.destroy();
+        await users.stop();
         await stop();
       },
     };
@@ -225,6 +223,46 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
     await stop();
     throw error;
   }
+}
+
+function admin(home: string, programs: DebianPrograms, ...args: string[]) {
+  const config = ['-c', join(home, 'ceph.conf'), '-n', 'client.rgw'];
+  return promisify(execFile)(programs.path('/usr/bin/radosgw-admin'), [...config, ...args], {
+    cwd: home,
+    env: programs.env,
+  });
+}
+
+function usersOf(facts: CephFacts, programs: DebianPrograms): Ceph {
+  const { endpointUrl, home, ...credentials } = facts;
+  const region = REGION;
+  const s3 = new S3Client({ endpoint: endpointUrl, region, credentials, forcePathStyle: true });
+  return {
+    endpointUrl,
+    ...credentials,
+    region,
+    async createBucket(name) {
+      await s3.send(new CreateBucketCommand({ Bucket: name }));
+    },
+    async denyWrites(bucket) {
+      const statement = {
+        Effect: 'Deny',
+        Principal: '*',
+        Action: 's3:PutObject',
+        Resource: `arn:aws:s3:::${bucket}/*`,
+      };
+      const policy = { Version: '2012-10-17', Statement: [statement] };
+      await s3.send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify(policy) }));
+    },
+    async setQuota(bucket, bytes) {
+      const quota = ['--quota-scope=bucket', `--bucket=${bucket}`];
+      await admin(home, programs, 'quota', 'set', ...quota, `--max-size=${bytes}B`);
+      await admin(home, programs, 'quota', 'enable', ...quota);
+    },
+    async stop() {
+      s3.destroy();
+    },
+  };
 }
 
 function configuration(

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe } from 'vitest';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import type { Installation } from '../../src/installation.ts';
+import { createPauses } from './pauses.ts';
 import { describeWithPostgres } from './postgres.ts';
 import { whyNoSftpServer } from './sftp-server.ts';
 
@@ -71,7 +71,8 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   seconds = 60,
 ): Promise<NonNullable<T>> {
-  for (const deadline = Date.now() + seconds * 1_000; ; await sleep(20)) {
+  const pause = createPauses();
+  for (const deadline = Date.now() + seconds * 1_000; ; await pause()) {
     const found = await condition();
     if (found !== null && found !== undefined && found !== false) return found;
     if (Date.now() > deadline) throw new Error(`Not within ${seconds} s: ${what}`);

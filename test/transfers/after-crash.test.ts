@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/transfers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import {
@@ -10,7 +10,12 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/installation.ts';
-import { type RunningRoles, spawnService, startDispatch } from '../support/roles.ts';
+import {
+  type RunningRoles,
+  type SpawnedService,
+  spawnMover,
+  startDispatch,
+} from '../support/roles.ts';
 import { holdRows } from '../support/row-locks.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
 import { describeTransfers, historyOf, storyOf, until } from '../support/transfers.ts';
@@ -22,21 +27,29 @@ await describeTransfers('a process that is killed after a transfer', () => {
   let server: SftpServer;
   let dispatch: RunningRoles;
 
+  let mover: SpawnedService | null = null;
+
   beforeAll(async () => {
     [installation, server] = await Promise.all([openTestInstallation(), startSftpServer()]);
     dispatch = startDispatch(installation);
     await configureSftp(installation, 'files', server);
   });
   afterAll(async () => {
+    await killMover();
     await dispatch?.stop();
     await Promise.all([installation?.close(), server?.stop()]);
   });
 
-  const startMover = async () => {
-    const mover = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
-    onTestFinished(mover.kill);
-    return mover;
-  };
+  /** Starts a mover, unless the one of the test before still runs. */
+  async function startMover(): Promise<void> {
+    mover ??= await spawnMover(installation.environment);
+  }
+
+  async function killMover(): Promise<void> {
+    await mover?.kill();
+    mover = null;
+  }
+
   const file = (name: string) => join(server.root, name);
 
   /** Lets a mover copy a file whose deletion waits. */
@@ -70,9 +83,9 @@ await describeTransfers('a process that is killed after a transfer', () => {
     });
 
   test('between the end and the delete: the next one deletes the source', async () => {
-    const first = await startMover();
+    await startMover();
     const id = await copied('before');
-    await first.kill();
+    await killMover();
     expect(existsSync(file('before'))).toBe(true);
     await startMover();
     await release(id);
@@ -82,14 +95,14 @@ await describeTransfers('a process that is killed after a transfer', () => {
 
   /** Kills a mover that has deleted the source and whose event is not in the log. */
   async function deletedByDead(name: string): Promise<string> {
-    const mover = await startMover();
+    await startMover();
     const id = await copied(name);
     // Appends wait for this row.
     const log = await holdRows(installation.sql, (tx) => tx`select from log.head for update`);
     await release(id);
     await until('the source is gone', () => !existsSync(file(name)));
     await until('its event waits', async () => (await log.waiting('log.append')) > 0);
-    await mover.kill();
+    await killMover();
     await log.release({ ending: 'log.append' });
     expect((await storyOf(installation, id)).at(-1)).toBe('completed');
     return id;

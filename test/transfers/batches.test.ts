@@ -14,7 +14,7 @@ import { createPager } from '../../src/domain/batch-items.ts';
 import type { Event } from '../../src/domain/event.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { CAUSE } from '../support/installation.ts';
-import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import {
   describeTransfers,
@@ -42,10 +42,7 @@ await describeTransfers('a batch', () => {
   });
 
   async function start(): Promise<SpawnedService> {
-    const service = await spawnService({
-      ...pair.installation.environment,
-      WAYBILL_LOG_LEVEL: 'info',
-    });
+    const service = await spawnMover(pair.installation.environment);
     services.push(service);
     return service;
   }

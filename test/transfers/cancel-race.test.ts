@@ -16,7 +16,7 @@ import {
 import {
   type RunningRoles,
   type SpawnedService,
-  spawnService,
+  spawnMover,
   startDispatch,
 } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
@@ -49,11 +49,7 @@ await describeTransfers('cancelling while movers start', () => {
     await configureSftp(installation, 'beta', beta);
     movers = await Promise.all(
       ['3', '3', '2'].map((count) =>
-        spawnService({
-          ...installation.environment,
-          WAYBILL_LOG_LEVEL: 'info',
-          WAYBILL_MOVERS: count,
-        }),
+        spawnMover(installation.environment, { WAYBILL_MOVERS: count }),
       ),
     );
   });

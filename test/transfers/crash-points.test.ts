@@ -13,7 +13,7 @@ import { descendants } from '../support/process-tree.ts';
 import {
   type RunningRoles,
   type SpawnedService,
-  spawnService,
+  spawnMover,
   startDispatch,
 } from '../support/roles.ts';
 import { holdRows, type RowLock } from '../support/row-locks.ts';
@@ -83,7 +83,7 @@ await describeTransfers('a mover killed with -9', () => {
       console.log(outcomes.map((cells) => `| ${cells.join(' | ')} |`).join('\n'));
   });
 
-  const startMover = () => spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+  const startMover = () => spawnMover(installation.environment);
 
   interface Crash {
     /** Name of the source, and of the folder at the destination. */

@@ -7,7 +7,7 @@ import type { BatchListed } from '../../src/domain/batch.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { CAUSE } from '../support/installation.ts';
-import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
 
@@ -42,10 +42,7 @@ await describeTransfers('a batch of a folder', () => {
   });
 
   async function start(): Promise<SpawnedService> {
-    const service = await spawnService({
-      ...pair.installation.environment,
-      WAYBILL_LOG_LEVEL: 'info',
-    });
+    const service = await spawnMover(pair.installation.environment);
     services.push(service);
     return service;
   }

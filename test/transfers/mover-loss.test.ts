@@ -3,7 +3,7 @@ import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } fr
 import type { AttemptFigures } from '../../src/domain/transfer.ts';
 import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
 import { submit, transferInLog } from '../support/installation.ts';
-import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import {
@@ -47,11 +47,7 @@ await describeTransfers('lost movers', () => {
   });
 
   async function startMover(environment: Record<string, string> = {}): Promise<SpawnedService> {
-    const mover = await spawnService({
-      ...pair.installation.environment,
-      WAYBILL_LOG_LEVEL: 'info',
-      ...environment,
-    });
+    const mover = await spawnMover(pair.installation.environment, environment);
     movers.push(mover);
     return mover;
   }

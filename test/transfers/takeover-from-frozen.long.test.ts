@@ -1,3 +1,3 @@
 import { describeFrozenMovers, FREEZES } from './takeover-from-frozen.ts';
 
-describeFrozenMovers(FREEZES);
+describeFrozenMovers(() => FREEZES);

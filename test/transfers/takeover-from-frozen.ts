@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { ENDPOINT_NAMES, sha256At, uriOf, whyNotAll } from '../support/endpoints.ts';
+import {
+  ENDPOINT_NAMES,
+  type EndpointName,
+  sha256At,
+  uriOf,
+  whyNotAll,
+} from '../support/endpoints.ts';
 import { submit, type TestInstallation, untilStatus } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
@@ -47,18 +53,20 @@ export const FREEZES: readonly Freeze[] = [
   ],
 ];
 
-/** Freezes a mover in each of these ways, towards every kind of endpoint. */
-export function describeFrozenMovers(freezes: readonly Freeze[]): void {
-  describeWithPostgres('a mover that is frozen while another one takes over', () => tests(freezes));
+/** Freezes a mover in these ways, towards every kind of endpoint. */
+export function describeFrozenMovers(freezesTo: (to: EndpointName) => readonly Freeze[]): void {
+  describeWithPostgres('a mover that is frozen while another one takes over', () =>
+    tests(freezesTo),
+  );
 }
 
-function tests(freezes: readonly Freeze[]): void {
+function tests(freezesTo: (to: EndpointName) => readonly Freeze[]): void {
   const takeover = useTakeover();
 
   for (const to of ENDPOINT_NAMES) {
     const from = to === 'sftp' ? 'ftps' : 'sftp';
     const reason = whyNotAll([from, to]);
-    test.skipIf(reason).each([...freezes])(
+    test.skipIf(reason).each([...freezesTo(to)])(
       reason ? `frozen %s: ${to} (skipped: ${reason})` : `frozen %s: ${to}`,
       { timeout: 90_000 },
       async (_, size, strike, wakesUpEarly) => {

@@ -66,7 +66,10 @@ describeWithPostgres('a mover that is killed in the middle of a file', () => {
         const before = { read: source.proxy.forwarded.down, sent: destination.proxy.forwarded.up };
 
         source.proxy.throttle(Number.POSITIVE_INFINITY);
-        await Promise.all([takeover.startMover(), expireLeases(takeover.installation)]);
+        const [second] = await Promise.all([
+          takeover.startMover(),
+          expireLeases(takeover.installation),
+        ]);
         const done = await untilStatus(takeover.installation, id, ['completed', 'failed'], 60);
         expect(destination.proxy.forwarded.up - before.sent).toBeLessThan(SIZE - kept + OVERHEAD);
         // SHA-256 can't be taken over: what is at the destination is read, and hashed, once more.
@@ -77,6 +80,7 @@ describeWithPostgres('a mover that is killed in the middle of a file', () => {
           verification: { destination_checksum: ENDPOINT_KINDS[to].compares.parts },
         });
         await takeover.expectArrived(id, destination, sha256);
+        takeover.keep(second);
       },
     );
   }

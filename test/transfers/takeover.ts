@@ -10,7 +10,7 @@ import {
 import {
   type RunningRoles,
   type SpawnedService,
-  spawnService,
+  spawnMover,
   startDispatch,
 } from '../support/roles.ts';
 import { storyOf, untilCleanedUp } from '../support/transfers.ts';
@@ -33,8 +33,13 @@ export interface Takeover {
    * test that needs it. Each test overwrites the files of the one before.
    */
   start(name: EndpointName): Promise<ProxiedEndpoint>;
-  /** Starts a mover as a process of its own. It is killed after the test. */
+  /**
+   * Returns a mover in a process of its own: the one that the test before kept, else a new one. It
+   * is killed after the test unless the test keeps it.
+   */
   startMover(): Promise<SpawnedService>;
+  /** Keeps a mover for the next test. */
+  keep(mover: SpawnedService): void;
   /** Fails if the transfer was not taken over once, or its destination has not exactly its file. */
   expectArrived(id: string, destination: ProxiedEndpoint, sha256: string | null): Promise<void>;
 }
@@ -43,6 +48,7 @@ export interface Takeover {
 export function useTakeover(): Takeover {
   let installation: TestInstallation;
   let dispatch: RunningRoles;
+  let kept: SpawnedService | null = null;
   const endpoints = new Map<EndpointName, Promise<ProxiedEndpoint>>();
 
   beforeAll(async () => {
@@ -50,6 +56,7 @@ export function useTakeover(): Takeover {
     dispatch = startDispatch(installation);
   });
   afterAll(async () => {
+    await kept?.kill();
     await dispatch?.stop();
     await installation?.close();
     for (const endpoint of endpoints.values()) await (await endpoint).stop();
@@ -73,12 +80,13 @@ export function useTakeover(): Takeover {
       return endpoint;
     },
     async startMover() {
-      const mover = await spawnService({
-        ...installation.environment,
-        WAYBILL_LOG_LEVEL: 'info',
-      });
-      onTestFinished(mover.kill);
+      const mover = kept ?? (await spawnMover(installation.environment));
+      kept = null;
+      onTestFinished(() => (mover === kept ? undefined : mover.kill()));
       return mover;
+    },
+    keep(mover) {
+      kept = mover;
     },
     async expectArrived(id, destination, sha256) {
       expect(await transferInLog(installation, id)).toMatchObject({

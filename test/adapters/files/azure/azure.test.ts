@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import type { BlocksState } from '../../../../src/adapters/files/azure/blocks.ts';
 import type { DestinationFile, FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
-import { type Azurite, startAzurite, whyNoAzurite } from '../../../support/azurite.ts';
+import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
 import { download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
@@ -29,7 +29,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
   const ends: (() => unknown)[] = [];
 
   beforeAll(async () => {
-    azurite = await startAzurite();
+    azurite = await shareAzurite();
     await azurite.createContainer('container');
     credential = new StorageSharedKeyCredential(azurite.account, azurite.accountKey);
     container = new BlobServiceClient(azurite.endpointUrl, credential).getContainerClient(

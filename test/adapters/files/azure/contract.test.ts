@@ -1,10 +1,10 @@
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
-import { type Azurite, startAzurite, whyNoAzurite } from '../../../support/azurite.ts';
+import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
 async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<EndpointFixture> {
-  const azurite = await startAzurite();
+  const azurite = await shareAzurite();
   await azurite.createContainer('container');
   const credential = new StorageSharedKeyCredential(azurite.account, azurite.accountKey);
   const container = new BlobServiceClient(azurite.endpointUrl, credential).getContainerClient(

@@ -1,7 +1,7 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { type Azurite, startAzurite, whyNoAzurite } from '../../../support/azurite.ts';
+import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
 import {
   createCertificates,
   type ServerCertificate,
@@ -25,7 +25,7 @@ describe.skipIf(whyNot !== null)(
     const open: FileEndpoint[] = [];
 
     beforeAll(async () => {
-      [azurite, certificates] = await Promise.all([startAzurite(), createCertificates()]);
+      [azurite, certificates] = await Promise.all([shareAzurite(), createCertificates()]);
       await azurite.createContainer('container');
     });
     afterEach(async () => {

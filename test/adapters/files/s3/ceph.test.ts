@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import {
   AbortMultipartUploadCommand,
   CreateBucketCommand,
@@ -18,7 +18,7 @@ import {
   type TestInstallation,
 } from '../../../support/installation.ts';
 import { describeWithPostgres } from '../../../support/postgres.ts';
-import { type Radosgw, startRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
+import { type Ceph, shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
 import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 
@@ -29,12 +29,12 @@ const content = randomBytes(20 * MiB + 5);
 
 /** This server knows no CRC, so the client compares MD5. */
 describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNot})`, () => {
-  let server: Radosgw;
+  let server: Ceph & { bucket: string };
   let client: S3Client;
   let endpoint: FileEndpoint;
   beforeAll(async () => {
-    server = await startRadosgw();
-    await server.createBucket('bucket');
+    server = { ...(await shareRadosgw()), bucket: `bucket-${randomUUID()}` };
+    await server.createBucket(server.bucket);
     const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
     client = new S3Client({
       endpoint: endpointUrl,
@@ -51,7 +51,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
   });
 
   async function get(key: string): Promise<Buffer> {
-    const { Body } = await client.send(new GetObjectCommand({ Bucket: 'bucket', Key: key }));
+    const { Body } = await client.send(new GetObjectCommand({ Bucket: server.bucket, Key: key }));
     return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
   }
 
@@ -109,7 +109,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     const resume = await first.resumePoint(content.length);
     const { upload_id: UploadId } = resume.state as { upload_id: string };
     await client.send(
-      new AbortMultipartUploadCommand({ Bucket: 'bucket', Key: 'aborted', UploadId }),
+      new AbortMultipartUploadCommand({ Bucket: server.bucket, Key: 'aborted', UploadId }),
     );
     await expect(first.commit(whole(content))).rejects.toMatchObject({
       code: 'connection_failed',
@@ -135,7 +135,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     afterAll(() => installation?.close());
 
     test('writes files that a bucket with object lock and a default retention locks', async () => {
-      const Bucket = 'locked';
+      const Bucket = `${server.bucket}-locked`;
       await client.send(new CreateBucketCommand({ Bucket, ObjectLockEnabledForBucket: true }));
       const DefaultRetention = { Mode: 'COMPLIANCE', Days: 1 } as const;
       await client.send(

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import {
   GetObjectCommand,
   ListMultipartUploadsCommand,
@@ -5,7 +6,7 @@ import {
   paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { startRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
+import { shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
 import { startS3Server } from '../../../support/s3-server/server.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Server } from './endpoint-on.ts';
@@ -18,7 +19,7 @@ function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture 
     credentials: { accessKeyId, secretAccessKey },
     forcePathStyle: true,
   });
-  const bucket = { Bucket: 'bucket' };
+  const bucket = { Bucket: server.bucket ?? 'bucket' };
   return {
     endpoint: endpointOn(server),
     path: (name) => `folder/${name}`,
@@ -52,8 +53,8 @@ function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture 
 }
 
 describeFileEndpoint('S3 on Ceph', await whyNoRadosgw(), async () => {
-  const server = await startRadosgw();
-  await server.createBucket('bucket');
+  const server = { ...(await shareRadosgw()), bucket: `bucket-${randomUUID()}` };
+  await server.createBucket(server.bucket);
   return fixtureOn(server);
 });
 

@@ -10,18 +10,20 @@ export interface Server {
   accessKeyId: string;
   secretAccessKey: string;
   region: string;
+  /** By default, the bucket is called "bucket". */
+  bucket?: string;
 }
 
 export type Given = Partial<Omit<S3EndpointOptions, 'settings'>> & {
   settings?: Partial<S3Settings>;
 };
 
-/** Returns an endpoint on the bucket "bucket" of a server. */
+/** Returns an endpoint on the bucket of a server. */
 export function endpointOn(server: Server, { settings, ...given }: Given = {}): FileEndpoint {
   return createS3Endpoint({
     settings: {
       protocol: 's3',
-      bucket: 'bucket',
+      bucket: server.bucket ?? 'bucket',
       prefix: '',
       region: server.region,
       endpoint_url: server.endpointUrl,
