@@ -6,8 +6,10 @@ import {
   ContainerSASPermissions,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
+import { startAzurite } from '../../test/support/azurite.ts';
 import { passivePorts } from '../../test/support/behind-proxy.ts';
-import { ENDPOINT_KINDS } from '../../test/support/endpoints.ts';
+import { azureEndpoint, ENDPOINT_KINDS, s3Endpoint } from '../../test/support/endpoints.ts';
+import { startRadosgw } from '../../test/support/s3-radosgw.ts';
 import { startSftpServer } from '../../test/support/sftp-server.ts';
 import type { Bench } from './bench.ts';
 import { startProxy } from './proxy.ts';
@@ -114,7 +116,7 @@ async function startFtpsSide(
 
 /** Starts Ceph's S3 gateway, which keeps its objects in memory. */
 async function startS3Side(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
-  const server = await ENDPOINT_KINDS['s3-ceph'].start();
+  const server = await s3Endpoint(await startRadosgw(), BUCKET);
   bench.defer(server.stop);
   const request = server.request as {
     endpoint_url: string;
@@ -137,7 +139,7 @@ async function startS3Side(bench: Bench, name: string, roundTripMs: number): Pro
 
 /** Starts Azurite, which keeps its blobs in memory. */
 async function startAzureSide(bench: Bench, name: string, roundTripMs: number): Promise<Side> {
-  const server = await ENDPOINT_KINDS.azure.start();
+  const server = await azureEndpoint(await startAzurite());
   bench.defer(server.stop);
   const request = server.request as { endpoint_url: string; account: string; account_key: string };
   const endpoint = await urlOf(bench, request.endpoint_url, roundTripMs);

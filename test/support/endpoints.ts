@@ -203,7 +203,10 @@ async function startStrictS3({ readOnly = false }: EndpointOptions = {}): Promis
   return endpoint;
 }
 
-async function s3Endpoint(server: Ceph | S3Server, Bucket = 'bucket'): Promise<TestEndpoint> {
+export async function s3Endpoint(
+  server: Ceph | S3Server,
+  Bucket = 'bucket',
+): Promise<TestEndpoint> {
   const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
   await server.createBucket(Bucket);
   const s3 = new S3Client({
