@@ -16,9 +16,10 @@ import { flowDecider } from '../domain/flow-decider.ts';
 import { destinationOf } from '../domain/flow-template.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
+import { upcast } from '../domain/upcast.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import { changeBatch, type KnownBatch } from './batches.ts';
-import type { CommandDeps } from './deps.ts';
+import type { CommandDeps, ShownFlow } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
 import { NOT_ON_AN_ENDPOINT } from './transfers.ts';
 
@@ -143,19 +144,38 @@ export async function loadFlow(
 ): Promise<KnownFlow> {
   if (!isId('flo', flowId)) throw flowNotFound();
   const shown = await deps.shownFlow(flowId);
-  // The stream of a flow that runs often is long, so it is read only if it is not shown yet.
+  // The stream of a flow that runs often is long, so it is read from what the read model shows.
   const { state, ...known } = shown
-    ? await withLast(deps, shown)
+    ? await withNews(deps, shown)
     : await load(deps.store, flowDecider, streamName('flow', flowId));
   if (state.status === 'none' || state.status === 'removed' || state.account_id !== accountId)
     throw flowNotFound();
   return { state, ...known };
 }
 
+/**
+ * Adds the events that the read model does not show yet. Without them, a command that changes
+ * nothing in the state that is shown would be lost: it appends no event, so nothing rejects it.
+ */
+async function withNews(
+  { store }: Pick<CommandDeps, 'store'>,
+  { state, revision, position }: ShownFlow,
+): Promise<KnownFlow> {
+  const events = await store.read(streamName('flow', state.flow_id), revision);
+  const news = events.filter((event) => event.revision > revision).map(upcast);
+  const last = events.at(-1) ?? null;
+  return {
+    state: news.reduce<FlowState>(flowDecider.evolve, state) as Flow,
+    revision: last?.revision ?? revision,
+    position: last?.position ?? position,
+    last,
+  };
+}
+
 /** Adds the last event, which an append needs, to a flow as its read model shows it. */
 export async function withLast(
   { store }: Pick<CommandDeps, 'store'>,
-  { state, revision, position }: { state: Flow; revision: number; position: bigint },
+  { state, revision, position }: ShownFlow,
 ): Promise<KnownFlow> {
   const stream = streamName('flow', state.flow_id);
   const [last = null] = await store.read(stream, revision, 1);

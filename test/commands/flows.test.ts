@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { requestRun, switchFlow } from '../../src/commands/flows.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { flowsOf } from '../support/flows.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+
+describeWithPostgres('the commands of a flow', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation();
+    for (const name of ['alpha', 'beta'])
+      await configureEndpoint(installation, {
+        name,
+        protocol: 'sftp',
+        host: 'files.example.com',
+        username: 'me',
+        password: 'secret-1',
+      });
+    await installation.commands.catchUp('catalog');
+  });
+  afterAll(() => installation?.close());
+
+  it('know what the read model does not show yet', async () => {
+    const { commands } = installation;
+    const flowId = await flowsOf({ installation }).create('inbox');
+    // Nothing brings the read model up to date from here on: no process runs its consumer.
+    const change = (type: 'pause' | 'resume') =>
+      switchFlow(commands, 'acc_default', flowId, type, CAUSE);
+    const typesOf = ({ events }: { events: { type: string }[] }) => events.map(({ type }) => type);
+    expect(typesOf(await change('pause'))).toEqual(['flow.paused']);
+    expect(typesOf(await change('pause'))).toEqual([]);
+    expect(typesOf(await change('resume'))).toEqual(['flow.resumed']);
+
+    const runId = newId('run');
+    await requestRun(commands, 'acc_default', flowId, runId, CAUSE);
+    const again = await requestRun(commands, 'acc_default', flowId, newId('run'), CAUSE);
+    expect(again.runId).toBe(runId);
+    expect(typesOf(again)).toEqual([]);
+  });
+});
