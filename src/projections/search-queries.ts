@@ -28,6 +28,8 @@ const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
 const SEGMENTS_AT_ONCE = 64;
 const TEXTS_AT_ONCE = 2_048;
+/** To read so many texts in a row takes no longer than to find one of them. */
+const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
 /** A caller waits this long for a page, in milliseconds. */
@@ -202,19 +204,29 @@ async function searchParts(
 
 /** Returns the rows of some parts: one part without an index, or parts with numbers. */
 function textsOf(tx: Transaction, parts: Part[]): Fragment {
-  const texts = parts.flatMap(({ segment, numbers }) =>
-    (numbers ?? []).map((number) => ({ segment, number })),
-  );
-  if (texts.length === 0)
+  const ranges = parts.flatMap(({ segment, numbers }) => rangesOf(segment, numbers ?? []));
+  if (ranges.length === 0)
     return tx`(select * from read.transfer_search where segment = ${parts[0]?.segment ?? 0})`;
   // `offset 0` keeps the planner from another order of joins: it knows nothing of these rows.
   return tx`
     (select t.*
-       from unnest(${texts.map(({ segment }) => segment)}::integer[],
-                   ${texts.map(({ number }) => number)}::integer[]) as n(segment, number)
+       from unnest(${ranges.map(({ segment }) => segment)}::integer[],
+                   ${ranges.map(({ first }) => first)}::integer[],
+                   ${ranges.map(({ last }) => last)}::integer[]) as r(segment, first, last)
       cross join lateral (
         select * from read.transfer_search_full
-         where segment = n.segment and number = n.number offset 0) t)`;
+         where segment = r.segment and number between r.first and r.last offset 0) t)`;
+}
+
+/** Returns the ranges of some numbers, with those between them if they are few. */
+function rangesOf(segment: number, numbers: number[]) {
+  const ranges: { segment: number; first: number; last: number }[] = [];
+  for (const number of numbers) {
+    const range = ranges.at(-1);
+    if (range && number - range.last <= NEAR) range.last = number;
+    else ranges.push({ segment, first: number, last: number });
+  }
+  return ranges;
 }
 
 /** Returns true if there is a place, and it comes before everything of the next part, if any. */

@@ -107,7 +107,7 @@ export function createTransferSearch(segmentRows: number): Projection {
       const created = createdIn(events);
       if (created.length > 0) {
         await tx`with moved as (select) ${inserts(tx, schema, created)} select`;
-        for (const account of await fullAccounts(tx, schema, created, segmentRows))
+        for (const account of await fullAccounts(tx, schema, created, segmentRows, 0))
           await seal(tx, schema, account);
       }
       const retained = retentionRecords(events);
@@ -123,8 +123,8 @@ export function createTransferSearch(segmentRows: number): Projection {
       if (retentionRecords(events).length > 0) return null;
       const created = createdIn(events);
       if (created.length === 0) return () => sql``;
-      // The segment of an account that is full comes with its next transfer.
-      const full = await fullAccounts(sql, schema, created, segmentRows);
+      // `apply` moves the rows of an account that has enough of them.
+      const full = await fullAccounts(sql, schema, created, segmentRows, created.length);
       return full.length > 0 ? null : (statement) => inserts(statement, schema, created);
     },
 
@@ -208,17 +208,20 @@ function inserts(sql: Queryable, schema: string, created: Created[]) {
     )`;
 }
 
-/** Returns the accounts of these transfers that have enough rows for a segment. */
+/** Returns the accounts of these transfers that have enough rows for a segment, with `more`. */
 async function fullAccounts(
   sql: Queryable,
   schema: string,
   created: Created[],
   segmentRows: number,
+  more: number,
 ): Promise<string[]> {
   const accounts = [...new Set(created.map(({ data }) => data.account_id))];
   const rows = await sql<{ account_id: string }[]>`
-    select account_id from ${sql(schema)}.transfer_search_accounts
-     where account_id = any(${accounts}::text[]) and recent >= ${segmentRows}`;
+    select account_id
+      from unnest(${accounts}::text[]) as n(account_id)
+      left join ${sql(schema)}.transfer_search_accounts using (account_id)
+     where coalesce(recent, 0) >= ${segmentRows - more}::integer`;
   return rows.map(({ account_id }) => account_id);
 }
 
