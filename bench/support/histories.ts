@@ -10,6 +10,8 @@ import type { TransferEvent } from '../../src/domain/transfer.ts';
 const ABREAST = 64;
 const SECONDS_APART = 10;
 const BLOCKS_PER_INSERT = 200;
+/** A VACUUM of more than this may take longer than a connection waits for an answer. */
+const INSERTS_PER_VACUUM = 10;
 
 const ID = 'TRANSFER_ID';
 const TIME = 'OCCURRED_AT';
@@ -132,7 +134,7 @@ export async function writeHistories(sql: Sql, prefix: string, events: number): 
     const first = Number(head?.position) + 1;
     const blocks = Math.ceil(events / HISTORY.length / ABREAST);
     const total = blocks * ABREAST * HISTORY.length;
-    for (let from = 0; from < blocks; from += BLOCKS_PER_INSERT) {
+    for (let from = 0, inserts = 1; from < blocks; from += BLOCKS_PER_INSERT, inserts++) {
       const to = Math.min(blocks, from + BLOCKS_PER_INSERT) - 1;
       await session`
         insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
@@ -150,6 +152,7 @@ export async function writeHistories(sql: Sql, prefix: string, events: number): 
                  ${HISTORY.map(({ data }) => canonicalJson(data))}::text[],
                  ${canonicalJson(METADATA)}) e
          order by e.log_position`;
+      if (inserts % INSERTS_PER_VACUUM === 0) await session`vacuum log.events`;
     }
     await session`update log.head set position = ${first + total - 1}`;
     await session`vacuum analyze log.events`;

@@ -1,6 +1,8 @@
 import type { Batch, EventStore } from '../adapters/event-store/port.ts';
-import { parseStream } from '../domain/streams.ts';
 import { readAhead } from './read-ahead.ts';
+
+/** Events of one stream that are in memory at once. One of `log-retention` may have 300 KB. */
+const READ_AT_ONCE = 100;
 
 export interface LogSlice {
   /** Exclusive; null starts before the first event. */
@@ -21,12 +23,8 @@ export async function* readLog(
 ): AsyncGenerator<Batch> {
   const until = last === undefined ? await store.head() : last;
   if (until === null || (from !== null && from >= until)) return;
-  // The log's own streams grow without an end. All others fit into one read.
-  if (stream !== undefined && parseStream(stream).kind !== 'log') {
-    const events = (await store.read(stream)).filter(
-      ({ position }) => position > (from ?? -1n) && position <= until,
-    );
-    yield { events, position: until, caughtUp: true };
+  if (stream !== undefined) {
+    yield* readStream(store, stream, from, until, signal);
     return;
   }
   const done = new AbortController();
@@ -34,17 +32,63 @@ export async function* readLog(
     from,
     signal: AbortSignal.any([done.signal, ...(signal ? [signal] : [])]),
     ...(batchSize && { batchSize }),
-    ...(stream && { streams: [stream] }),
   });
   try {
     for await (const batch of readAhead(subscription)) {
-      const events = batch.events.filter(
-        (event) => event.position <= until && event.stream === (stream ?? event.stream),
-      );
+      const events = batch.events.filter(({ position }) => position <= until);
       yield { ...batch, events };
       if (batch.position >= until) return;
     }
   } finally {
     done.abort();
   }
+}
+
+async function* readStream(
+  store: EventStore,
+  stream: string,
+  from: bigint | null,
+  until: bigint,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Batch> {
+  // The log's own streams grow without an end. All others are short.
+  let revision = await revisionAfter(store, stream, from);
+  while (!signal?.aborted) {
+    const page = await store.read(stream, revision, READ_AT_ONCE);
+    const events = page.filter(({ position }) => position <= until);
+    const last = events.at(-1);
+    const isEnd = last === undefined || events.length < READ_AT_ONCE;
+    yield { events, position: isEnd ? until : last.position, caughtUp: isEnd };
+    if (isEnd) return;
+    revision = last.revision + 1;
+  }
+}
+
+/**
+ * Returns the revision that the first event of a stream after a position has, or will have. Reads
+ * few events of a long stream.
+ */
+export async function revisionAfter(
+  store: EventStore,
+  stream: string,
+  position: bigint | null,
+): Promise<number> {
+  if (position === null) return 0;
+  const isAfter = async (revision: number) => {
+    const [event] = await store.read(stream, revision, 1);
+    return event === undefined || event.position > position;
+  };
+  let low = 0;
+  let step = 1;
+  while (!(await isAfter(low + step - 1))) {
+    low += step;
+    step *= 2;
+  }
+  let high = low + step - 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (await isAfter(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

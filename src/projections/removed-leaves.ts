@@ -17,7 +17,10 @@ import {
   retentionRecords,
 } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
-import { readLog } from './read-log.ts';
+import { revisionAfter } from './read-log.ts';
+
+/** Records that are in memory at once. Each names hundreds of leaves. */
+const READ_AT_ONCE = 20;
 
 /** A leaf of the tree: of an event in the log, of one that left it, or of one that is to leave. */
 export type Woven<L> =
@@ -56,19 +59,22 @@ export function createRemovedLeaves(
   let pages: Page[] = [];
   /** Of the pages that were read, in the order of the tree. */
   let leaves: RemovedLeaf[] = [];
-  let seen = from;
+  let nextRecord: number | null = null;
   let looked = false;
 
   async function findPages(): Promise<void> {
     if (looked && looksOnce) return;
     const found: Page[] = [];
-    for await (const { events, position } of readLog(store, { from: seen, stream: RETENTION })) {
+    nextRecord ??= await revisionAfter(store, RETENTION, from);
+    for (;;) {
+      const events = await store.read(RETENTION, nextRecord, READ_AT_ONCE);
+      nextRecord += events.length;
       for (const { revision, data } of retentionRecords(events)) {
         const of = removedLeavesOf(data);
         const [first, last] = [of[0], of.at(-1)];
         if (first && last) found.push({ revision, first: first.index, last: last.index });
       }
-      seen = position;
+      if (events.length < READ_AT_ONCE) break;
     }
     looked = true;
     if (found.length > 0) pages = [...pages, ...found].sort((a, b) => b.first - a.first);

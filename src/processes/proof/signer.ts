@@ -63,8 +63,7 @@ export async function runSigner(
     while (!stop.aborted) {
       let pause = everyMs;
       try {
-        // The key is there from the start. The first checkpoint has something to cover in a minute.
-        if (isFirst) await ensureSigningKey(deps, cause());
+        if (isFirst) pause = await untilDue(deps, everyMs);
         else await signIfNeeded(deps, cause());
         isFirst = false;
         report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
@@ -78,6 +77,18 @@ export async function runSigner(
     }
     await held.release();
   }
+}
+
+/**
+ * Creates the key if there is none. Returns how many milliseconds remain until the next checkpoint
+ * is due. The time counts from the last checkpoint, or from the key: processes that end within a
+ * minute, one after the other, must not put it off for good.
+ */
+async function untilDue(deps: SignerDeps, everyMs: number): Promise<number> {
+  const key = await ensureSigningKey(deps, cause());
+  const last = (await latestCheckpoint(deps.sql))?.signed_at ?? key.since;
+  const left = Date.parse(last) + everyMs - Date.now();
+  return Math.min(Math.max(left, 0), everyMs);
 }
 
 /**

@@ -71,6 +71,33 @@ describeWithPostgres('a log with an event that Waybill did not write', () => {
   });
 });
 
+describeWithPostgres('a log with few events of a stream', () => {
+  it('is read in steps, each of which says how far it has come', async () => {
+    const database = await createTestDatabase();
+    const store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    await store.append('rare-1', 'no_stream', [event()]);
+    await database.sql`update log.head set position = 350000`;
+    const last = await store.append('rare-2', 'no_stream', [event()]);
+    expect(last.position).toBe(350_001n);
+
+    const { signal } = new AbortController();
+    const steps: [string[], bigint, boolean][] = [];
+    for await (const batch of store.subscribe({ from: null, signal, streams: ['rare-'] })) {
+      const { events, position, caughtUp } = batch;
+      steps.push([events.map(({ stream }) => stream), position, caughtUp]);
+      if (caughtUp) break;
+    }
+    expect(steps).toEqual([
+      [['rare-1'], 100_000n, false],
+      [[], 200_000n, false],
+      [[], 300_000n, false],
+      [['rare-2'], 350_001n, true],
+    ]);
+    await store.close();
+    await database.drop();
+  });
+});
+
 describeWithPostgres('a log on a connection that goes silent', () => {
   let database: TestDatabase;
   let proxy: TcpProxy;

@@ -149,6 +149,22 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     expect(await checkpoints()).toBeGreaterThan(0);
   });
 
+  it('signs also if no process lives until the next checkpoint', async () => {
+    await now();
+    await happen();
+    await installation.commands.catchUp('proof');
+    const before = await checkpoints();
+    await expect
+      .poll(
+        async () => {
+          await runSigner(installation, AbortSignal.timeout(500), () => undefined, 1_000);
+          return checkpoints();
+        },
+        { timeout: 60_000, interval: 1 },
+      )
+      .toBe(before + 1);
+  });
+
   it('keeps its private key when housekeeping sweeps the vault', async () => {
     const { sql } = installation;
     await sql`update work.vault set created_at = now() - interval '2 hours'`;
