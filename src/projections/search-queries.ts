@@ -124,34 +124,45 @@ async function searchSegments(
   let parts: Part[] = [];
   let places: Place[] = [];
   let total = 0;
-  // How many segments are asked at once, and how many texts are read: more each time.
-  let segmentsAtOnce = 1;
-  let textsAtOnce = rows;
-  for (;;) {
+  const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE);
+  const textsAtOnce = createPace(rows, TEXTS_AT_ONCE);
+  while (parts.length > 0 || segments.length > 0) {
     within?.throwIfAborted();
     const last = places[rows - 1];
     const complete = isBefore(last, parts[0], order) && isBefore(last, segments[0], order);
-    if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
+    const left = complete ? started + COUNTING_MS - performance.now() : Number.POSITIVE_INFINITY;
+    if (complete && (total >= count || left <= 0)) break;
     if (parts.length === 0) {
-      if (segments.length === 0) break;
-      parts = await findParts(tx, search, segments.splice(0, segmentsAtOnce), lists);
-      segmentsAtOnce = Math.min(2 * segmentsAtOnce, SEGMENTS_AT_ONCE);
+      const asked = segments.splice(0, segmentsAtOnce.next(left));
+      parts = await segmentsAtOnce.measure(asked.length, findParts(tx, search, asked, lists));
       continue;
     }
-    const batch = take(parts, textsAtOnce);
-    textsAtOnce = Math.min(2 * textsAtOnce, TEXTS_AT_ONCE);
-    const matches = await searchParts(
-      tx,
-      search,
-      batch,
-      complete ? 0 : rows,
-      Math.max(0, count - total),
-    );
+    const read = take(parts, textsAtOnce.next(left));
+    const most = { rows: complete ? 0 : rows, count: Math.max(0, count - total) };
+    const texts = read.reduce((sum, { numbers }) => sum + (numbers?.length ?? 0), 0);
+    const matches = await textsAtOnce.measure(texts, searchParts(tx, search, read, most));
     total += matches.total;
     places = merge(places, matches.places, order).slice(0, rows);
   }
   const readAll = parts.length === 0 && segments.length === 0 && readable >= found.length;
   return { places, total: Math.min(total, count), totalIsExact: readAll && total <= count };
+}
+
+/** Says how much to read at once: twice as much each time, but no more than there is time for. */
+function createPace(first: number, most: number) {
+  let atOnce = first;
+  let msEach = 0;
+  return {
+    /** Returns how much to read within so many milliseconds, if it takes as long as the last. */
+    next: (ms: number) => Math.max(1, Math.floor(Math.min(atOnce, ms / msEach))),
+    async measure<Found>(read: number, found: Promise<Found>): Promise<Found> {
+      const started = performance.now();
+      await found;
+      if (read > 0) msEach = (performance.now() - started) / read;
+      atOnce = Math.min(2 * atOnce, most);
+      return found;
+    },
+  };
 }
 
 /** Removes the first parts, with so many texts or one more part. A part without an index is alone. */
@@ -172,8 +183,7 @@ async function searchParts(
   tx: Transaction,
   search: Search,
   parts: Part[],
-  rows: number,
-  count: number,
+  { rows, count }: { rows: number; count: number },
 ): Promise<{ places: Place[]; total: number }> {
   const { accountId, filter, order, after = null } = search;
   const { from, beyond } = timesOf(filter);

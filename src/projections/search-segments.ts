@@ -7,7 +7,7 @@ import type { Search } from './search-queries.ts';
 import { inAll } from './search-trigrams.ts';
 import { instantOf, timesOf } from './transfer-filter.ts';
 
-/** A part of a segment has at most so many candidates. */
+/** A segment with more than twice as many candidates is read in parts of so many. */
 const PART = 100;
 
 /** Times that span all transfers. */
@@ -76,33 +76,43 @@ export async function findParts(
     );
     if (numbers.length > 0) parts.push({ segment, starts, ends, numbers });
   }
-  const split = await Promise.all(parts.map((part) => splitPart(tx, part)));
-  return inOrderOf(search, split.flat());
+  return inOrderOf(search, await splitParts(tx, parts));
 }
 
 /**
- * Splits a part with many candidates by their times. So a search of a common word, or of some days,
+ * Splits parts with many candidates by their times. So a search of a common word, or of some days,
  * reads few of them.
  */
-async function splitPart(tx: Transaction, { numbers, ...part }: Part): Promise<Part[]> {
-  if (numbers === null || numbers.length <= PART) return [{ ...part, numbers }];
-  const starts = new Map(
-    numbers.flatMap((number, i): [number, number][] =>
-      i > 0 && i % PART === 0 ? [[number, i]] : [],
-    ),
+async function splitParts(tx: Transaction, parts: Part[]): Promise<Part[]> {
+  const bounds = parts.flatMap(({ segment, numbers }) =>
+    numbers === null || numbers.length <= 2 * PART
+      ? []
+      : numbers.flatMap((number, place) =>
+          place > 0 && place % PART === 0 ? { segment, number, place } : [],
+        ),
   );
+  if (bounds.length === 0) return parts;
   // Transfers that left the log are no bounds.
-  const bounds = await tx<{ number: number; created_at: string }[]>`
-    select number, created_at from read.transfer_search
-     where segment = ${part.segment} and number = any(${[...starts.keys()]}::integer[])
-     order by number`;
-  const first = { number: numbers[0] as number, created_at: part.starts };
-  return [first, ...bounds].map(({ number, created_at }, i) => ({
-    segment: part.segment,
-    starts: created_at,
-    ends: bounds[i]?.created_at ?? part.ends,
-    numbers: numbers.slice(starts.get(number) ?? 0, starts.get(bounds[i]?.number ?? -1)),
-  }));
+  const found = await tx<{ segment: number; place: number; created_at: string }[]>`
+    select b.segment, place, created_at
+      from unnest(${bounds.map(({ segment }) => segment)}::integer[],
+                  ${bounds.map(({ number }) => number)}::integer[],
+                  ${bounds.map(({ place }) => place)}::integer[]) as b(segment, number, place)
+     cross join lateral (
+       select created_at from read.transfer_search_full
+        where segment = b.segment and number = b.number offset 0) t
+     order by place`;
+  const bySegment = Map.groupBy(found, ({ segment }) => segment);
+  return parts.flatMap((part) => {
+    const { segment, starts, ends, numbers } = part;
+    const own = bySegment.get(segment) ?? [];
+    return [{ place: 0, created_at: starts }, ...own].map(({ place, created_at }, i) => ({
+      segment,
+      starts: created_at,
+      ends: own[i]?.created_at ?? ends,
+      numbers: numbers?.slice(place, own[i]?.place) ?? null,
+    }));
+  });
 }
 
 /** Returns those whose times the search may show, in its order. */

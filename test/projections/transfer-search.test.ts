@@ -297,9 +297,16 @@ describeWithPostgres('searches', () => {
   it('find the same in tables of an older version, whose segments have no lists', async () => {
     const { sql } = database;
     const asked = { q: 'report 1', status: 'cancelled' as const };
-    await sql`alter table read.transfer_search_segments rename column texts to other`;
+    const columns = [
+      ['transfer_search_segments', 'texts'],
+      ['transfer_search_accounts', 'starts'],
+      ['transfer_search_accounts', 'ends'],
+    ] as const;
+    for (const [table, column] of columns)
+      await sql`alter table read.${sql(table)} rename column ${sql(column)} to ${sql(`${column}_`)}`;
     const { transfers } = await listTransfers(sql, 'acc_a', asked, { limit: 100, offset: 0 });
-    await sql`alter table read.transfer_search_segments rename column other to texts`;
+    for (const [table, column] of columns)
+      await sql`alter table read.${sql(table)} rename column ${sql(`${column}_`)} to ${sql(column)}`;
     expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(
       naive('acc_a', asked).reverse().slice(0, 100),
     );
