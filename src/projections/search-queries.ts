@@ -9,8 +9,8 @@ import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { tookTooLong, withCustomPlans } from './custom-plan.ts';
-import { FEW, hasAllWords, listsOfWords, passesOthers } from './search-conditions.ts';
-import { findParts, findSegments, type Part } from './search-segments.ts';
+import { FEW, hasAllWords, passesOthers } from './search-conditions.ts';
+import { findLists, findParts, findSegments, type Part } from './search-segments.ts';
 import { hasWords, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
@@ -28,6 +28,8 @@ const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
 const SEGMENTS_AT_ONCE = 64;
 const TEXTS_AT_ONCE = 2_048;
+/** A statement for so many takes about as long as for one. */
+const FIRST_TEXTS = 200;
 /** To read so many texts in a row takes no longer than to find one of them. */
 const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
@@ -115,17 +117,17 @@ async function searchSegments(
   search: Search,
   within?: AbortSignal,
 ): Promise<SearchResult> {
-  const { filter, order, rows, count } = search;
+  const { order, rows, count } = search;
   const started = performance.now();
-  const lists = listsOfWords(filter);
   const found = await findSegments(tx, search);
+  const lists = await findLists(tx, search, found);
   const readable = lists.length > 0 || search.thorough ? found.length : READ_WITHOUT_INDEX;
   const segments = found.slice(0, readable);
   let parts: Part[] = [];
   let places: Place[] = [];
   let total = 0;
   const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE);
-  const textsAtOnce = createPace(rows, TEXTS_AT_ONCE);
+  const textsAtOnce = createPace(Math.max(rows, FIRST_TEXTS), TEXTS_AT_ONCE);
   while (parts.length > 0 || segments.length > 0) {
     within?.throwIfAborted();
     const last = places[rows - 1];

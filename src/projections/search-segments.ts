@@ -3,13 +3,16 @@
  * have its words.
  */
 import type { Transaction } from '../adapters/postgres/connect.ts';
+import { wordsOf } from './search-conditions.ts';
 import type { Search } from './search-queries.ts';
-import { inAll } from './search-trigrams.ts';
+import { inAll, listsOf } from './search-trigrams.ts';
 import { instantOf, timesOf } from './transfer-filter.ts';
 
 /** A segment with more than twice as many candidates is read in parts of so many. */
 const PART = 100;
 
+/** Enough for a long word: a list more costs more than the texts that it excludes. */
+const MOST_LISTS = 8;
 /** Times that span all transfers. */
 const EARLIEST = '0001-01-01T00:00:00.000Z';
 const LATEST = '9999-12-31T23:59:59.999Z';
@@ -46,6 +49,37 @@ export async function findSegments(tx: Transaction, search: Search): Promise<Seg
       from read.transfer_search_accounts a
      where account_id = ${accountId} and recent > 0`;
   return inOrderOf(search, segments);
+}
+
+/**
+ * Returns the lists of trigrams that each text with all words is in; none if an index cannot find
+ * any word. Of a long word these are the shortest lists in the first segment, the last, and one
+ * between them. Names have dates, so segments of one time show too little.
+ */
+export async function findLists(
+  tx: Transaction,
+  { filter }: Search,
+  segments: Segment[],
+): Promise<number[]> {
+  const words = wordsOf(filter).map(listsOf);
+  const long = words.filter((lists) => lists.length > MOST_LISTS).flat();
+  const indexed = segments.filter(({ texts }) => texts !== null);
+  if (long.length === 0 || indexed.length === 0) return [...new Set(words.flat())];
+  const sampled = [indexed[0], indexed[indexed.length >> 1], indexed.at(-1)];
+  const found = await tx<{ list: number; bytes: number }[]>`
+    select list, max(octet_length(numbers)) as bytes from read.transfer_search_trigrams
+     where segment = any(${sampled.map((one) => one?.segment ?? 0)}::integer[])
+       and list = any(${long}::integer[])
+     group by list`;
+  const bytes = new Map(found.map((one) => [one.list, one.bytes]));
+  const lengthOf = (list: number) => bytes.get(list) ?? 0;
+  return [
+    ...new Set(
+      words.flatMap((lists) =>
+        lists.toSorted((a, b) => lengthOf(a) - lengthOf(b)).slice(0, MOST_LISTS),
+      ),
+    ),
+  ];
 }
 
 /** Returns the parts of some segments that may have texts of all lists, in the order of the search. */
