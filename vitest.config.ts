@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { filesWithLongTests, LONG_FILES, LONG_TAG } from './scripts/long-tests.ts';
 import { SlowestFirst } from './scripts/slowest-first.ts';
 import { summaryReporter } from './scripts/summary-reporter.ts';
 
@@ -9,14 +10,18 @@ import { summaryReporter } from './scripts/summary-reporter.ts';
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/node');
 
 const GLOBAL_SETUP = 'test/support/global-setup.ts';
-const LONG_TESTS = 'test/**/*.long.test.ts';
 
 export default defineConfig(({ mode }) => ({
   test: {
-    include: mode === 'long' ? [LONG_TESTS] : ['test/**/*.test.ts'],
-    exclude: mode === 'long' ? configDefaults.exclude : [...configDefaults.exclude, LONG_TESTS],
+    include: mode === 'long' ? [LONG_FILES, ...filesWithLongTests()] : ['test/**/*.test.ts'],
+    exclude: mode === 'long' ? configDefaults.exclude : [...configDefaults.exclude, LONG_FILES],
+    tags: [{ name: LONG_TAG, description: 'Only `npm run test:long` runs it.' }],
+    ...(mode !== 'long' && { tagsFilter: [`!${LONG_TAG}`] }),
     globalSetup: existsSync(GLOBAL_SETUP) ? GLOBAL_SETUP : [],
-    reporters: ['default', summaryReporter(process.env.TEST_RESULTS)],
+    reporters: [
+      'default',
+      summaryReporter(process.env.TEST_RESULTS, mode === 'long' ? [] : [LONG_TAG]),
+    ],
     // Test files start servers and wait for them more than they compute. The time-outs below leave
     // room for a machine that other programs keep busy.
     pool: 'forks',

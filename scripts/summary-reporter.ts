@@ -21,8 +21,10 @@ type Results = Record<string, FileResult>;
  *
  * With the path of a file, a run also leaves its results there. A run that finds results there ran
  * some of the files again: its results replace theirs, and the summary counts all.
+ *
+ * Tests with one of the `leftOut` tags belong to another run, and are not counted.
  */
-export function summaryReporter(path: string | undefined): Reporter {
+export function summaryReporter(path: string | undefined, leftOut: string[]): Reporter {
   const earlier = path === undefined ? {} : read(path);
   let results: Results = {};
 
@@ -44,7 +46,7 @@ export function summaryReporter(path: string | undefined): Reporter {
     },
     onTestRunEnd(modules, unhandledErrors) {
       results = { ...earlier };
-      for (const module of modules) results[module.relativeModuleId] = resultOf(module);
+      for (const module of modules) results[module.relativeModuleId] = resultOf(module, leftOut);
       if (unhandledErrors.length > 0)
         results[''] = {
           passed: 0,
@@ -78,7 +80,7 @@ function mended(earlier: Results, results: Results): [string, string][] {
   );
 }
 
-function resultOf(module: TestModule): FileResult {
+function resultOf(module: TestModule, leftOut: string[]): FileResult {
   const nameOf = (test: { fullName: string }) => `${module.relativeModuleId} > ${test.fullName}`;
   const result: FileResult = { passed: 0, failures: {}, skipped: [] };
   for (const part of [module, ...module.children.allSuites()]) {
@@ -88,6 +90,7 @@ function resultOf(module: TestModule): FileResult {
         error.message;
   }
   for (const test of module.children.allTests()) {
+    if (test.tags.some((tag) => leftOut.includes(tag))) continue;
     const outcome = test.result();
     if (outcome.state === 'passed') result.passed += 1;
     else if (outcome.state === 'failed')

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { filesWithLongTests } from '../scripts/long-tests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
@@ -32,6 +33,15 @@ describe('why a transfer waits', () => {
   ])('is all in %s, in the order in which it is shown', (document, heading, start) => {
     const documented = tableUnder(document, heading, start).map(([reason]) => reason);
     expect(documented).toEqual(WAITING_REASONS.map((reason) => `\`${reason}\``));
+  });
+});
+
+describe('CONTRIBUTING.md', () => {
+  it('lists every file with long tests', () => {
+    const listed = tableUnder('CONTRIBUTING.md', 'Run one test', '| File in `test` |');
+    expect(listed.map(([file]) => file)).toEqual(
+      filesWithLongTests().map((file) => `\`${file.slice('test/'.length, -'.test.ts'.length)}\``),
+    );
   });
 });
 

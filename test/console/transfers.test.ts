@@ -128,7 +128,7 @@ await describeConsole('transfers in the Admin Console', () => {
       test('a moving transfer shows its progress until it is aborted', async () => {
         writeFileSync(join(alpha.root, 'big.bin'), '');
         truncateSync(join(alpha.root, 'big.bin'), 512 * MiB);
-        slow.throttle(16 * MiB);
+        slow.throttle(2 * MiB);
         const list = await visitSignedIn('/console/transfers');
         const id = await submit(console.installation, 'sftp://slow/big.bin', 'sftp://beta/big.bin');
         const row = list.getByRole('row').filter({ hasText: 'big.bin' });
@@ -173,7 +173,7 @@ await describeConsole('transfers in the Admin Console', () => {
       test('a list that nobody has looked at for a while catches up', async () => {
         writeFileSync(join(alpha.root, 'unseen.bin'), '');
         truncateSync(join(alpha.root, 'unseen.bin'), 512 * MiB);
-        slow.throttle(16 * MiB);
+        slow.throttle(2 * MiB);
         const page = await visitSignedIn('/console/transfers');
         const id = await submit(
           console.installation,
@@ -288,7 +288,7 @@ await describeConsole('transfers in the Admin Console', () => {
           await appendTransfer(console.installation.store, ['cancelled']);
         writeFileSync(join(alpha.root, 'unlisted.bin'), '');
         truncateSync(join(alpha.root, 'unlisted.bin'), 512 * MiB);
-        slow.throttle(16 * MiB);
+        slow.throttle(2 * MiB);
         const id = await submit(
           console.installation,
           'sftp://slow/unlisted.bin',

@@ -1,8 +1,6 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { SessionInfo } from '../../src/contract/sessions.ts';
 
-type StorageState = Exclude<BrowserContextOptions['storageState'], string | undefined>;
-
 export interface ConsolePage {
   page: Page;
   /**
@@ -25,7 +23,6 @@ export async function openPage(
     baseURL: url,
     locale: 'en-GB',
     timezoneId: 'UTC',
-    ...(key === undefined ? {} : { storageState: await sessionOf(url, key) }),
     ...options,
   });
   // Shorter than a test's own time limit, so the error says what it waited for.
@@ -38,12 +35,13 @@ export async function openPage(
     complaints.push(`a script opened a dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  if (key !== undefined) await beginSession(page, url, key);
   await page.goto(path);
   return { page, complaints, close: () => context.close() };
 }
 
-/** Begins a session, and returns what the browser stores of it after a sign-in. */
-async function sessionOf(url: string, key: string): Promise<StorageState> {
+/** Begins a session, and stores in the browser what a sign-in does. */
+async function beginSession(page: Page, url: string, key: string): Promise<void> {
   const answer = await fetch(`${url}/v1/session`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -53,13 +51,11 @@ async function sessionOf(url: string, key: string): Promise<StorageState> {
   const [, name = '', value = ''] =
     /^([^=]+)=([^;]+)/.exec(answer.headers.getSetCookie()[0] ?? '') ?? [];
   if (!answer.ok) throw new Error(`no session: ${JSON.stringify(session)}`);
-  const { hostname: domain, origin } = new URL(url);
-  const cookie = { name, value, domain, path: '/', expires: -1, httpOnly: true, secure: false };
-  const signedIn = { name: 'waybill-signed-in', value: `${session.key_id} ${session.account}` };
-  return {
-    cookies: [{ ...cookie, sameSite: 'Strict' }],
-    origins: [{ origin, localStorage: [signedIn] }],
-  };
+  await page.context().addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }]);
+  // The storage state of a new context would do the same with one more process.
+  await page.goto('/health/live');
+  const signedIn = JSON.stringify(`${session.key_id} ${session.account}`);
+  await page.evaluate(`localStorage.setItem('waybill-signed-in', ${signedIn})`);
 }
 
 /** Fills in the sign-in page, and waits for the next page. */

@@ -9,6 +9,7 @@ import {
   startFtpsServer,
   whyNoFtpsServer,
 } from './ftps-server.ts';
+import { LONG, longUnless } from './long.ts';
 
 // With TLS 1.3, curl leaves the session tickets of an upload unread. The close then resets the
 // connection, and the end of the upload may be lost.
@@ -54,9 +55,9 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
 
   beforeEach(({ skip }) => skip(reason !== null, reason ?? ''));
 
-  test.for(['explicit', 'implicit'] as const)(
-    '%s TLS: files are stored and read over resumed sessions',
-    async (tls) => {
+  for (const tls of ['explicit', 'implicit'] as const) {
+    const title = `${tls} TLS: files are stored and read over resumed sessions`;
+    test(title, longUnless(tls === 'explicit'), async () => {
       const ftps = await start({ kind, tls });
       const content = 'x'.repeat(1_000_000);
       writeFileSync(join(ftps.root, 'from'), content);
@@ -71,10 +72,10 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       expect(readFileSync(join(ftps.root, 'to'), 'utf8')).toBe(content);
       expect(await curl(ftps, tls, ftps.remotePath('from'))).toEqual({ code: 0, stdout: content });
       expect(ftps.log()).toMatch(/RETR/);
-    },
-  );
+    });
+  }
 
-  test('data connections of another TLS session are rejected', async () => {
+  test('data connections of another TLS session are rejected', LONG, async () => {
     const ftps = await start({ kind, tls: 'explicit' });
     const upload = await curl(
       ftps,
@@ -87,7 +88,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     expect(upload.code).not.toBe(0);
   });
 
-  test('a wrong password, and commands without TLS, are rejected', async () => {
+  test('a wrong password, and commands without TLS, are rejected', LONG, async () => {
     const ftps = await start({ kind, tls: 'explicit' });
     const wrong = { ...ftps, password: 'wrong' };
     expect((await curl(wrong, 'explicit', `${ftps.root}/`)).code).toBe(67);
@@ -100,12 +101,12 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     await expect(plain).rejects.toMatchObject({ code: 67 });
   });
 
-  test('the requested certificate is shown', async () => {
+  test('the requested certificate is shown', LONG, async () => {
     const ftps = await start({ kind, tls: 'explicit', certificate: 'expired' });
     expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(60);
   });
 
-  test('a read-only server allows reads and rejects writes', async () => {
+  test('a read-only server allows reads and rejects writes', LONG, async () => {
     const ftps = await start({ kind, tls: 'explicit', readOnly: true });
     writeFileSync(join(ftps.root, 'file'), 'content');
     expect(await curl(ftps, 'explicit', ftps.remotePath('file'))).toEqual({
@@ -120,7 +121,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     expect(existsSync(join(ftps.root, 'to'))).toBe(false);
   });
 
-  test('the server stops and restarts on the same port', async () => {
+  test('the server stops and restarts on the same port', LONG, async () => {
     const ftps = await start({ kind, tls: 'explicit' });
     await ftps.down();
     expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(7);
@@ -128,7 +129,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     expect((await curl(ftps, 'explicit', `${ftps.root}/`)).code).toBe(0);
   });
 
-  test('the small disk fills up', async ({ skip }) => {
+  test('the small disk fills up', LONG, async ({ skip }) => {
     skip(process.getuid?.() !== 0, 'only root can mount a file system');
     const ftps = await start({ kind, tls: 'explicit', smallDiskBytes: 100_000 });
     writeFileSync(join(ftps.root, 'big'), Buffer.alloc(1_000_000));

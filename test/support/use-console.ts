@@ -1,5 +1,5 @@
-import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
+import { afterAll, afterEach, expect, test } from 'vitest';
 import { type Chromium, startChromium } from './chromium.ts';
 import { eventually, startConsole, type TestConsole } from './console.ts';
 import { type ConsolePage, openPage } from './console-pages.ts';
@@ -18,18 +18,32 @@ export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
   pardonPolls(status: number): void;
 }
 
+/** The test files of a worker share its browser: starting one takes a second of CPU time. */
+const withChromium = test.extend<{ chromium: Chromium }>({
+  chromium: [
+    // biome-ignore lint/correctness/noEmptyPattern: Vitest reads from the pattern what it uses
+    async ({}, use) => {
+      const chromium = await startChromium();
+      await use(chromium);
+      await chromium.close();
+    },
+    { scope: 'worker' },
+  ],
+});
+
 /**
  * Starts a console and a browser for the tests of a file. A test fails if one of its pages reported
  * a complaint.
  */
 export function useConsole(settings: Record<string, string> = {}): ConsoleInUse {
   const console = {} as ConsoleInUse;
-  let chromium: Chromium;
+  let browser: Browser;
   let started: TestConsole;
   let pages: ConsolePage[] = [];
 
-  beforeAll(async () => {
-    [chromium, started] = await Promise.all([startChromium(), startConsole(settings)]);
+  withChromium.beforeAll(async ({ chromium }) => {
+    browser = chromium.browser;
+    started = await startConsole(settings);
     Object.assign(console, started);
   });
   afterEach(async () => {
@@ -38,13 +52,10 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     pages = [];
     expect(complaints).toEqual([]);
   });
-  afterAll(async () => {
-    await chromium?.close();
-    await started?.close();
-  });
+  afterAll(() => started?.close());
 
   async function open(path: string, options?: BrowserContextOptions, key?: string): Promise<Page> {
-    const visited = await openPage(chromium.browser, started, path, options, key);
+    const visited = await openPage(browser, started, path, options, key);
     pages.push(visited);
     return visited.page;
   }

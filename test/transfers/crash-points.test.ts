@@ -9,6 +9,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { descendants } from '../support/process-tree.ts';
 import {
   type RunningRoles,
@@ -298,9 +299,12 @@ await describeTransfers('a mover killed with -9', () => {
     );
   });
 
-  test.each(['beta', 'careful'] as const)(
-    'after it announced the rename and before the rename: %s',
-    async (endpoint) => {
+  for (const [endpoint, options] of [
+    ['beta', LONG],
+    ['careful', {}],
+  ] as const) {
+    const title = `after it announced the rename and before the rename: ${endpoint}`;
+    test(title, options, async () => {
       const name = `before-rename-${endpoint}`;
       let sessions: number[] = [];
       const size = 12 * MiB;
@@ -330,41 +334,44 @@ await describeTransfers('a mover killed with -9', () => {
         { name, sha256: await sourceSha256(name), readBack: false },
         recovery,
       );
-    },
-  );
-
-  test.each([
-    ['beta', 12 * MiB],
-    ['careful', 12 * MiB],
-    ['beta', 1],
-    ['careful', 1],
-  ] as const)('after the rename and before the append: %s, %i bytes', async (endpoint, size) => {
-    const name = `before-append-${endpoint}-${size}`;
-    let head: RowLock;
-    const recovery = await crash({
-      name,
-      size,
-      endpoint,
-      stalled: true,
-      reach: async () => {
-        head = await publish(name);
-      },
-      letGo: () => head.release({ ending: 'log.append' }),
     });
-    expect(recovery.sent).toBeLessThan(OVERHEAD);
-    expect(recovery.read).toBe(0);
-    expect(recovery.readBack).toBeGreaterThanOrEqual(size);
-    const fault =
-      'after the rename, before the ' +
-      `append${endpoint === 'careful' ? ', `overwrite: false`' : ''} (${size} bytes)`;
-    await expectArrived(
-      fault,
-      { name, sha256: await sourceSha256(name), readBack: true },
-      recovery,
-    );
-  });
+  }
 
-  test('after the rename, and its source is removed before the take-over', async () => {
+  for (const [endpoint, size, options] of [
+    ['beta', 12 * MiB, LONG],
+    ['careful', 12 * MiB, {}],
+    ['beta', 1, {}],
+    ['careful', 1, LONG],
+  ] as const) {
+    const title = `after the rename and before the append: ${endpoint}, ${size} bytes`;
+    test(title, options, async () => {
+      const name = `before-append-${endpoint}-${size}`;
+      let head: RowLock;
+      const recovery = await crash({
+        name,
+        size,
+        endpoint,
+        stalled: true,
+        reach: async () => {
+          head = await publish(name);
+        },
+        letGo: () => head.release({ ending: 'log.append' }),
+      });
+      expect(recovery.sent).toBeLessThan(OVERHEAD);
+      expect(recovery.read).toBe(0);
+      expect(recovery.readBack).toBeGreaterThanOrEqual(size);
+      const fault =
+        'after the rename, before the ' +
+        `append${endpoint === 'careful' ? ', `overwrite: false`' : ''} (${size} bytes)`;
+      await expectArrived(
+        fault,
+        { name, sha256: await sourceSha256(name), readBack: true },
+        recovery,
+      );
+    });
+  }
+
+  test('after the rename, and its source is removed before the take-over', LONG, async () => {
     const name = 'source-gone';
     let head: RowLock;
     let sha256 = '';

@@ -3,6 +3,7 @@ import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } fr
 import type { AttemptFigures } from '../../src/domain/transfer.ts';
 import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
 import { submit, transferInLog } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -21,8 +22,7 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
-const BIG = 128 * MiB;
-const MEDIUM = 64 * MiB;
+const SIZE = 64 * MiB;
 const TAKEN_OVER = [
   'created',
   'queued: admitted',
@@ -37,8 +37,7 @@ await describeTransfers('lost movers', () => {
   let movers: SpawnedService[] = [];
 
   beforeAll(() => {
-    pair.create('big', BIG);
-    pair.create('medium', MEDIUM);
+    pair.create('file', SIZE);
   });
   beforeEach(() => pair.destination.throttle(16 * MiB));
   afterEach(async () => {
@@ -53,12 +52,12 @@ await describeTransfers('lost movers', () => {
   }
 
   /**
-   * Submits a file and returns when this many bytes of it have gone to the destination. The caller
+   * Submits the file and returns when this many bytes of it have gone to the destination. The caller
    * decides when the rest moves.
    */
-  async function submitAndReach(file: string, folder: string, bytes: number): Promise<string> {
+  async function submitAndReach(folder: string, bytes: number): Promise<string> {
     const before = pair.destination.forwarded.up;
-    const id = await submit(pair.installation, `sftp://alpha/${file}`, `sftp://beta/${folder}/`);
+    const id = await submit(pair.installation, 'sftp://alpha/file', `sftp://beta/${folder}/`);
     await until(
       `${bytes} bytes are on their way`,
       () => pair.destination.forwarded.up - before > bytes,
@@ -68,44 +67,54 @@ await describeTransfers('lost movers', () => {
     return id;
   }
 
-  async function expectArrived(id: string, file: string, folder: string): Promise<void> {
-    expect(await pair.expectArrived(id, file, folder)).toMatchObject({ facts: { retry_count: 0 } });
+  async function expectArrived(id: string, folder: string): Promise<void> {
+    expect(await pair.expectArrived(id, 'file', folder)).toMatchObject({
+      facts: { retry_count: 0 },
+    });
   }
 
-  test('a transfer resumes on another mover after its mover was killed in the middle', async () => {
-    pair.destination.throttle(4 * MiB);
-    const first = await startMover();
-    const id = await submit(pair.installation, 'sftp://alpha/big', 'sftp://beta/killed/');
-    await until('a chunk is saved', async () => (await savedChunks(pair.installation, id)) > 0, 60);
-    pair.destination.throttle(MiB / 4);
-    await first.kill();
-    const { installation } = pair;
-    const wait = await until('it says what it waits for', async () =>
-      findWait(installation.sql, await transferInLog(installation, id)),
-    );
-    expect(wait.reason).toBe('previous_lease');
-    await until('its connections are gone', () => pair.destination.connections === 0);
-    const saved = await savedChunks(pair.installation, id);
-    expect(await filesBelow(join(pair.beta.root, 'killed'))).toEqual([
-      expect.stringMatching(/^\.big\..*\.part$/),
-    ]);
+  test(
+    'a transfer resumes on another mover after its mover was killed in the middle',
+    LONG,
+    async () => {
+      pair.destination.throttle(4 * MiB);
+      const first = await startMover();
+      const id = await submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/killed/');
+      await until(
+        'a chunk is saved',
+        async () => (await savedChunks(pair.installation, id)) > 0,
+        60,
+      );
+      pair.destination.throttle(MiB / 4);
+      await first.kill();
+      const { installation } = pair;
+      const wait = await until('it says what it waits for', async () =>
+        findWait(installation.sql, await transferInLog(installation, id)),
+      );
+      expect(wait.reason).toBe('previous_lease');
+      await until('its connections are gone', () => pair.destination.connections === 0);
+      const saved = await savedChunks(pair.installation, id);
+      expect(await filesBelow(join(pair.beta.root, 'killed'))).toEqual([
+        expect.stringMatching(/^\.file\..*\.part$/),
+      ]);
 
-    const sentBefore = pair.destination.forwarded.up;
-    pair.destination.throttle(Number.POSITIVE_INFINITY);
-    await Promise.all([startMover(), expireLeases(pair.installation)]);
-    await expectArrived(id, 'big', 'killed');
-    expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(BIG - saved * CHUNK + MiB);
-    expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
-    const lost = (await historyOf(pair.installation, id))[3];
-    expect(lost).toMatchObject({
-      data: { lost_in_a_row: 1, size_bytes: BIG },
-      metadata: { actor: 'system:admission' },
-    });
-  });
+      const sentBefore = pair.destination.forwarded.up;
+      pair.destination.throttle(Number.POSITIVE_INFINITY);
+      await Promise.all([startMover(), expireLeases(pair.installation)]);
+      await expectArrived(id, 'killed');
+      expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(SIZE - saved * CHUNK + MiB);
+      expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
+      const lost = (await historyOf(pair.installation, id))[3];
+      expect(lost).toMatchObject({
+        data: { lost_in_a_row: 1, size_bytes: SIZE },
+        metadata: { actor: 'system:admission' },
+      });
+    },
+  );
 
   test('a mover that stops releases the transfer, and another resumes it', async () => {
     const first = await startMover();
-    const id = await submitAndReach('medium', 'stopped', 48 * MiB);
+    const id = await submitAndReach('stopped', 48 * MiB);
     expect(await first.stop()).toBe(0);
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER.slice(0, 4));
     const handedBack = (await historyOf(pair.installation, id))[3];
@@ -121,18 +130,18 @@ await describeTransfers('lost movers', () => {
     await until('its connections are gone', () => pair.destination.connections === 0);
     const sentBefore = pair.destination.forwarded.up;
     await startMover();
-    await expectArrived(id, 'medium', 'stopped');
-    expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(MEDIUM - arrived + MiB);
+    await expectArrived(id, 'stopped');
+    expect(pair.destination.forwarded.up - sentBefore).toBeLessThan(SIZE - arrived + MiB);
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
   });
 
-  test('a mover without Postgres cuts its connections, and another resumes', async () => {
+  test('a mover without Postgres cuts its connections, and another resumes', LONG, async () => {
     const url = new URL(pair.installation.environment.DATABASE_URL as string);
     const postgres = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
     onTestFinished(postgres.close);
     url.host = `${postgres.host}:${postgres.port}`;
     const first = await startMover({ DATABASE_URL: url.href });
-    const id = await submitAndReach('big', 'silent', 16 * MiB);
+    const id = await submitAndReach('silent', 16 * MiB);
     postgres.stall(true);
     // However slow this machine is, no other mover takes over meanwhile.
     await pair.installation.sql`
@@ -148,7 +157,7 @@ await describeTransfers('lost movers', () => {
     pair.destination.throttle(Number.POSITIVE_INFINITY);
     await first.kill();
     await Promise.all([startMover(), expireLeases(pair.installation)]);
-    await expectArrived(id, 'big', 'silent');
+    await expectArrived(id, 'silent');
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER);
   });
 });

@@ -70,10 +70,10 @@ await describeTransfers('files between two SFTP servers', () => {
     },
   );
 
-  test('256 MiB arrive whole, and their name never shows less', async () => {
+  test('64 MiB arrive whole, and their name never shows less', async () => {
     const source = join(alpha.root, 'big');
-    const size = 256 * MiB;
-    for (let i = 0; i < 16; i++) writeFileSync(source, randomBytes(size / 16), { flag: 'a' });
+    const size = 64 * MiB;
+    writeFileSync(source, randomBytes(size));
     utimesSync(source, 1_700_000_000, 1_700_000_000);
     const folder = join(beta.root, 'watched');
     await mkdir(folder);

@@ -17,6 +17,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/installation.ts';
+import { longUnless } from '../support/long.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { storyOf, untilCleanedUp } from '../support/transfers.ts';
@@ -25,10 +26,10 @@ const KiB = 1 << 10;
 const MiB = 1 << 20;
 /** All adapters but FTPS move chunks of 8 MiB, FTPS of 4 MiB. */
 const CHUNK = 8 * MiB;
-const FILES = [0, 1, 10 * KiB, CHUNK, CHUNK + 1].map((size) => ({
-  name: `${size} bytes`,
-  content: randomBytes(size),
-}));
+const filesOf = (sizes: number[]) =>
+  sizes.map((size) => ({ name: `${size} bytes`, content: randomBytes(size) }));
+const SMALL = filesOf([0, 1, 10 * KiB]);
+const LARGE = filesOf([CHUNK, CHUNK + 1]);
 const NAMES = [
   'two words.txt',
   ' spaces around ',
@@ -44,6 +45,9 @@ const NAMES = [
   `'quoted' "twice" $(x) *.txt`,
 ];
 const PAIRS = ENDPOINT_NAMES.flatMap((from) => ENDPOINT_NAMES.map((to) => ({ from, to })));
+/** The next kind: with it, each kind is the source once, and once the destination. */
+const after = (from: EndpointName) =>
+  ENDPOINT_NAMES[(ENDPOINT_NAMES.indexOf(from) + 1) % ENDPOINT_NAMES.length] as EndpointName;
 
 /**
  * Defines a test of two endpoints. Skips it, with the reason in its name, if the server of one
@@ -54,9 +58,11 @@ function testBetween(
   to: EndpointName,
   name: string,
   run: () => Promise<void>,
+  options: { tags?: string[] } = {},
 ): void {
   const reason = whyNotAll([from, to]);
-  test.skipIf(reason)(reason ? `${name} (skipped: ${reason})` : name, { timeout: 90_000 }, run);
+  const title = reason ? `${name} (skipped: ${reason})` : name;
+  test.skipIf(reason)(title, { timeout: 90_000, ...options }, run);
 }
 
 describeWithPostgres('files between every two protocols', () => {
@@ -80,7 +86,8 @@ describeWithPostgres('files between every two protocols', () => {
     for (const [name, { request }] of endpoints)
       await configureEndpoint(installation, { ...request, name });
     const sources = [
-      ...FILES,
+      ...SMALL,
+      ...LARGE,
       ...NAMES.map((name) => ({ name: `names/${name}`, content: Buffer.from(name) })),
     ];
     for (const [name, endpoint] of endpoints) {
@@ -91,7 +98,7 @@ describeWithPostgres('files between every two protocols', () => {
     }
     // All start at once; each test then waits for its own.
     for (const { from, to } of PAIRS.filter((pair) => !whyNotAll([pair.from, pair.to]))) {
-      for (const { name } of FILES)
+      for (const { name } of SMALL)
         await begin(uriOf(from, `source/${name}`), uriOf(to, `${folderOf(from)}/${name}`));
     }
     for (const name of available) {
@@ -131,38 +138,57 @@ describeWithPostgres('files between every two protocols', () => {
     return buffer(content);
   }
 
+  async function expectArrived(
+    from: EndpointName,
+    to: EndpointName,
+    folder: string,
+    files: typeof SMALL,
+  ): Promise<void> {
+    for (const { name, content } of files) {
+      const target = `${folder}/${name}`;
+      expect(await ended(uriOf(from, `source/${name}`), uriOf(to, target))).toMatchObject({
+        checksum_sha256: createHash('sha256').update(content).digest('hex'),
+        verification: {
+          size: true,
+          source_unchanged: true,
+          destination_checksum:
+            ENDPOINT_KINDS[to].compares[content.length > CHUNK ? 'parts' : 'whole'],
+          read_back: false,
+          atomic_replace: true,
+        },
+        facts: {
+          size_bytes: content.length,
+          transferred_bytes: content.length,
+          error: null,
+          retry_count: 0,
+        },
+      });
+      expect((await contentOf(to, target)).equals(content), target).toBe(true);
+      expect(
+        (await contentOf(from, `source/${name}`)).equals(content),
+        `the source of ${target}`,
+      ).toBe(true);
+      expect(await endpointOf(from).stamp(`source/${name}`)).toBe(stamps.get(`${from}/${name}`));
+    }
+    await untilCleanedUp(installation);
+    const names = await endpointOf(to).names(folder);
+    expect(names.sort()).toEqual(files.map(({ name }) => `${folder}/${name}`).sort());
+  }
+
   for (const { from, to } of PAIRS) {
-    testBetween(from, to, `${from} to ${to}`, async () => {
-      for (const { name, content } of FILES) {
-        const target = `${folderOf(from)}/${name}`;
-        expect(await ended(uriOf(from, `source/${name}`), uriOf(to, target))).toMatchObject({
-          checksum_sha256: createHash('sha256').update(content).digest('hex'),
-          verification: {
-            size: true,
-            source_unchanged: true,
-            destination_checksum:
-              ENDPOINT_KINDS[to].compares[content.length > CHUNK ? 'parts' : 'whole'],
-            read_back: false,
-            atomic_replace: true,
-          },
-          facts: {
-            size_bytes: content.length,
-            transferred_bytes: content.length,
-            error: null,
-            retry_count: 0,
-          },
-        });
-        expect((await contentOf(to, target)).equals(content), target).toBe(true);
-        expect(
-          (await contentOf(from, `source/${name}`)).equals(content),
-          `the source of ${target}`,
-        ).toBe(true);
-        expect(await endpointOf(from).stamp(`source/${name}`)).toBe(stamps.get(`${from}/${name}`));
-      }
-      await untilCleanedUp(installation);
-      const names = await endpointOf(to).names(folderOf(from));
-      expect(names.sort()).toEqual(FILES.map(({ name }) => `${folderOf(from)}/${name}`).sort());
-    });
+    testBetween(from, to, `${from} to ${to}`, () => expectArrived(from, to, folderOf(from), SMALL));
+    testBetween(
+      from,
+      to,
+      `${from} to ${to}, a chunk and more`,
+      async () => {
+        const folder = `large ${folderOf(from)}`;
+        for (const { name } of LARGE)
+          await begin(uriOf(from, `source/${name}`), uriOf(to, `${folder}/${name}`));
+        await expectArrived(from, to, folder, LARGE);
+      },
+      longUnless(to === after(from)),
+    );
   }
 
   for (const endpoint of ENDPOINT_NAMES) {
@@ -187,8 +213,8 @@ describeWithPostgres('files between every two protocols', () => {
     );
   }
 
-  for (const [i, from] of ENDPOINT_NAMES.entries()) {
-    const to = ENDPOINT_NAMES[(i + 1) % ENDPOINT_NAMES.length] as EndpointName;
+  for (const from of ENDPOINT_NAMES) {
+    const to = after(from);
     testBetween(from, to, `a flow from ${from} to ${to} takes each version once`, async () => {
       const flows = flowsOf({ installation });
       const put = (name: string, text: string) => endpointOf(from).put(name, Buffer.from(text));

@@ -14,6 +14,7 @@ import {
   whyNotAll,
 } from '../support/endpoints.ts';
 import { CAUSE, configureEndpoint, submit, untilStatus } from '../support/installation.ts';
+import { longUnless } from '../support/long.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import type { Direction } from '../support/tcp-proxy.ts';
 import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
@@ -38,7 +39,7 @@ const AS_ROOT = process.getuid?.() === 0;
 const SMALL = 5 * KiB;
 /** More than one chunk of every protocol. */
 const BIG = 9 * MiB;
-const LONG = 12 * MiB;
+const LARGE = 12 * MiB;
 
 interface Aim extends OneSide {
   faulty: Faulty;
@@ -59,6 +60,8 @@ interface Cut {
   failsAt: 'connect' | 'sign_in' | 'anywhere' | null;
   /** Protocols in which this cut is impossible, and why. */
   never?: Partial<Record<ProtocolName, string>>;
+  /** The endpoints with which `npm test` has it. The long run has all. */
+  short: readonly EndpointName[];
 }
 
 /** Endpoints that are never full, and why. */
@@ -73,6 +76,7 @@ const NO_PART_FILES = 'it keeps no part under a name';
 
 const CUTS: Record<string, Cut> = {
   'before it is established': {
+    short: ['azure'],
     sides: BOTH,
     sizes: [SMALL],
     failsAt: 'connect',
@@ -86,6 +90,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'at the sign-in': {
+    short: ['ftps'],
     sides: BOTH,
     sizes: [SMALL],
     failsAt: 'sign_in',
@@ -101,6 +106,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'when the file is opened': {
+    short: ['s3-ceph'],
     sides: BOTH,
     sizes: [SMALL],
     failsAt: 'anywhere',
@@ -115,6 +121,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'in the middle of the data': {
+    short: ['sftp', 'ftps', 's3-strict', 'azure'],
     sides: BOTH,
     sizes: [BIG],
     failsAt: null,
@@ -127,6 +134,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'at the second check of the source': {
+    short: ['s3-strict'],
     sides: ['source'],
     sizes: [BIG],
     failsAt: null,
@@ -139,6 +147,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'before the commit': {
+    short: ['azure'],
     sides: ['destination'],
     sizes: [SMALL, BIG],
     once: true,
@@ -150,6 +159,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'before the commit, with the last bytes lost': {
+    short: ['ftps'],
     sides: ['destination'],
     sizes: [BIG],
     failsAt: null,
@@ -168,6 +178,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'after the commit, before its answer': {
+    short: ['ftps', 's3-ceph'],
     sides: ['destination'],
     sizes: [SMALL, BIG],
     once: true,
@@ -209,7 +220,7 @@ describeWithPostgres('faults at one side of a transfer', () => {
         `bytes${overwrite ? '' : ', without overwriting'}`;
       test.skipIf(why)(
         why ? `${title} (impossible: ${why})` : title,
-        { concurrent: false },
+        { concurrent: false, ...longUnless(cut.short.includes(name)) },
         async () => {
           const moves = oneSide(surroundings, faulty, side);
           const file = `${name} ${side} cut off ${at} ${size} ${overwrite}`;
@@ -232,31 +243,35 @@ describeWithPostgres('faults at one side of a transfer', () => {
       );
     }
 
-    test.each([
-      ['shorter', MiB],
-      ['another of the same size', LONG],
-    ])('the source becomes %s while it is read', { concurrent: false }, async (what, bytes) => {
-      const moves = oneSide(surroundings, faulty, 'source');
-      const file = `${name} becomes ${what}`;
-      await moves.create(file, LONG);
-      // Servers with times in whole seconds could not detect a replacement within the same second.
-      if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
-      const before = moves.proxy.forwarded.down;
-      moves.proxy.throttle(4 * MiB);
-      const id = await moves.beginOf(file);
-      await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
-      moves.proxy.stall(true);
-      await moves.create(file, bytes);
-      moves.proxy.throttle(Number.POSITIVE_INFINITY);
-      moves.proxy.stall(false);
-      await moves.arrives(id, file);
-      expect(await moves.retries(id)).toMatchObject([
-        { code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) },
-      ]);
-    });
+    for (const [what, bytes, short] of [
+      ['shorter', MiB, ['azure']],
+      ['another of the same size', LARGE, ['sftp']],
+    ] as const) {
+      const options = { concurrent: false, ...longUnless(short.some((kind) => kind === name)) };
+      test(`the source becomes ${what} while it is read`, options, async () => {
+        const moves = oneSide(surroundings, faulty, 'source');
+        const file = `${name} becomes ${what}`;
+        await moves.create(file, LARGE);
+        // Servers with times in whole seconds could not detect a replacement within the same second.
+        if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
+        const before = moves.proxy.forwarded.down;
+        moves.proxy.throttle(4 * MiB);
+        const id = await moves.beginOf(file);
+        await until('some of it is read', () => moves.proxy.forwarded.down - before > MiB);
+        moves.proxy.stall(true);
+        await moves.create(file, bytes);
+        moves.proxy.throttle(Number.POSITIVE_INFINITY);
+        moves.proxy.stall(false);
+        await moves.arrives(id, file);
+        expect(await moves.retries(id)).toMatchObject([
+          { code: 'source_changed', phase: expect.stringMatching(/^(read|verify)$/) },
+        ]);
+      });
+    }
 
     test('an existing destination stays if it may not be overwritten', {
       concurrent: false,
+      ...longUnless(name === 'ftps' || name === 'azure'),
     }, async () => {
       const moves = oneSide(surroundings, faulty, 'destination');
       for (const size of [SMALL, BIG]) {
@@ -285,15 +300,16 @@ describeWithPostgres('faults at one side of a transfer', () => {
 
     test('the clean-up of a transfer meets the next transfer to the same name', {
       concurrent: false,
+      ...longUnless(name === 'sftp'),
     }, async () => {
       const moves = oneSide(surroundings, faulty, 'destination');
       const file = `${name} cleaned up`;
-      await moves.create(file, LONG);
+      await moves.create(file, LARGE);
       const { proxy } = moves;
       const upload = async () => {
         const before = proxy.forwarded.up;
         const id = await moves.beginOf(file);
-        await until('some of it is written', () => proxy.forwarded.up - before > LONG / 2);
+        await until('some of it is written', () => proxy.forwarded.up - before > LARGE / 2);
         return id;
       };
       proxy.throttle(4 * MiB);
@@ -338,40 +354,46 @@ describeWithPostgres('faults at one side of a transfer', () => {
     const { protocol } = ENDPOINT_KINDS[name];
 
     const readOnly = `a read-only destination fails the transfer: ${name}`;
-    test.skipIf(reason)(reason ? `${readOnly} (skipped: ${reason})` : readOnly, async () => {
-      const endpoint = await refusing(name, { readOnly: true });
-      for (const size of [SMALL, BIG]) {
-        const file = `${name} read-only ${size}`;
-        await surroundings.other.put(file, randomBytes(size));
-        const id = await submit(
-          surroundings.installation,
-          `s3://other/${encodeURI(file)}`,
-          `${protocol}://${name}-refusing/folder/`,
-        );
-        const { status, facts } = await untilStatus(
-          surroundings.installation,
-          id,
-          ['failed', 'completed'],
-          60,
-        );
-        expect(status).toBe('failed');
-        expect(facts.error).toMatchObject({
-          code: 'permission_denied',
-          retryable: false,
-          attempts: 1,
-        });
-        expect(facts.error?.phase).toMatch(/^(destination_open|write|commit)$/);
-        await untilCleanedUp(surroundings.installation, id);
-      }
-      expect(await endpoint.names('folder')).toEqual([]);
-    });
+    const readOnlyOptions = longUnless(name === 'ftps');
+    test.skipIf(reason)(
+      reason ? `${readOnly} (skipped: ${reason})` : readOnly,
+      readOnlyOptions,
+      async () => {
+        const endpoint = await refusing(name, { readOnly: true });
+        for (const size of [SMALL, BIG]) {
+          const file = `${name} read-only ${size}`;
+          await surroundings.other.put(file, randomBytes(size));
+          const id = await submit(
+            surroundings.installation,
+            `s3://other/${encodeURI(file)}`,
+            `${protocol}://${name}-refusing/folder/`,
+          );
+          const { status, facts } = await untilStatus(
+            surroundings.installation,
+            id,
+            ['failed', 'completed'],
+            60,
+          );
+          expect(status).toBe('failed');
+          expect(facts.error).toMatchObject({
+            code: 'permission_denied',
+            retryable: false,
+            attempts: 1,
+          });
+          expect(facts.error?.phase).toMatch(/^(destination_open|write|commit)$/);
+          await untilCleanedUp(surroundings.installation, id);
+        }
+        expect(await endpoint.names('folder')).toEqual([]);
+      },
+    );
 
     const full = `a full destination gets the file once it has room: ${name}`;
     const why =
       reason ??
       NO_LIMIT[name] ??
       (protocol !== 's3' && !AS_ROOT ? 'only root can mount a small disk' : null);
-    test.skipIf(why)(why ? `${full} (skipped: ${why})` : full, async () => {
+    const fullOptions = longUnless(name === 's3-ceph');
+    test.skipIf(why)(why ? `${full} (skipped: ${why})` : full, fullOptions, async () => {
       await refusing(name, { room: 16 * MiB });
       const at = (file: string) => `${protocol}://${name}-refusing/${file}`;
       const move = (from: string, to: string) => submit(surroundings.installation, from, to);

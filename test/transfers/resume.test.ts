@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { CAUSE, untilStatus } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { holdRows } from '../support/row-locks.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import {
@@ -53,13 +54,14 @@ await describeTransfers('a move that is interrupted', () => {
     return done;
   }
 
-  test.each([
-    ['source', () => pair.source.cutAfter(LATE, 'down')],
-    ['destination', () => pair.destination.cutAfter(LATE, 'up')],
-    ['both', () => pair.destination.cutAfter(LATE, 'up')],
-  ])(
-    'a connection that breaks late is replaced, and only the bytes in flight are sent again: %s',
-    async (side, cutLater) => {
+  for (const [side, cutLater, options] of [
+    ['source', () => pair.source.cutAfter(LATE, 'down'), LONG],
+    ['destination', () => pair.destination.cutAfter(LATE, 'up'), LONG],
+    ['both', () => pair.destination.cutAfter(LATE, 'up'), {}],
+  ] as const) {
+    const title =
+      'a connection that breaks late is replaced, and only the bytes in flight are sent again: ';
+    test(title + side, options, async () => {
       const name = `cut-${side}`;
       const size = LATE + CHUNK;
       pair.create(name, size);
@@ -73,10 +75,10 @@ await describeTransfers('a move that is interrupted', () => {
       await expectArrived(id, name, AT_FIRST);
       expect(pair.source.forwarded.down - before.read).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
       expect(pair.destination.forwarded.up - before.sent).toBeLessThan(size + IN_FLIGHT + OVERHEAD);
-    },
-  );
+    });
+  }
 
-  test('a connection that breaks three times is replaced three times', async () => {
+  test('a connection that breaks three times is replaced three times', LONG, async () => {
     const name = 'cut-thrice';
     pair.create(name, 32 * MiB);
     for (const proxy of [pair.source, pair.destination]) proxy.throttle(16 * MiB);
@@ -93,9 +95,11 @@ await describeTransfers('a move that is interrupted', () => {
     await expectArrived(id, name, AT_FIRST);
   });
 
-  test.each(['beta', 'careful'])(
-    'a rename whose answer is lost is found to be done: %s',
-    async (endpoint) => {
+  for (const [endpoint, options] of [
+    ['beta', LONG],
+    ['careful', {}],
+  ] as const) {
+    test(`a rename whose answer is lost is found to be done: ${endpoint}`, options, async () => {
       const name = `answer-lost-${endpoint}`;
       pair.create(name, 12 * MiB);
       pair.destination.throttle(12 * MiB);
@@ -120,8 +124,8 @@ await describeTransfers('a move that is interrupted', () => {
       expect(await expectArrived(id, name, AT_FIRST)).toMatchObject({
         verification: { read_back: true },
       });
-    },
-  );
+    });
+  }
 
   /**
    * Moves most of a file, then takes the destination down until the attempt fails. Returns the
@@ -170,7 +174,7 @@ await describeTransfers('a move that is interrupted', () => {
     expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
   });
 
-  test('a source that was replaced before the retry is moved from its start', async () => {
+  test('a source that was replaced before the retry is moved from its start', LONG, async () => {
     pair.create('replaced', SIZE);
     const { id } = await interrupted('replaced');
     pair.create('replaced', SIZE - 3);
@@ -197,21 +201,23 @@ await describeTransfers('a move that is interrupted', () => {
     ]);
   });
 
-  test.each([
-    ['gone', (part: string) => rmSync(part)],
-    ['shorter', (part: string) => truncateSync(part, CHUNK - 1)],
-  ])('a part that is %s at the retry is written from its start', async (what, spoil) => {
-    const name = `part-${what}`;
-    pair.create(name, SIZE);
-    const { id, part } = await interrupted(name);
-    spoil(part);
-    const before = pair.destination.forwarded.up;
-    await goOn();
-    await expectArrived(id, name, AT_SECOND);
-    expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
-  });
+  for (const [what, spoil, options] of [
+    ['gone', (part: string) => rmSync(part), LONG],
+    ['shorter', (part: string) => truncateSync(part, CHUNK - 1), {}],
+  ] as const) {
+    test(`a part that is ${what} at the retry is written from its start`, options, async () => {
+      const name = `part-${what}`;
+      pair.create(name, SIZE);
+      const { id, part } = await interrupted(name);
+      spoil(part);
+      const before = pair.destination.forwarded.up;
+      await goOn();
+      await expectArrived(id, name, AT_SECOND);
+      expect(pair.destination.forwarded.up - before).toBeGreaterThan(SIZE);
+    });
+  }
 
-  test('a source that is gone at the retry fails the transfer', async () => {
+  test('a source that is gone at the retry fails the transfer', LONG, async () => {
     const file = pair.create('lost', SIZE);
     const { id } = await interrupted('lost');
     rmSync(file);

@@ -15,11 +15,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import {
   copyPostgres,
@@ -33,6 +33,7 @@ import { describeWithPostgres } from '../../support/postgres.ts';
 import { killAll } from '../../support/process-tree.ts';
 
 const USER = resolve(import.meta.dirname, '../../support/embedded-user.ts');
+const SILENT = pino({ level: 'silent' });
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 const nobodyReachesProject =
@@ -59,11 +60,30 @@ beforeEach(() => {
 afterEach(async () => {
   for (const step of undo.reverse()) await step();
   if (postmasterPid() !== null) await killAll([postmasterPid()!]);
-  rmSync(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+  removeFolder(root);
 });
 
+/** A data folder of a server that has stopped. */
+let used: string | null = null;
+afterAll(() => used && removeFolder(used));
+
+/** Gives the test a folder that was used before: creating one takes seconds of CPU time. */
+async function useFolder(): Promise<void> {
+  if (used === null) {
+    used = mkdtempSync(join(tmpdir(), 'waybill used '));
+    const { release } = await startEmbeddedPostgres({ dataDir: used, logger: SILENT });
+    await release();
+  }
+  mkdirSync(dirname(dataDir));
+  execFileSync('cp', ['-a', used, dataDir]);
+}
+
+function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+}
+
 async function start() {
-  const server = await startEmbeddedPostgres({ dataDir, logger: pino({ level: 'silent' }) });
+  const server = await startEmbeddedPostgres({ dataDir, logger: SILENT });
   undo.push(server.release);
   return server;
 }
@@ -158,6 +178,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('stops when it is released, and starts again with its data', async () => {
+    await useFolder();
     const first = await start();
     await query(first.url, 'create table kept (id integer); insert into kept values (1)');
     const pid = postmasterPid()!;
@@ -181,6 +202,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('is taken over from a killed process, which no longer counts as a user', async () => {
+    await useFolder();
     const killed = await startUser();
     await query(killed.url!, 'create table kept (id integer); insert into kept values (1)');
     const pid = postmasterPid();
@@ -195,6 +217,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('recovers when the server was killed together with its user', async () => {
+    await useFolder();
     const killed = await startUser();
     await query(killed.url!, 'create table kept (id integer); insert into kept values (1)');
     await killAll([killed.child.pid!, postmasterPid()!]);
@@ -203,6 +226,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('restarts at the same address when the server is killed while in use', async () => {
+    await useFolder();
     const [here, other] = [await start(), await startUser()];
     const pid = postmasterPid()!;
     await killAll([pid]);
@@ -219,7 +243,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('leaves another process alone that has the process id of a dead server', async () => {
-    await (await start()).release();
+    await useFolder();
     const stranger = spawn('sleep', ['600']);
     undo.push(async () => stranger.kill());
     await once(stranger, 'spawn');
@@ -233,6 +257,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('replaces its own server when that accepts no connections', async () => {
+    await useFolder();
     const killed = await startUser();
     await killAll([killed.child.pid!]);
     const pid = postmasterPid()!;
@@ -258,7 +283,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it('rejects data of another major version, and says what to do', async () => {
-    await (await start()).release();
+    await useFolder();
     const version = join(dataDir, 'postgres', 'data', 'PG_VERSION');
     writeFileSync(version, '17\n');
     await expect(start()).rejects.toThrow(
@@ -275,7 +300,7 @@ describeWithPostgres('embedded Postgres', () => {
   });
 
   it("repeats the server's error when it does not start", async () => {
-    await (await start()).release();
+    await useFolder();
     renameSync(join(dataDir, 'postgres', 'data', 'global'), join(root, 'global'));
     await expect(start()).rejects.toThrow(/does not start.*\n.*global/s);
   });

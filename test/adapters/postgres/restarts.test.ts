@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ConnectOptions, connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
+import { LONG } from '../../support/long.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import {
   type EndBy,
@@ -157,7 +158,7 @@ describeWithPostgres('a pool under load', () => {
     },
   };
 
-  it('keeps transactions whole and answers every query', async () => {
+  async function expectWholeTransactions(histories: number): Promise<Tally> {
     const sum: Tally = { committed: 0, rolledBack: 0, unknown: 0, answered: 0, lost: 0 };
     const history = fc.array(
       fc.record({ fault: fc.constantFrom(...Object.keys(FAULTS)), pauseMs: fc.nat(150) }),
@@ -181,27 +182,40 @@ describeWithPostgres('a pool under load', () => {
         await sql.end({ timeout: 1 });
         for (const key of Object.keys(sum) as (keyof Tally)[]) sum[key] += tally[key];
       }),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns: histories, endOnFailure: true },
     );
     console.log('random faults:', JSON.stringify(sum));
-    expect(sum.committed + sum.rolledBack + sum.unknown).toBeGreaterThan(300);
-    expect(sum.lost).toBeGreaterThan(20);
-  }, 180_000);
+    expect(sum.committed + sum.rolledBack + sum.unknown).toBeGreaterThan(40 * histories);
+    return sum;
+  }
 
-  it('recovers from ten restarts of the server', async () => {
+  async function expectRecovery(ways: EndBy[]): Promise<void> {
     const sql = pool({ max: 10 });
-    const ways: EndBy[] = ['SIGINT', 'SIGQUIT', 'SIGINT', 'SIGKILL', 'SIGINT'];
     const tally = await underLoad(sql, async () => {
-      for (const by of [...ways, ...ways]) {
+      for (const by of ways) {
         await server.restart(by);
         // Many lost connections must not add up to a long delay.
         await expect.poll(() => sql`select 1 as one`, { timeout: 30_000 }).toEqual([{ one: 1 }]);
         await sleep(300);
       }
     });
-    console.log('ten restarts:', JSON.stringify(tally));
-    expect(tally.committed).toBeGreaterThan(100);
+    console.log(`${ways.length} restarts:`, JSON.stringify(tally));
+    expect(tally.committed).toBeGreaterThan(10 * ways.length);
     expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
     await sql.end({ timeout: 1 });
-  }, 180_000);
+  }
+
+  const WAYS: EndBy[] = ['SIGINT', 'SIGQUIT', 'SIGKILL'];
+  const timeout = 180_000;
+
+  it('keeps transactions whole and answers every query', { timeout }, async () => {
+    await expectWholeTransactions(2);
+  });
+  it('does so through many random faults', { timeout, ...LONG }, async () => {
+    expect((await expectWholeTransactions(8)).lost).toBeGreaterThan(20);
+  });
+  it('recovers from restarts of the server', { timeout }, () => expectRecovery(WAYS));
+  it('recovers from ten restarts of the server', { timeout, ...LONG }, () =>
+    expectRecovery([...WAYS, 'SIGINT', ...WAYS, ...WAYS]),
+  );
 });

@@ -31,7 +31,7 @@ const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;
 const MiB = 1 << 20;
 /** Not on a boundary of any kind. */
-const ODD_SIZE = 20 * MiB + 12_345;
+const ODD_SIZE = 9 * MiB + 12_345;
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
