@@ -1,5 +1,4 @@
 import { connect } from '../src/adapters/postgres/connect.ts';
-import { installTrigrams } from '../src/adapters/postgres/trigrams.ts';
 import { INDEXED } from '../src/installation.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
 import type { TransferFilter } from '../src/projections/transfer-filter.ts';
@@ -28,9 +27,6 @@ export async function run(bench: Bench): Promise<void> {
     answerWithinMs: null,
   });
   defer(() => patient.end({ timeout: 1 }));
-  await patient`create schema work`;
-  const missing = await installTrigrams(patient);
-  if (missing !== null) throw new Error(missing);
   await prepareReadModels(patient, 'bench');
   const transfers = Math.round(TRANSFERS * options.scale);
   const started = performance.now();

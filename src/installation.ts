@@ -7,7 +7,6 @@ import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
-import { installTrigrams } from './adapters/postgres/trigrams.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
@@ -78,14 +77,6 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     await migrate(patient);
-    const withoutTrigrams = await installTrigrams(patient);
-    if (withoutTrigrams !== null)
-      logger.warn(
-        { reason: withoutTrigrams },
-        'Postgres has no extension pg_trgm, so searches of transfers are slow. ' +
-          'Let an administrator run: create extension pg_trgm; ' +
-          'then run: waybill projections rebuild transfer_search',
-      );
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,

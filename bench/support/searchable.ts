@@ -57,7 +57,7 @@ export async function fillReadModels(
   }
   for (const { definition } of indexes) await sql.unsafe(definition);
   await sql`vacuum analyze read.transfers`;
-  await sql`vacuum analyze read.transfer_search_0`;
+  await sql`vacuum analyze read.transfer_search_0, read.transfer_search_full`;
 }
 
 function transfer(n: number): TransferCreated {

@@ -1,15 +1,17 @@
 /*
  * Searches of transfers: the newest, or oldest, whose texts have all words.
  *
- * A search reads the segments of an account (transfer-search.ts) in the order of the page, and
- * stops when no later segment can have a transfer that belongs on it. Then it goes on to count.
+ * A search asks the indexes of the segments of an account, in the order of the page, which texts
+ * may have the words (search-segments.ts). It reads those texts, and stops when no later one can
+ * belong on the page. Then it goes on to count.
  */
 import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { tookTooLong, withCustomPlans } from './custom-plan.ts';
-import { FEW, hasAllWords, passesOthers, sampleTexts } from './search-conditions.ts';
-import { hasTrigram, hasWords, searchText, searchWords } from './search-text.ts';
+import { FEW, hasAllWords, listsOfWords, passesOthers } from './search-conditions.ts';
+import { findParts, findSegments, type Part } from './search-segments.ts';
+import { hasWords, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
   isAfter,
@@ -23,8 +25,11 @@ import {
 export const MOST_COUNTED = 10_000;
 /** It also stops to count after this long, in milliseconds. */
 const COUNTING_MS = 50;
-/** How many segments one statement reads at most, so that it ends in time. */
-const READ_AT_ONCE = 64;
+/** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
+const SEGMENTS_AT_ONCE = 64;
+const TEXTS_AT_ONCE = 2_048;
+/** To read so many texts in a row takes no longer than to find one of them. */
+const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
 /** A caller waits this long for a page, in milliseconds. */
@@ -62,8 +67,8 @@ export interface SearchResult {
 }
 
 /**
- * Returns the first matches of a search, and their total. Without a word that has three letters or
- * digits in a row it looks into the first segments only. Throws `tookTooLong`.
+ * Returns the first matches of a search, and their total. Without a word of three
+ * characters it looks into the first segments only. Throws `tookTooLong`.
  */
 export async function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
   const { thorough = false, withinMs = PAGE_WITHIN_MS } = search;
@@ -105,13 +110,6 @@ async function searchFew(tx: Transaction, search: Search): Promise<SearchResult 
   return { places: places.slice(0, rows), total: places.length, totalIsExact: true };
 }
 
-export interface Segment {
-  segment: number;
-  /** Times of its first and last transfer. */
-  starts: string;
-  ends: string;
-}
-
 async function searchSegments(
   tx: Transaction,
   search: Search,
@@ -119,85 +117,72 @@ async function searchSegments(
 ): Promise<SearchResult> {
   const { filter, order, rows, count } = search;
   const started = performance.now();
-  const segments = await findSegments(tx, search);
-  const indexed = searchWords(filter.q).some(hasTrigram);
-  const words = hasAllWords(tx, filter, await sampleTexts(tx, search, segments));
-  const readable = indexed || search.thorough ? segments.length : READ_WITHOUT_INDEX;
+  const lists = listsOfWords(filter);
+  const found = await findSegments(tx, search);
+  const readable = lists.length > 0 || search.thorough ? found.length : READ_WITHOUT_INDEX;
+  const segments = found.slice(0, readable);
+  let parts: Part[] = [];
   let places: Place[] = [];
   let total = 0;
-  let next = 0;
-  let segmentMs = 0;
-  // How many segments a statement asks: twice as many each time, up to a limit.
-  for (let asked = 1; next < Math.min(readable, segments.length); asked = next) {
-    const complete = places.length >= rows && isBefore(places[rows - 1], segments[next], order);
-    const from = performance.now();
-    const inTime = complete ? (started + COUNTING_MS - from) / segmentMs : READ_AT_ONCE;
-    if (complete && (total >= count || inTime < 1)) break;
+  // How many segments are asked at once, and how many texts are read: more each time.
+  let segmentsAtOnce = 1;
+  let textsAtOnce = rows;
+  for (;;) {
     within?.throwIfAborted();
-    const most = Math.min(asked, Math.floor(inTime), READ_AT_ONCE);
-    const batch = segments.slice(next, Math.min(next + most, readable));
-    const found = await searchBatch(
+    const last = places[rows - 1];
+    const complete = isBefore(last, parts[0], order) && isBefore(last, segments[0], order);
+    if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
+    if (parts.length === 0) {
+      if (segments.length === 0) break;
+      parts = await findParts(tx, search, segments.splice(0, segmentsAtOnce), lists);
+      segmentsAtOnce = Math.min(2 * segmentsAtOnce, SEGMENTS_AT_ONCE);
+      continue;
+    }
+    const batch = take(parts, textsAtOnce);
+    textsAtOnce = Math.min(2 * textsAtOnce, TEXTS_AT_ONCE);
+    const matches = await searchParts(
       tx,
       search,
       batch,
-      words,
       complete ? 0 : rows,
       Math.max(0, count - total),
     );
-    segmentMs = (performance.now() - from) / batch.length;
-    next += batch.length;
-    total += found.total;
-    places = merge(places, found.places, order).slice(0, rows);
+    total += matches.total;
+    places = merge(places, matches.places, order).slice(0, rows);
   }
-  return {
-    places,
-    total: Math.min(total, count),
-    totalIsExact: next >= segments.length && total <= count,
-  };
+  const readAll = parts.length === 0 && segments.length === 0 && readable >= found.length;
+  return { places, total: Math.min(total, count), totalIsExact: readAll && total <= count };
 }
 
-/** Returns the segments that may have matches, in the order of the search. */
-async function findSegments(
-  tx: Transaction,
-  { accountId, filter, order, after }: Search,
-): Promise<Segment[]> {
-  const { from, beyond } = timesOf(filter);
-  const afterwards = !after
-    ? tx`true`
-    : order === '-created_at'
-      ? tx`starts <= ${after.created_at}`
-      : tx`ends >= ${after.created_at}`;
-  const own = tx`from read.transfer_search where segment = 0 and account_id = ${accountId}`;
-  return tx<Segment[]>`
-    select * from (
-      select segment, starts, ends from read.transfer_search_segments
-       where account_id = ${accountId}
-      union all
-      select 0, (select min(created_at) ${own}), (select max(created_at) ${own})
-    ) s
-     where ends >= ${from}::text::timestamptz and starts < ${beyond}::text::timestamptz
-       and ${afterwards}
-     order by ${order === '-created_at' ? tx`ends desc` : tx`starts`}`;
+/** Removes the first parts, with so many texts or one more part. A part without an index is alone. */
+function take(parts: Part[], texts: number): Part[] {
+  let taken = 0;
+  let read = 0;
+  while (taken < parts.length && read < texts) {
+    const numbers = parts[taken]?.numbers ?? null;
+    if (numbers === null && taken > 0) break;
+    read += numbers?.length ?? Number.POSITIVE_INFINITY;
+    taken++;
+  }
+  return parts.splice(0, taken);
 }
 
-/** Returns the first matches in some segments, and counts them. */
-async function searchBatch(
+/** Returns the first matches in some parts, and counts them. */
+async function searchParts(
   tx: Transaction,
   search: Search,
-  segments: Segment[],
-  words: Fragment,
+  parts: Part[],
   rows: number,
   count: number,
 ): Promise<{ places: Place[]; total: number }> {
   const { accountId, filter, order, after = null } = search;
   const { from, beyond } = timesOf(filter);
-  const others = await passesOthers(tx, search, segments);
+  const others = await passesOthers(tx, search, parts);
   const matches = tx`
-    select transfer_id, created_at from read.transfer_search m
-     where segment = any(${segments.map(({ segment }) => segment)}::integer[])
-       and account_id = ${accountId}
+    select transfer_id, created_at from ${textsOf(tx, parts)} m
+     where account_id = ${accountId}
        and created_at >= ${from}::text::timestamptz and created_at < ${beyond}::text::timestamptz
-       and ${isAfter(tx, after, order)} and ${words}`;
+       and ${isAfter(tx, after, order)} and ${hasAllWords(tx, filter)}`;
   // In order first: so only the matches of the page are looked up among the transfers.
   const found = await tx<(Place & { total: number | null })[]>`
     with passing as materialized (${others.few}),
@@ -217,12 +202,41 @@ async function searchBatch(
   return { places, total };
 }
 
-/** Returns true if a place comes before all of a segment. */
-function isBefore(place: Place | undefined, segment: Segment | undefined, order: SortOrder) {
-  if (place === undefined || segment === undefined) return false;
-  return order === '-created_at'
-    ? place.created_at > segment.ends
-    : place.created_at < segment.starts;
+/** Returns the rows of some parts: one part without an index, or parts with numbers. */
+function textsOf(tx: Transaction, parts: Part[]): Fragment {
+  const ranges = parts.flatMap(({ segment, numbers }) => rangesOf(segment, numbers ?? []));
+  if (ranges.length === 0)
+    return tx`(select * from read.transfer_search where segment = ${parts[0]?.segment ?? 0})`;
+  // `offset 0` keeps the planner from another order of joins: it knows nothing of these rows.
+  return tx`
+    (select t.*
+       from unnest(${ranges.map(({ segment }) => segment)}::integer[],
+                   ${ranges.map(({ first }) => first)}::integer[],
+                   ${ranges.map(({ last }) => last)}::integer[]) as r(segment, first, last)
+      cross join lateral (
+        select * from read.transfer_search_full
+         where segment = r.segment and number between r.first and r.last offset 0) t)`;
+}
+
+/** Returns the ranges of some numbers, with those between them if they are few. */
+function rangesOf(segment: number, numbers: number[]) {
+  const ranges: { segment: number; first: number; last: number }[] = [];
+  for (const number of numbers) {
+    const range = ranges.at(-1);
+    if (range && number - range.last <= NEAR) range.last = number;
+    else ranges.push({ segment, first: number, last: number });
+  }
+  return ranges;
+}
+
+/** Returns true if there is a place, and it comes before everything of the next part, if any. */
+function isBefore(
+  place: Place | undefined,
+  next: Pick<Part, 'starts' | 'ends'> | undefined,
+  order: SortOrder,
+): boolean {
+  if (place === undefined || next === undefined) return place !== undefined;
+  return order === '-created_at' ? place.created_at > next.ends : place.created_at < next.starts;
 }
 
 function merge(a: Place[], b: Place[], order: SortOrder): Place[] {

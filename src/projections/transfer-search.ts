@@ -4,41 +4,44 @@
  * leaves the log.
  *
  * Rows come into segment 0, which has no index of their texts. When an account has SEGMENT_ROWS
- * rows there, they move to a segment of their own, which gets an index of trigrams (`seal`). That
- * costs half of what single rows would cost. A search asks one segment after the other, newest
+ * rows there, they move to a segment of their own, in the order of their times, and the segment gets
+ * an index of trigrams (search-trigrams.ts). A search asks one segment after the other, newest
  * first, and stops when it has enough (search-queries.ts):
- * - A word of half of all transfers fills the page from the first segment.
- * - A rare word costs a fraction of a millisecond in each segment.
+ * - A word of half of all transfers fills the page from the first rows of the first segment.
+ * - A rare word costs a few short lists of each segment.
  *
- * One index for all transfers could do neither: it returns all matches before the newest is known.
- *
- * Without the extension pg_trgm segments have no index. Searches then read every text.
+ * The index is made here and not by Postgres, whose index of trigrams (pg_trgm) takes ten times as
+ * long for the same texts.
  */
 
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import { trigramSchema } from '../adapters/postgres/trigrams.ts';
+import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { type RetentionRecorded, retentionRecords } from '../domain/retention.ts';
 import { RETENTION, streamPrefix } from '../domain/streams.ts';
 import type { TransferCreated } from '../domain/transfer.ts';
+import type { Writes } from './checkpoint.ts';
 import type { Difference, Projection } from './projection.ts';
 import { searchText } from './search-text.ts';
+import { createTrigramIndex } from './search-trigrams.ts';
 
-/**
- * A search reads this many texts without an index, and all of a segment in which every text
- * matches: about 20 ms each.
- */
+/** A search reads this many texts without an index: about 20 ms. */
 export const SEGMENT_ROWS = 30_000;
-
-const COLUMNS = ['segment', 'account_id', 'transfer_id', 'created_at', 'position', 'text'];
+/** How many texts are indexed, and how many lists are saved at a time. Requests wait meanwhile. */
+const TEXTS_AT_ONCE = 500;
+const LISTS_AT_ONCE = 1_024;
 
 /** Creates the projection. Tests choose smaller segments. */
 export function createTransferSearch(segmentRows: number): Projection {
   return {
     name: 'transfer_search',
-    version: 2,
+    version: 3,
     streams: [streamPrefix('transfer'), RETENTION],
-    tables: ['transfer_search', 'transfer_search_segments', 'transfer_search_accounts'],
+    tables: [
+      'transfer_search',
+      'transfer_search_segments',
+      'transfer_search_trigrams',
+      'transfer_search_accounts',
+    ],
     // No request waits for a search to show what it wrote.
     gatherMs: 250,
 
@@ -47,6 +50,8 @@ export function createTransferSearch(segmentRows: number): Projection {
         create table ${tx(schema)}.transfer_search (
           -- 0: not in a segment of its account yet
           segment integer not null,
+          -- its number in the segment, from 0, in the order of times; null in segment 0
+          number integer,
           account_id text collate "C" not null,
           transfer_id text collate "C" not null,
           created_at timestamptz not null,
@@ -54,36 +59,56 @@ export function createTransferSearch(segmentRows: number): Projection {
           text text collate "C" not null
         ) partition by list (segment)`;
       await tx`
-        create table ${tx(schema)}.${tx(partition(0))}
+        create table ${tx(schema)}.transfer_search_0
           partition of ${tx(schema)}.transfer_search for values in (0)`;
-      await skipStatistics(tx, schema, 0, ['text']);
       await tx`
-        create index on ${tx(schema)}.${tx(partition(0))}
-          (account_id, created_at desc, transfer_id desc)`;
+        create table ${tx(schema)}.transfer_search_full
+          partition of ${tx(schema)}.transfer_search default`;
+      // No plan depends on what texts there are.
+      for (const table of ['transfer_search_0', 'transfer_search_full'])
+        await tx`alter table ${tx(schema)}.${tx(table)} alter column text set statistics 0`;
+      await tx`create index on ${tx(schema)}.transfer_search_0 (account_id)`;
+      await tx`create index on ${tx(schema)}.transfer_search_full (segment, number)`;
       await tx`
         create table ${tx(schema)}.transfer_search_segments (
           segment integer primary key,
           account_id text collate "C" not null,
           -- the times of its first and last transfer
           starts timestamptz not null,
-          ends timestamptz not null
+          ends timestamptz not null,
+          -- texts in its index, also of transfers that left the log since
+          texts integer not null
         )`;
       await tx`create index on ${tx(schema)}.transfer_search_segments (account_id)`;
       await tx`
+        create table ${tx(schema)}.transfer_search_trigrams (
+          segment integer not null,
+          list integer not null,
+          numbers bytea not null,
+          primary key (segment, list)
+        )`;
+      // A list of 4 KB need not be read from a second table.
+      await tx`
+        alter table ${tx(schema)}.transfer_search_trigrams
+          alter column numbers set storage main, alter column numbers set statistics 0`;
+      await tx`
         create table ${tx(schema)}.transfer_search_accounts (
           account_id text collate "C" primary key,
-          -- rows in segment 0
+          -- rows in segment 0, and times that span them; null before the first row
           recent integer not null,
+          starts timestamptz,
+          ends timestamptz,
           -- of the last event that was folded
           position bigint not null
         )`;
     },
 
     async apply(tx, schema, events) {
-      const created = events.filter(({ type }) => type === 'transfer.created');
+      const created = createdIn(events);
       if (created.length > 0) {
-        const full = await insert(tx, schema, created, segmentRows);
-        for (const account of full) await seal(tx, schema, account);
+        await tx`with moved as (select) ${inserts(tx, schema, created)} select`;
+        for (const account of await fullAccounts(tx, schema, created, segmentRows, 0))
+          await seal(tx, schema, account);
       }
       const retained = retentionRecords(events);
       if (retained.length > 0)
@@ -92,6 +117,15 @@ export function createTransferSearch(segmentRows: number): Projection {
           schema,
           retained.map(({ data }) => data),
         );
+    },
+
+    async inOneStatement(sql, schema, events): Promise<Writes | null> {
+      if (retentionRecords(events).length > 0) return null;
+      const created = createdIn(events);
+      if (created.length === 0) return () => sql``;
+      // `apply` moves the rows of an account that has enough of them.
+      const full = await fullAccounts(sql, schema, created, segmentRows, created.length);
+      return full.length > 0 ? null : (statement) => inserts(statement, schema, created);
     },
 
     async differences(tx, live, shadow, position, limit) {
@@ -106,22 +140,28 @@ export function createTransferSearch(segmentRows: number): Projection {
         union all
         select concat_ws(' ', 'segment', segment)
           from (
-            select segment, account_id, min(created_at) as starts, max(created_at) as ends
+            select segment, account_id, min(created_at) as starts, max(created_at) as ends,
+                   count(distinct number) = count(*) as is_numbered, max(number) as last
               from ${tx(live)}.transfer_search where segment <> 0 group by 1, 2
           ) found
           full join ${tx(live)}.transfer_search_segments stored
             using (segment, account_id, starts, ends)
-         where found is null or stored is null
+         where found is null or stored is null or not is_numbered or last >= texts
+            or not exists (
+              select from ${tx(live)}.transfer_search_trigrams t where t.segment = stored.segment)
         union all
         select concat_ws(' ', 'account', account_id)
           from (
-            select account_id, count(*)::integer as recent
+            select account_id, count(*)::integer as recent,
+                   min(created_at) as starts, max(created_at) as ends
               from ${tx(live)}.transfer_search where segment = 0 group by 1
           ) found
           full join (
-            select account_id, recent from ${tx(live)}.transfer_search_accounts where recent <> 0
+            select account_id, recent, starts, ends from ${tx(live)}.transfer_search_accounts
+             where recent <> 0
           ) stored using (account_id, recent)
          where found is null or stored is null
+            or found.starts < stored.starts or found.ends > stored.ends
         limit ${limit}`;
     },
   };
@@ -129,56 +169,60 @@ export function createTransferSearch(segmentRows: number): Projection {
 
 export const transferSearchProjection = createTransferSearch(SEGMENT_ROWS);
 
-function partition(segment: number): string {
-  return `transfer_search_${segment}`;
+interface Created {
+  data: TransferCreated;
+  position: bigint;
 }
 
-/**
- * Keeps autovacuum from sampling columns of a partition. A search uses the only index anyway, and
- * the planner would read the samples of each partition, which takes longer than the search itself.
- */
-async function skipStatistics(
-  tx: Transaction,
-  schema: string,
-  segment: number,
-  columns: string[],
-): Promise<void> {
-  await tx.unsafe(
-    `alter table "${schema}".${partition(segment)} ` +
-      columns.map((column) => `alter column ${column} set statistics 0`).join(', '),
-  );
+function createdIn(events: StoredEvent[]): Created[] {
+  return events.filter(({ type }) => type === 'transfer.created') as unknown as Created[];
 }
 
-/** Inserts the transfers that are not there yet. Returns the accounts with enough for a segment. */
-async function insert(
-  tx: Transaction,
-  schema: string,
-  events: StoredEvent[],
-  segmentRows: number,
-): Promise<string[]> {
-  const created = events.map(({ data }) => data as TransferCreated);
-  const rows = await tx<{ account_id: string; is_full: boolean }[]>`
-    with added as (
-      insert into ${tx(schema)}.transfer_search
+/** Returns the CTEs that insert the transfers that are not there yet, if the CTE `moved` has a row. */
+function inserts(sql: Queryable, schema: string, created: Created[]) {
+  const facts = created.map(({ data }) => data);
+  return sql`
+    , added as (
+      insert into ${sql(schema)}.transfer_search
         (segment, account_id, transfer_id, created_at, position, text)
       select 0, account_id, transfer_id, created_at::timestamptz, c.position, text
-        from unnest(
-          ${created.map(({ account_id }) => account_id)}::text[],
-          ${created.map(({ transfer_id }) => transfer_id)}::text[],
-          ${created.map(({ created_at }) => created_at)}::text[],
-          ${events.map(({ position }) => String(position))}::bigint[],
-          ${created.map(searchText)}::text[]
+        from moved, unnest(
+          ${facts.map(({ account_id }) => account_id)}::text[],
+          ${facts.map(({ transfer_id }) => transfer_id)}::text[],
+          ${facts.map(({ created_at }) => created_at)}::text[],
+          ${created.map(({ position }) => String(position))}::bigint[],
+          ${facts.map(searchText)}::text[]
         ) as c(account_id, transfer_id, created_at, position, text)
-        left join ${tx(schema)}.transfer_search_accounts a using (account_id)
+        left join ${sql(schema)}.transfer_search_accounts a using (account_id)
        where c.position > coalesce(a.position, 0)
-      returning account_id, position
-    )
-    insert into ${tx(schema)}.transfer_search_accounts as a (account_id, recent, position)
-    select account_id, count(*), max(position) from added group by account_id
-    on conflict (account_id) do update
-      set recent = a.recent + excluded.recent, position = excluded.position
-    returning account_id, recent >= ${segmentRows} as is_full`;
-  return rows.filter((row) => row.is_full).map(({ account_id }) => account_id);
+      returning account_id, created_at, position
+    ),
+    counted as (
+      insert into ${sql(schema)}.transfer_search_accounts as a
+        (account_id, recent, starts, ends, position)
+      select account_id, count(*), min(created_at), max(created_at), max(position)
+        from added group by account_id
+      on conflict (account_id) do update set
+        recent = a.recent + excluded.recent, starts = least(a.starts, excluded.starts),
+        ends = greatest(a.ends, excluded.ends), position = excluded.position
+    )`;
+}
+
+/** Returns the accounts of these transfers that have enough rows for a segment, with `more`. */
+async function fullAccounts(
+  sql: Queryable,
+  schema: string,
+  created: Created[],
+  segmentRows: number,
+  more: number,
+): Promise<string[]> {
+  const accounts = [...new Set(created.map(({ data }) => data.account_id))];
+  const rows = await sql<{ account_id: string }[]>`
+    select account_id
+      from unnest(${accounts}::text[]) as n(account_id)
+      left join ${sql(schema)}.transfer_search_accounts using (account_id)
+     where coalesce(recent, 0) >= ${segmentRows - more}::integer`;
+  return rows.map(({ account_id }) => account_id);
 }
 
 /** Moves the rows of an account from segment 0 to a segment of their own, with its index. */
@@ -186,28 +230,55 @@ async function seal(tx: Transaction, schema: string, account: string): Promise<v
   const [last] = await tx<{ segment: number }[]>`
     select coalesce(max(segment), 0) as segment from ${tx(schema)}.transfer_search_segments`;
   const segment = (last?.segment ?? 0) + 1;
-  const table = tx`${tx(schema)}.${tx(partition(segment))}`;
-  await tx`create table ${table} (like ${tx(schema)}.transfer_search)`;
+  // The rows fit into this memory. A smaller one spills to disk.
+  await tx`set local work_mem = '32MB'`;
   await tx`
-    insert into ${table} (segment, account_id, transfer_id, created_at, position, text)
-    select ${segment}::integer, account_id, transfer_id, created_at, position, text
-      from ${tx(schema)}.transfer_search where segment = 0 and account_id = ${account}
-     order by created_at, transfer_id`;
-  await skipStatistics(tx, schema, segment, COLUMNS);
-  const trigrams = await trigramSchema(tx);
-  if (trigrams !== null)
-    await tx`create index on ${table} using gin (text ${tx(trigrams)}.gin_trgm_ops)`;
+    with gone as (
+      delete from ${tx(schema)}.transfer_search
+       where segment = 0 and account_id = ${account}
+      returning transfer_id, created_at, position, text
+    )
+    insert into ${tx(schema)}.transfer_search
+      (segment, number, account_id, transfer_id, created_at, position, text)
+    select ${segment}::integer, row_number() over (order by created_at, transfer_id) - 1,
+           ${account}, transfer_id, created_at, position, text
+      from gone order by created_at, transfer_id`;
+  const texts = await index(tx, schema, segment);
   await tx`
-    insert into ${tx(schema)}.transfer_search_segments (segment, account_id, starts, ends)
-    select ${segment}::integer, ${account}, min(created_at), max(created_at) from ${table}`;
-  await tx.unsafe(
-    `alter table "${schema}".transfer_search ` +
-      `attach partition "${schema}".${partition(segment)} for values in (${segment})`,
-  );
+    insert into ${tx(schema)}.transfer_search_segments (segment, account_id, starts, ends, texts)
+    select ${segment}::integer, ${account}, min(created_at), max(created_at), ${texts}::integer
+      from ${tx(schema)}.transfer_search where segment = ${segment}`;
   await tx`
-    delete from ${tx(schema)}.transfer_search where segment = 0 and account_id = ${account}`;
-  await tx`
-    update ${tx(schema)}.transfer_search_accounts set recent = 0 where account_id = ${account}`;
+    update ${tx(schema)}.transfer_search_accounts
+       set recent = 0, starts = null, ends = null where account_id = ${account}`;
+}
+
+/** Creates the index of a segment. Returns the number of its texts. */
+async function index(tx: Transaction, schema: string, segment: number): Promise<number> {
+  const trigrams = createTrigramIndex();
+  let texts = 0;
+  for (let read = TEXTS_AT_ONCE; read === TEXTS_AT_ONCE; texts += read) {
+    const rows = await tx<{ text: string }[]>`
+      select text from ${tx(schema)}.transfer_search
+       where segment = ${segment}
+         and number >= ${texts}::integer and number < ${texts + TEXTS_AT_ONCE}::integer
+       order by number`;
+    for (const { text } of rows) trigrams.add(text);
+    read = rows.length;
+  }
+  for (const lists of trigrams.lists(LISTS_AT_ONCE)) {
+    const bytes = Buffer.concat(lists.map(({ numbers }) => numbers));
+    // The lists are one value: an array of so many takes the driver longer.
+    await tx`
+      insert into ${tx(schema)}.transfer_search_trigrams (segment, list, numbers)
+      select ${segment}::integer, list, substring(${bytes}::bytea from start for length)
+        from (
+          select list, length, (sum(length) over (order by list) - length + 1)::integer
+            from unnest(${lists.map(({ list }) => list)}::integer[],
+                        ${lists.map(({ numbers }) => numbers.length)}::integer[]) l(list, length)
+        ) as l(list, length, start)`;
+  }
+  return texts;
 }
 
 /**
@@ -246,14 +317,14 @@ async function remove(
   }
 }
 
-/** Updates what the list of segments says about one, or drops it if it is empty. */
+/** Updates what the list of segments says about one, or removes it if it is empty. */
 async function shrink(tx: Transaction, schema: string, segment: number): Promise<void> {
   const left = await tx`
     update ${tx(schema)}.transfer_search_segments s set starts = l.starts, ends = l.ends
       from (select min(created_at) as starts, max(created_at) as ends
-              from ${tx(schema)}.${tx(partition(segment))}) l
+              from ${tx(schema)}.transfer_search where segment = ${segment}) l
      where s.segment = ${segment} and l.starts is not null`;
   if (left.count > 0) return;
   await tx`delete from ${tx(schema)}.transfer_search_segments where segment = ${segment}`;
-  await tx`drop table ${tx(schema)}.${tx(partition(segment))}`;
+  await tx`delete from ${tx(schema)}.transfer_search_trigrams where segment = ${segment}`;
 }

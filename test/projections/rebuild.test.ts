@@ -355,7 +355,8 @@ describeWithPostgres('rebuilding a projection', () => {
         (await verifyProjection(installation, 'transfer_search', quietly)).differences;
       expect(await verifySearch()).toEqual([]);
       await sql`update read.transfer_search_segments set ends = starts where segment = 2`;
-      expect(await verifySearch()).toContain('segment 2');
+      await sql`delete from read.transfer_search_trigrams where segment = 1`;
+      expect(await verifySearch()).toEqual(expect.arrayContaining(['segment 1', 'segment 2']));
       await sql`update read.transfer_search set text = 'x' where transfer_id = ${ids[0] as string}`;
       expect(await verifySearch()).toContain(ids[0]);
       await rebuildProjection(installation, 'transfer_search', quietly);

@@ -6,7 +6,6 @@ import { createInterface } from 'node:readline';
 import type { TestProject } from 'vitest/node';
 import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
-import { installTrigrams } from '../../src/adapters/postgres/trigrams.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { hostSharedServers } from './host-shared-servers.ts';
 
@@ -103,10 +102,7 @@ async function createTemplates(
 
   try {
     await create(templates.migrated, migrate);
-    const prepare = async (sql: Sql) => {
-      await installTrigrams(sql);
-      await prepareReadModels(sql, NO_LOG);
-    };
+    const prepare = async (sql: Sql) => void (await prepareReadModels(sql, NO_LOG));
     await create(templates.prepared, prepare, templates.migrated);
   } finally {
     await server.end();
