@@ -5,7 +5,6 @@ import type { Fragment, Transaction } from '../adapters/postgres/connect.ts';
 import type { Search } from './search-queries.ts';
 import type { Part } from './search-segments.ts';
 import { likePattern, searchWords } from './search-text.ts';
-import { listsOf } from './search-trigrams.ts';
 import { passes } from './transfer-filter.ts';
 
 /** If no more transfers than this pass the other filters, a search reads these first. */
@@ -19,16 +18,11 @@ export function hasAllWords(tx: Transaction, filter: Search['filter']): Fragment
   );
 }
 
-/** Returns the lists of an index that have each text with all words; none if no word has one. */
-export function listsOfWords(filter: Search['filter']): number[] {
-  return [...new Set(wordsOf(filter).flatMap(listsOf))];
-}
-
 /**
  * Returns the words that a text must have. It has those of the destination too. Asking for the
  * destination of every match of the others would take longer.
  */
-function wordsOf({ q, destination = '' }: Search['filter']): string[] {
+export function wordsOf({ q, destination = '' }: Search['filter']): string[] {
   return [...searchWords(q), ...searchWords(destination)];
 }
 

@@ -9,8 +9,8 @@ import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { tookTooLong, withCustomPlans } from './custom-plan.ts';
-import { FEW, hasAllWords, listsOfWords, passesOthers } from './search-conditions.ts';
-import { findParts, findSegments, type Part } from './search-segments.ts';
+import { FEW, hasAllWords, passesOthers } from './search-conditions.ts';
+import { findLists, findParts, findSegments, type Part } from './search-segments.ts';
 import { hasWords, searchText, searchWords } from './search-text.ts';
 import {
   inOrder,
@@ -28,6 +28,8 @@ const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
 const SEGMENTS_AT_ONCE = 64;
 const TEXTS_AT_ONCE = 2_048;
+/** A statement for so many takes about as long as for one. */
+const FIRST_TEXTS = 200;
 /** To read so many texts in a row takes no longer than to find one of them. */
 const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
@@ -115,43 +117,54 @@ async function searchSegments(
   search: Search,
   within?: AbortSignal,
 ): Promise<SearchResult> {
-  const { filter, order, rows, count } = search;
+  const { order, rows, count } = search;
   const started = performance.now();
-  const lists = listsOfWords(filter);
   const found = await findSegments(tx, search);
+  const lists = await findLists(tx, search, found);
   const readable = lists.length > 0 || search.thorough ? found.length : READ_WITHOUT_INDEX;
   const segments = found.slice(0, readable);
   let parts: Part[] = [];
   let places: Place[] = [];
   let total = 0;
-  // How many segments are asked at once, and how many texts are read: more each time.
-  let segmentsAtOnce = 1;
-  let textsAtOnce = rows;
-  for (;;) {
+  const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE);
+  const textsAtOnce = createPace(Math.max(rows, FIRST_TEXTS), TEXTS_AT_ONCE);
+  while (parts.length > 0 || segments.length > 0) {
     within?.throwIfAborted();
     const last = places[rows - 1];
     const complete = isBefore(last, parts[0], order) && isBefore(last, segments[0], order);
-    if (complete && (total >= count || performance.now() - started > COUNTING_MS)) break;
+    const left = complete ? started + COUNTING_MS - performance.now() : Number.POSITIVE_INFINITY;
+    if (complete && (total >= count || left <= 0)) break;
     if (parts.length === 0) {
-      if (segments.length === 0) break;
-      parts = await findParts(tx, search, segments.splice(0, segmentsAtOnce), lists);
-      segmentsAtOnce = Math.min(2 * segmentsAtOnce, SEGMENTS_AT_ONCE);
+      const asked = segments.splice(0, segmentsAtOnce.next(left));
+      parts = await segmentsAtOnce.measure(asked.length, findParts(tx, search, asked, lists));
       continue;
     }
-    const batch = take(parts, textsAtOnce);
-    textsAtOnce = Math.min(2 * textsAtOnce, TEXTS_AT_ONCE);
-    const matches = await searchParts(
-      tx,
-      search,
-      batch,
-      complete ? 0 : rows,
-      Math.max(0, count - total),
-    );
+    const read = take(parts, textsAtOnce.next(left));
+    const most = { rows: complete ? 0 : rows, count: Math.max(0, count - total) };
+    const texts = read.reduce((sum, { numbers }) => sum + (numbers?.length ?? 0), 0);
+    const matches = await textsAtOnce.measure(texts, searchParts(tx, search, read, most));
     total += matches.total;
     places = merge(places, matches.places, order).slice(0, rows);
   }
   const readAll = parts.length === 0 && segments.length === 0 && readable >= found.length;
   return { places, total: Math.min(total, count), totalIsExact: readAll && total <= count };
+}
+
+/** Says how much to read at once: twice as much each time, but no more than there is time for. */
+function createPace(first: number, most: number) {
+  let atOnce = first;
+  let msEach = 0;
+  return {
+    /** Returns how much to read within so many milliseconds, if it takes as long as the last. */
+    next: (ms: number) => Math.max(1, Math.floor(Math.min(atOnce, ms / msEach))),
+    async measure<Found>(read: number, found: Promise<Found>): Promise<Found> {
+      const started = performance.now();
+      await found;
+      if (read > 0) msEach = (performance.now() - started) / read;
+      atOnce = Math.min(2 * atOnce, most);
+      return found;
+    },
+  };
 }
 
 /** Removes the first parts, with so many texts or one more part. A part without an index is alone. */
@@ -172,8 +185,7 @@ async function searchParts(
   tx: Transaction,
   search: Search,
   parts: Part[],
-  rows: number,
-  count: number,
+  { rows, count }: { rows: number; count: number },
 ): Promise<{ places: Place[]; total: number }> {
   const { accountId, filter, order, after = null } = search;
   const { from, beyond } = timesOf(filter);

@@ -3,13 +3,16 @@
  * have its words.
  */
 import type { Transaction } from '../adapters/postgres/connect.ts';
+import { wordsOf } from './search-conditions.ts';
 import type { Search } from './search-queries.ts';
-import { inAll } from './search-trigrams.ts';
+import { inAll, listsOf } from './search-trigrams.ts';
 import { instantOf, timesOf } from './transfer-filter.ts';
 
-/** A part of a segment has at most so many candidates. */
+/** A segment with more than twice as many candidates is read in parts of so many. */
 const PART = 100;
 
+/** Enough for a long word: a list more costs more than the texts that it excludes. */
+const MOST_LISTS = 8;
 /** Times that span all transfers. */
 const EARLIEST = '0001-01-01T00:00:00.000Z';
 const LATEST = '9999-12-31T23:59:59.999Z';
@@ -48,6 +51,37 @@ export async function findSegments(tx: Transaction, search: Search): Promise<Seg
   return inOrderOf(search, segments);
 }
 
+/**
+ * Returns the lists of trigrams that each text with all words is in; none if an index cannot find
+ * any word. Of a long word these are the shortest lists in the first segment, the last, and one
+ * between them. Names have dates, so segments of one time show too little.
+ */
+export async function findLists(
+  tx: Transaction,
+  { filter }: Search,
+  segments: Segment[],
+): Promise<number[]> {
+  const words = wordsOf(filter).map(listsOf);
+  const long = words.filter((lists) => lists.length > MOST_LISTS).flat();
+  const indexed = segments.filter(({ texts }) => texts !== null);
+  if (long.length === 0 || indexed.length === 0) return [...new Set(words.flat())];
+  const sampled = [indexed[0], indexed[indexed.length >> 1], indexed.at(-1)];
+  const found = await tx<{ list: number; bytes: number }[]>`
+    select list, max(octet_length(numbers)) as bytes from read.transfer_search_trigrams
+     where segment = any(${sampled.map((one) => one?.segment ?? 0)}::integer[])
+       and list = any(${long}::integer[])
+     group by list`;
+  const bytes = new Map(found.map((one) => [one.list, one.bytes]));
+  const lengthOf = (list: number) => bytes.get(list) ?? 0;
+  return [
+    ...new Set(
+      words.flatMap((lists) =>
+        lists.toSorted((a, b) => lengthOf(a) - lengthOf(b)).slice(0, MOST_LISTS),
+      ),
+    ),
+  ];
+}
+
 /** Returns the parts of some segments that may have texts of all lists, in the order of the search. */
 export async function findParts(
   tx: Transaction,
@@ -76,33 +110,43 @@ export async function findParts(
     );
     if (numbers.length > 0) parts.push({ segment, starts, ends, numbers });
   }
-  const split = await Promise.all(parts.map((part) => splitPart(tx, part)));
-  return inOrderOf(search, split.flat());
+  return inOrderOf(search, await splitParts(tx, parts));
 }
 
 /**
- * Splits a part with many candidates by their times. So a search of a common word, or of some days,
+ * Splits parts with many candidates by their times. So a search of a common word, or of some days,
  * reads few of them.
  */
-async function splitPart(tx: Transaction, { numbers, ...part }: Part): Promise<Part[]> {
-  if (numbers === null || numbers.length <= PART) return [{ ...part, numbers }];
-  const starts = new Map(
-    numbers.flatMap((number, i): [number, number][] =>
-      i > 0 && i % PART === 0 ? [[number, i]] : [],
-    ),
+async function splitParts(tx: Transaction, parts: Part[]): Promise<Part[]> {
+  const bounds = parts.flatMap(({ segment, numbers }) =>
+    numbers === null || numbers.length <= 2 * PART
+      ? []
+      : numbers.flatMap((number, place) =>
+          place > 0 && place % PART === 0 ? { segment, number, place } : [],
+        ),
   );
+  if (bounds.length === 0) return parts;
   // Transfers that left the log are no bounds.
-  const bounds = await tx<{ number: number; created_at: string }[]>`
-    select number, created_at from read.transfer_search
-     where segment = ${part.segment} and number = any(${[...starts.keys()]}::integer[])
-     order by number`;
-  const first = { number: numbers[0] as number, created_at: part.starts };
-  return [first, ...bounds].map(({ number, created_at }, i) => ({
-    segment: part.segment,
-    starts: created_at,
-    ends: bounds[i]?.created_at ?? part.ends,
-    numbers: numbers.slice(starts.get(number) ?? 0, starts.get(bounds[i]?.number ?? -1)),
-  }));
+  const found = await tx<{ segment: number; place: number; created_at: string }[]>`
+    select b.segment, place, created_at
+      from unnest(${bounds.map(({ segment }) => segment)}::integer[],
+                  ${bounds.map(({ number }) => number)}::integer[],
+                  ${bounds.map(({ place }) => place)}::integer[]) as b(segment, number, place)
+     cross join lateral (
+       select created_at from read.transfer_search_full
+        where segment = b.segment and number = b.number offset 0) t
+     order by place`;
+  const bySegment = Map.groupBy(found, ({ segment }) => segment);
+  return parts.flatMap((part) => {
+    const { segment, starts, ends, numbers } = part;
+    const own = bySegment.get(segment) ?? [];
+    return [{ place: 0, created_at: starts }, ...own].map(({ place, created_at }, i) => ({
+      segment,
+      starts: created_at,
+      ends: own[i]?.created_at ?? ends,
+      numbers: numbers?.slice(place, own[i]?.place) ?? null,
+    }));
+  });
 }
 
 /** Returns those whose times the search may show, in its order. */

@@ -13,24 +13,16 @@ const TRIGRAM = 3;
 /** A power of two. More lists take more space, fewer lists find more texts without the word. */
 const LISTS = 16_384;
 const LIST_BITS = Math.log2(LISTS);
-/** Enough for a long word: a list more costs more than the texts that it excludes. */
-const MOST_LISTS = 8;
 /** Two bytes with this distance have no number: the next distance goes on from there. */
 const FAR = 0x7fff;
 /** The numbers of texts have 16 bits while an index is created. */
 const MOST_TEXTS = 65_536;
 
-/** Returns whether an index can find the word. */
-export function hasTrigram(word: string): boolean {
-  return word.length >= TRIGRAM;
-}
-
-/** Returns the lists that have each text with the word; none if the word has no trigram. */
+/** Returns the lists that have each text with the word; none if an index cannot find the word. */
 export function listsOf(word: string): number[] {
-  const lists: number[] = [];
-  eachList(word, (list) => lists.push(list));
-  const step = Math.max(1, (lists.length - 1) / (MOST_LISTS - 1));
-  return [...new Set(lists.filter((_, i) => Math.round(Math.round(i / step) * step) === i))];
+  const lists = new Set<number>();
+  eachList(word, (list) => lists.add(list));
+  return [...lists];
 }
 
 /** The numbers of the texts that have a trigram of a list, in ascending order. */

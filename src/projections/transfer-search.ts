@@ -26,6 +26,8 @@ import { createTrigramIndex } from './search-trigrams.ts';
 
 /** A search reads this many texts without an index: about 20 ms. */
 export const SEGMENT_ROWS = 30_000;
+/** A segment of longer texts than this has fewer of them, so that its index fits into memory. */
+const CHARACTERS_PER_ROW = 600;
 /** How many texts are indexed, and how many lists are saved at a time. Requests wait meanwhile. */
 const TEXTS_AT_ONCE = 500;
 const LISTS_AT_ONCE = 1_024;
@@ -94,10 +96,11 @@ export function createTransferSearch(segmentRows: number): Projection {
       await tx`
         create table ${tx(schema)}.transfer_search_accounts (
           account_id text collate "C" primary key,
-          -- rows in segment 0, and times that span them; null before the first row
+          -- rows in segment 0, times that span them, and about how long their texts are
           recent integer not null,
           starts timestamptz,
           ends timestamptz,
+          characters bigint not null,
           -- of the last event that was folded
           position bigint not null
         )`;
@@ -195,16 +198,17 @@ function inserts(sql: Queryable, schema: string, created: Created[]) {
         ) as c(account_id, transfer_id, created_at, position, text)
         left join ${sql(schema)}.transfer_search_accounts a using (account_id)
        where c.position > coalesce(a.position, 0)
-      returning account_id, created_at, position
+      returning account_id, created_at, position, length(text) as characters
     ),
     counted as (
       insert into ${sql(schema)}.transfer_search_accounts as a
-        (account_id, recent, starts, ends, position)
-      select account_id, count(*), min(created_at), max(created_at), max(position)
+        (account_id, recent, starts, ends, characters, position)
+      select account_id, count(*), min(created_at), max(created_at), sum(characters), max(position)
         from added group by account_id
       on conflict (account_id) do update set
         recent = a.recent + excluded.recent, starts = least(a.starts, excluded.starts),
-        ends = greatest(a.ends, excluded.ends), position = excluded.position
+        ends = greatest(a.ends, excluded.ends),
+        characters = a.characters + excluded.characters, position = excluded.position
     )`;
 }
 
@@ -221,7 +225,8 @@ async function fullAccounts(
     select account_id
       from unnest(${accounts}::text[]) as n(account_id)
       left join ${sql(schema)}.transfer_search_accounts using (account_id)
-     where coalesce(recent, 0) >= ${segmentRows - more}::integer`;
+     where coalesce(recent, 0) >= ${segmentRows - more}::integer
+        or (recent > 0 and characters >= ${segmentRows * CHARACTERS_PER_ROW}::integer)`;
   return rows.map(({ account_id }) => account_id);
 }
 
@@ -250,7 +255,8 @@ async function seal(tx: Transaction, schema: string, account: string): Promise<v
       from ${tx(schema)}.transfer_search where segment = ${segment}`;
   await tx`
     update ${tx(schema)}.transfer_search_accounts
-       set recent = 0, starts = null, ends = null where account_id = ${account}`;
+       set recent = 0, starts = null, ends = null, characters = 0
+     where account_id = ${account}`;
 }
 
 /** Creates the index of a segment. Returns the number of its texts. */

@@ -316,7 +316,7 @@ await describeConsole('transfers in the Admin Console', () => {
         // A list whose stream opens before its first load loads again, two seconds later at most.
         await untilTold(4);
         const settled = [...loads];
-        await untilTold(8);
+        await untilTold(6);
         expect(loads).toEqual(settled);
         await abortTransfer(console.installation.commands, id, CAUSE);
         await lists[0]!.getByRole('link', { name: 'unlisted.bin' }).waitFor();

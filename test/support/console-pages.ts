@@ -1,6 +1,8 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { SessionInfo } from '../../src/contract/sessions.ts';
 
+const VIEWPORT = { width: 1280, height: 720 };
+
 export interface ConsolePage {
   page: Page;
   /**
@@ -23,6 +25,7 @@ export async function openPage(
     baseURL: url,
     locale: 'en-GB',
     timezoneId: 'UTC',
+    viewport: VIEWPORT,
     ...options,
   });
   // Shorter than a test's own time limit, so the error says what it waited for.
@@ -40,8 +43,23 @@ export async function openPage(
   return { page, complaints, close: () => context.close() };
 }
 
+/** Leaves a window without a session, and as it was when it opened. */
+export async function leave({ page, complaints }: ConsolePage): Promise<void> {
+  const context = page.context();
+  const others = context.pages().filter((other) => other !== page);
+  await Promise.all(others.map((other) => other.close()));
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.goto('/health/live');
+  await page.evaluate('localStorage.clear(); sessionStorage.clear()');
+  await context.clearCookies();
+  await context.clearPermissions();
+  await page.emulateMedia({ media: null, colorScheme: 'light' });
+  await page.setViewportSize(VIEWPORT);
+  complaints.length = 0;
+}
+
 /** Begins a session, and stores in the browser what a sign-in does. */
-async function beginSession(page: Page, url: string, key: string): Promise<void> {
+export async function beginSession(page: Page, url: string, key: string): Promise<void> {
   const answer = await fetch(`${url}/v1/session`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -2,12 +2,15 @@ import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-c
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { type Chromium, startChromium } from './chromium.ts';
 import { eventually, startConsole, type TestConsole } from './console.ts';
-import { type ConsolePage, openPage } from './console-pages.ts';
+import { beginSession, type ConsolePage, leave, openPage } from './console-pages.ts';
 
 export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
   /** Opens a page of the console in a new window. */
   visit(path: string, options?: BrowserContextOptions): Promise<Page>;
-  /** The same, with a session. Tests of the sign-in page use that page. */
+  /**
+   * The same, with a session. Tests of the sign-in page use that page. Without options, the window
+   * may be the one of the test before: it has no session and no storage, but its cache.
+   */
   visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page>;
   /**
    * Ignores the browser's own reports of answers with this status, or of `lost` answers; fails if
@@ -40,24 +43,52 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
   let browser: Browser;
   let started: TestConsole;
   let pages: ConsolePage[] = [];
+  /** The window that tests use in turn: opening one takes half a second of CPU time. */
+  let kept: ConsolePage | null = null;
 
   withChromium.beforeAll(async ({ chromium }) => {
     browser = chromium.browser;
     started = await startConsole(settings);
     Object.assign(console, started);
   });
-  afterEach(async () => {
+  afterEach(async ({ task }) => {
     const complaints = pages.flatMap((page) => page.complaints);
-    await Promise.all(pages.map((page) => page.close()));
+    if (task.result?.state === 'fail') kept = null;
+    await Promise.all(pages.map((page) => (page === kept ? keep(page) : page.close())));
     pages = [];
     expect(complaints).toEqual([]);
   });
-  afterAll(() => started?.close());
+  afterAll(async () => {
+    await kept?.close();
+    await started?.close();
+  });
 
-  async function open(path: string, options?: BrowserContextOptions, key?: string): Promise<Page> {
+  /** Keeps a window for the next test, unless it does not leave its page. */
+  async function keep(page: ConsolePage): Promise<void> {
+    try {
+      await leave(page);
+    } catch {
+      kept = null;
+      await page.close();
+    }
+  }
+
+  async function open(path: string, options?: BrowserContextOptions, key?: string) {
     const visited = await openPage(browser, started, path, options, key);
     pages.push(visited);
-    return visited.page;
+    return visited;
+  }
+
+  async function openKept(path: string): Promise<ConsolePage> {
+    if (kept === null || pages.includes(kept)) {
+      const opened = await open(path, {}, started.key);
+      kept ??= opened;
+      return opened;
+    }
+    pages.push(kept);
+    await beginSession(kept.page, started.url, started.key);
+    await kept.page.goto(path);
+    return kept;
   }
 
   /** Removes the complaints with this text; returns whether there were any. */
@@ -72,11 +103,12 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
   }
 
   return Object.assign(console, {
-    visit: (path: string, options?: BrowserContextOptions) => open(path, options),
+    visit: async (path: string, options?: BrowserContextOptions) =>
+      (await open(path, options)).page,
     async visitSignedIn(path: string, options?: BrowserContextOptions): Promise<Page> {
       // People sign in less often: each sign-in is a few requests without a session.
       await started.installation.sql`delete from work.rate_windows`;
-      const page = await open(path, options, started.key);
+      const { page } = await (options ? open(path, options, started.key) : openKept(path));
       await page.getByRole('button', { name: 'Sign out', includeHidden: true }).waitFor({
         state: 'attached',
       });

@@ -29,6 +29,7 @@ import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
 } from '../../../src/adapters/postgres/embedded.ts';
+import { LONG } from '../../support/long.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { killAll } from '../../support/process-tree.ts';
 
@@ -216,7 +217,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
-  it('recovers when the server was killed together with its user', async () => {
+  it('recovers when the server was killed together with its user', LONG, async () => {
     await useFolder();
     const killed = await startUser();
     await query(killed.url!, 'create table kept (id integer); insert into kept values (1)');
@@ -242,7 +243,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
-  it('leaves another process alone that has the process id of a dead server', async () => {
+  it('leaves another process alone that has the process id of a dead server', LONG, async () => {
     await useFolder();
     const stranger = spawn('sleep', ['600']);
     undo.push(async () => stranger.kill());
@@ -256,7 +257,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
   });
 
-  it('replaces its own server when that accepts no connections', async () => {
+  it('replaces its own server when that accepts no connections', LONG, async () => {
     await useFolder();
     const killed = await startUser();
     await killAll([killed.child.pid!]);
@@ -353,7 +354,7 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  it('runs as the user nobody below a folder that only root can read', async (ctx) => {
+  it('runs as the user nobody below a folder that only root can read', LONG, async (ctx) => {
     if (!canPassCapability) return ctx.skip('root cannot pass on its right to read every folder');
     const user = await startUser({ env: withPrograms(['id', 'chown', 'test', 'setpriv']) });
     expect(user.error).toBeUndefined();
@@ -380,7 +381,7 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
         expect(url).toBe(user.url);
       });
 
-      it('tells the ordinary user who owns the data folder', async () => {
+      it('tells the ordinary user who owns the data folder', LONG, async () => {
         chmodSync(root, 0o755);
         await (await start()).release();
         chmodSync(join(root, 'a folder'), 0o755);

@@ -57,14 +57,11 @@ interface Problem {
 /** A value of each kind, without those that a server never answers. The long test takes all. */
 export const FEW = [
   '',
-  'a b',
   'a\u0000b',
   'a\r\nX-Evil: 1',
   'é🎉ü',
   '%zz%00',
-  '::1',
   'https://u:p@127.0.0.1:1/',
-  'http://127.0.0.1:1/a b\\..%2f',
   'a'.repeat(2_000),
 ];
 
