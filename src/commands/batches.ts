@@ -256,6 +256,7 @@ export async function createTransfers(
     const handled = await handle(deps.store, transferDecider, stream, command, cause, {
       reserved,
       known,
+      remember: now === null,
     });
     if (handled.position !== null && handled.position > (position ?? -1n))
       position = handled.position;

@@ -6,6 +6,7 @@ import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
 import { eventHash } from '../domain/event-hash.ts';
 import { nextEventId } from '../domain/ids.ts';
 import { schemaVersion, upcast } from '../domain/upcast.ts';
+import { rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
 
@@ -36,12 +37,17 @@ export interface HandleOptions<State> {
   reserved?: { eventId: string; now: string };
   /** The stream as the caller last wrote it. The first try decides on this and does not load it. */
   known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
+  /** True if another command of this process soon follows: it then need not load the stream. */
+  remember?: boolean;
 }
 
 /**
  * Loads a stream, decides, and appends at the revision it read. If another writer was first, it
  * starts over, up to ten times. Throws the decider's DomainError, `unavailable` if every try lost,
  * or EventStoreUnavailable.
+ *
+ * The first try decides on the stream as this process remembers it, if it does. Only an append proves
+ * that nothing has happened since, so any other decision is made again on what the log has.
  */
 export async function handle<State, Command, E extends Event>(
   store: EventStore,
@@ -51,10 +57,12 @@ export async function handle<State, Command, E extends Event>(
   cause: Cause,
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
+  const remembered = options.known ? null : takeRemembered<State>(store, stream);
   for (let attempt = 1; ; attempt++) {
-    const before =
-      options.known && attempt === 1 ? options.known : await load(store, decider, stream);
-    const decided = decider.decide(command, before.state);
+    const known = attempt === 1 ? (options.known ?? remembered) : null;
+    const before = known ?? (await load(store, decider, stream));
+    const decided = decideOn(decider, command, before.state, before === remembered);
+    if (decided === null) continue;
     if (decided.length === 0) return { ...before, events: [] };
     const state = decided.reduce(decider.evolve, before.state);
     // The owner's account, not the actor's: an administrator may act for another account.
@@ -65,7 +73,9 @@ export async function handle<State, Command, E extends Event>(
         before.revision < 0 ? 'no_stream' : before.revision,
         events,
       );
-      return { state, events, revision, position, last: events.at(-1) ?? null };
+      const last = events.at(-1) ?? null;
+      if (options.remember) rememberStream(store, stream, { state, revision, position, last });
+      return { state, events, revision, position, last };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
       if (attempt === ATTEMPTS)
@@ -75,6 +85,23 @@ export async function handle<State, Command, E extends Event>(
         );
       await sleep(Math.random() * 5 * attempt);
     }
+  }
+}
+
+/** Returns null for a decision on a remembered state that leads to no append. */
+function decideOn<State, Command, E extends Event>(
+  decider: Decider<State, Command, E>,
+  command: Command,
+  state: State,
+  isRemembered: boolean,
+): E[] | null {
+  if (!isRemembered) return decider.decide(command, state);
+  try {
+    const decided = decider.decide(command, state);
+    return decided.length === 0 ? null : decided;
+  } catch (error) {
+    if (error instanceof DomainError) return null;
+    throw error;
   }
 }
 

@@ -88,6 +88,7 @@ export async function createTransfer(
   const options = {
     reserved: { eventId: reserved.eventId, now: reserved.now },
     known: untouched(transferDecider.initialState),
+    remember: true,
   };
   return exists(
     await handle(
@@ -224,7 +225,7 @@ export function admitTransfer(
   transferId: string,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'admit' }, cause);
+  return command(deps, transferId, { type: 'admit' }, cause, { remember: true });
 }
 
 export interface StartAttempt {

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { type Cause, type HandleOptions, handle, untouched } from '../../src/commands/handle.ts';
+import { rememberStream, takeRemembered } from '../../src/commands/remembered-streams.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
 import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
@@ -206,6 +207,68 @@ describeWithPostgres('handle', () => {
       null,
       ...events.slice(0, -1).map(hashOf),
     ]);
+  });
+
+  describe('a remembered stream', () => {
+    /** A store of its own, so with a memory of its own, that counts its reads. */
+    function counted() {
+      const reads = vi.fn(store.read);
+      return { through: { ...store, read: reads } as EventStore, reads };
+    }
+
+    it('is not read for the next command, and for the one after that', async () => {
+      const stream = newStream();
+      const { through, reads } = counted();
+      const known = untouched(endpointDecider.initialState);
+      await run(stream, CONFIGURE, through, { known, remember: true });
+      expect(await run(stream, { type: 'pause' }, through)).toMatchObject({ revision: 1 });
+      expect(reads).not.toHaveBeenCalled();
+      expect(await run(stream, { type: 'resume' }, through)).toMatchObject({ revision: 2 });
+      expect(reads).toHaveBeenCalledTimes(1);
+      expect((await store.read(stream)).map(({ metadata }) => metadata.prev_hash)).toEqual([
+        null,
+        ...(await store.read(stream)).slice(0, -1).map(hashOf),
+      ]);
+    });
+
+    it('is read if another writer appended to it since', async () => {
+      const stream = newStream();
+      const { through } = counted();
+      await run(stream, CONFIGURE, through, { remember: true });
+      await run(stream, { type: 'pause' });
+      expect(await run(stream, { type: 'remove' }, through)).toMatchObject({ revision: 2 });
+    });
+
+    it('is read before a command counts as done', async () => {
+      const stream = newStream();
+      const { through } = counted();
+      await run(stream, CONFIGURE, through, { remember: true });
+      await run(stream, { type: 'pause' });
+      expect(await run(stream, { type: 'resume' }, through)).toMatchObject({ revision: 2 });
+    });
+
+    it('is read before a command is rejected', async () => {
+      const stream = newStream();
+      const { through } = counted();
+      rememberStream(through, stream, untouched(endpointDecider.initialState));
+      await run(stream, CONFIGURE);
+      expect(await run(stream, { type: 'pause' }, through)).toMatchObject({ revision: 1 });
+      rememberStream(through, stream, untouched(endpointDecider.initialState));
+      await run(stream, { type: 'remove' });
+      await expect(run(stream, { type: 'pause' }, through)).rejects.toMatchObject({
+        code: 'not_found',
+      });
+    });
+
+    it('is forgotten after 2,000 others', () => {
+      const { through } = counted();
+      const known = untouched(endpointDecider.initialState);
+      for (let n = 0; n <= 2_000; n++) rememberStream(through, `endpoint-${n}`, known);
+      expect(takeRemembered(through, 'endpoint-0')).toBeNull();
+      expect(takeRemembered(through, 'endpoint-1')).toBe(known);
+      expect(takeRemembered(through, 'endpoint-1')).toBeNull();
+      expect(takeRemembered(store, 'endpoint-2')).toBeNull();
+    });
   });
 
   it('treats a repeated append with its reserved ids as the same append', async () => {

@@ -7,6 +7,7 @@ import {
   decodeAnswer,
   encodeAppend,
 } from '../../../src/adapters/event-store/eventstoredb/append-messages.ts';
+import { createFrameReader, frame } from '../../../src/adapters/event-store/eventstoredb/frames.ts';
 import { toRecord } from '../../../src/adapters/event-store/eventstoredb/records.ts';
 import { toEventId, toUuid } from '../../../src/adapters/event-store/eventstoredb/uuid.ts';
 import { newId } from '../../../src/domain/ids.ts';
@@ -94,5 +95,30 @@ describe('the answer to an append', () => {
     expect(decode(bare)).toEqual({ call: 1, outcome: { revision: 0, position: null } });
     const failed = new streamsPb.BatchAppendResp().setCorrelationId(uuid);
     expect(decode(failed).outcome).toBeInstanceOf(Error);
+  });
+});
+
+describe('messages in frames', () => {
+  it('are read whole, wherever the chunks end', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.uint8Array({ maxLength: 20 })),
+        fc.integer({ min: 1, max: 30 }),
+        (messages, chunkBytes) => {
+          const bytes = Buffer.concat(messages.map(frame));
+          const received: Uint8Array[] = [];
+          const read = createFrameReader((message) => received.push(new Uint8Array(message)));
+          for (let at = 0; at < bytes.length; at += chunkBytes)
+            read(bytes.subarray(at, at + chunkBytes));
+          expect(received).toEqual(messages);
+        },
+      ),
+    );
+  });
+
+  it('must not be compressed', () => {
+    const compressed = frame(Buffer.from('x'));
+    compressed.writeUInt8(1, 0);
+    expect(() => createFrameReader(() => undefined)(compressed)).toThrow('compresses');
   });
 });

@@ -1,13 +1,10 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
-import { convertToCommandError } from '@eventstore/db-client/dist/utils/CommandError.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
-import service from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
-import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/event.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
-import { internalsOf, lastingCall } from './library.ts';
+import { type LastingCall, openLastingCall } from './lasting-call.ts';
 import { decodeReadAnswer, type ReadAnswer } from './read-messages.ts';
 import { toStoredEvent } from './records.ts';
 
@@ -61,24 +58,16 @@ export function openFeed(
   let dropped = false;
   let failure: unknown = null;
   const wakeUp = createWakeUp();
-  let call: ClientReadableStream<ReadAnswer> | null = null;
+  let call: LastingCall | null = null;
 
-  const internals = internalsOf(client);
   const names = streams.map((stream) => prefix + stream);
-  const open = internals.GRPCStreamCreator(service.StreamsClient, 'subscribeToAll', (grpc) =>
-    grpc
-      .makeServerStreamRequest(
-        service.StreamsService.read.path,
-        (message) => message,
-        decodeReadAnswer,
-        requestFor(position, names),
-        ...lastingCall(internals),
-      )
-      .on('data', receive)
-      .on('end', () => drop(null))
-      .on('error', (error) => drop(convertToCommandError(error as ServiceError))),
-  );
-  const opening = open().then((opened) => {
+  const opening = openLastingCall({
+    client,
+    method: 'read',
+    request: requestFor(position, names),
+    received: (message) => receive(decodeReadAnswer(message)),
+    ended: drop,
+  }).then((opened) => {
     call = opened;
   }, drop);
   signal.addEventListener('abort', wakeUp.wake);

@@ -1,21 +1,14 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
-import type { ClientDuplexStream, ClientReadableStream } from '@grpc/grpc-js';
+import type { CallOptions, ClientDuplexStream, Metadata } from '@grpc/grpc-js';
 
 /** A private part of the library: a client of gRPC, without the messages of the library. */
 interface GrpcClient {
-  makeBidiStreamRequest<Answer>(
+  makeBidiStreamRequest(
     path: string,
     serialize: (message: Buffer) => Buffer,
-    deserialize: (message: Buffer) => Answer,
+    deserialize: (message: Buffer) => Buffer,
     ...callArguments: unknown[]
-  ): ClientDuplexStream<Buffer, Answer>;
-  makeServerStreamRequest<Answer>(
-    path: string,
-    serialize: (message: Buffer) => Buffer,
-    deserialize: (message: Buffer) => Answer,
-    request: Buffer,
-    ...callArguments: unknown[]
-  ): ClientReadableStream<Answer>;
+  ): ClientDuplexStream<Buffer, Buffer>;
 }
 
 /** Private parts of the library: they find the server, sign in, and end calls with their client. */
@@ -25,7 +18,10 @@ export interface Internals {
     name: string,
     create: (grpc: GrpcClient) => Call,
   ): () => Promise<Call>;
-  callArguments(options: { requiresLeader: boolean }, call: { deadline: number }): unknown[];
+  callArguments(
+    options: { requiresLeader: boolean },
+    call: { deadline: number },
+  ): [Metadata, CallOptions];
 }
 
 export function internalsOf(client: EventStoreDBClient): Internals {
@@ -33,6 +29,6 @@ export function internalsOf(client: EventStoreDBClient): Internals {
 }
 
 /** Arguments of a call to the leader that lasts. */
-export function lastingCall({ callArguments }: Internals): unknown[] {
+export function lastingCall({ callArguments }: Internals): [Metadata, CallOptions] {
   return callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
 }

@@ -1,0 +1,33 @@
+import type { EventStore } from '../adapters/event-store/port.ts';
+import type { Handled } from './handle.ts';
+
+/*
+ * Streams as this process left them. A process that creates or admits a transfer often starts it too,
+ * a moment later, and then need not read the stream. A stream may have changed since: see `handle`.
+ */
+
+type Remembered<State> = Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
+
+/** About 3 KB each. */
+const STREAMS = 2_000;
+
+const streamsOf = new WeakMap<EventStore, Map<string, Remembered<unknown>>>();
+
+/** Remembers a stream, and forgets the oldest if there are too many. */
+export function rememberStream(
+  store: EventStore,
+  stream: string,
+  known: Remembered<unknown>,
+): void {
+  const streams = streamsOf.get(store) ?? new Map();
+  streamsOf.set(store, streams);
+  streams.set(stream, known);
+  if (streams.size > STREAMS) streams.delete(streams.keys().next().value as string);
+}
+
+/** Returns a stream and forgets it: its next writer changes it. Null if it is not remembered. */
+export function takeRemembered<State>(store: EventStore, stream: string): Remembered<State> | null {
+  const known = streamsOf.get(store)?.get(stream) ?? null;
+  if (known !== null) streamsOf.get(store)?.delete(stream);
+  return known as Remembered<State> | null;
+}
