@@ -92,6 +92,12 @@ export async function openLastingCall({
     if (state === 'open') received(message);
   });
   opening.set(number, (stream) => {
+    if (state === 'open') {
+      // gRPC repeats a call that no server has seen. What was sent here went to the first stream.
+      finish(new EventStoreUnavailable('the server did not take the call'));
+      call?.cancel();
+      return;
+    }
     state = 'open';
     resolve(stream);
     stream.once('response', () =>
