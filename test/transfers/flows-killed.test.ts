@@ -105,10 +105,14 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
       expect(path.endsWith(readFileSync(path, 'utf8'))).toBe(true);
     }
     await until('all sources are deleted', () => filesIn(pair.alpha.root).length === 0);
-    const [steps] = await pair.installation.sql`
-      select count(*)::integer as events, count(distinct stream)::integer as transfers
-        from log.events where type = 'transfer.source_deleted'`;
-    expect(steps).toEqual({ events: count, transfers: count });
+    // A source is gone before the log says so.
+    const steps = async () => {
+      const [row] = await pair.installation.sql`
+        select count(*)::integer as events, count(distinct stream)::integer as transfers
+          from log.events where type = 'transfer.source_deleted'`;
+      return row;
+    };
+    await expect.poll(steps).toEqual({ events: count, transfers: count });
     // A further run finds that all is taken.
     expect(await flows.run(id)).toMatchObject({ status: 'empty' });
   });
