@@ -306,7 +306,7 @@ async function replaceTables(
   }
 }
 
-/** Returns the tables that are not partitioned. Partitions come and go, and vacuum themselves. */
+/** Returns the tables that are not partitioned. Rows leave partitions, so those need autovacuum. */
 async function plainTables(
   tx: Transaction,
   schema: string,

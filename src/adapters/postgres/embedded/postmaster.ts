@@ -24,8 +24,6 @@ const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
   max_connections: '200',
-  // A search locks each part of its table, and a rebuild all parts at once.
-  max_locks_per_transaction: '512',
   shared_buffers: '128MB',
   max_wal_size: '1GB',
   wal_compression: 'on',
