@@ -30,6 +30,10 @@ const SEGMENTS_AT_ONCE = 64;
 const TEXTS_AT_ONCE = 2_048;
 /** A statement for so many takes about as long as for one. */
 const FIRST_TEXTS = 200;
+/**
+ * A count reads no more at once: what is not in memory takes ten times as long as the last, which was.
+ */
+const COUNTED_AT_ONCE = { segments: 4, texts: FIRST_TEXTS };
 /** To read so many texts in a row takes no longer than to find one of them. */
 const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
@@ -38,10 +42,7 @@ const READ_WITHOUT_INDEX = 3;
 const PAGE_WITHIN_MS = 10_000;
 /** Less than the minute after which a connection without an answer counts as lost. */
 const THOROUGH_STATEMENT_MS = 30_000;
-/**
- * Searches of one process at a time. Each can keep a core of Postgres busy, and locks a table for
- * each segment.
- */
+/** Searches of one process at a time. Each can keep a core of Postgres busy. */
 const searches = createSemaphore(4);
 
 export interface Search {
@@ -126,8 +127,8 @@ async function searchSegments(
   let parts: Part[] = [];
   let places: Place[] = [];
   let total = 0;
-  const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE);
-  const textsAtOnce = createPace(Math.max(rows, FIRST_TEXTS), TEXTS_AT_ONCE);
+  const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE, COUNTED_AT_ONCE.segments);
+  const textsAtOnce = createPace(Math.max(rows, FIRST_TEXTS), TEXTS_AT_ONCE, COUNTED_AT_ONCE.texts);
   while (parts.length > 0 || segments.length > 0) {
     within?.throwIfAborted();
     const last = places[rows - 1];
@@ -150,13 +151,19 @@ async function searchSegments(
   return { places, total: Math.min(total, count), totalIsExact: readAll && total <= count };
 }
 
-/** Says how much to read at once: twice as much each time, but no more than there is time for. */
-function createPace(first: number, most: number) {
+/**
+ * Says how much to read at once: twice as much each time. Within a time, no more than there is time
+ * for, and than `mostInTime`.
+ */
+function createPace(first: number, most: number, mostInTime: number) {
   let atOnce = first;
   let msEach = 0;
   return {
     /** Returns how much to read within so many milliseconds, if it takes as long as the last. */
-    next: (ms: number) => Math.max(1, Math.floor(Math.min(atOnce, ms / msEach))),
+    next(ms: number): number {
+      if (ms === Number.POSITIVE_INFINITY) return atOnce;
+      return Math.max(1, Math.floor(Math.min(atOnce, mostInTime, ms / msEach)));
+    },
     async measure<Found>(read: number, found: Promise<Found>): Promise<Found> {
       const started = performance.now();
       await found;
