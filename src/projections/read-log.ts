@@ -1,4 +1,5 @@
 import type { Batch, EventStore } from '../adapters/event-store/port.ts';
+import type { StoredEvent } from '../domain/event.ts';
 import { readAhead } from './read-ahead.ts';
 
 /** Events of one stream that are in memory at once. One of `log-retention` may have 300 KB. */
@@ -52,15 +53,28 @@ async function* readStream(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Batch> {
   // The log's own streams grow without an end. All others are short.
-  let revision = await revisionAfter(store, stream, from);
-  while (!signal?.aborted) {
-    const page = await store.read(stream, revision, READ_AT_ONCE);
+  const first = await revisionAfter(store, stream, from);
+  for await (const page of pagesOf(store, stream, first, READ_AT_ONCE)) {
+    if (signal?.aborted) return;
     const events = page.filter(({ position }) => position <= until);
     const last = events.at(-1);
     const isEnd = last === undefined || events.length < READ_AT_ONCE;
     yield { events, position: isEnd ? until : last.position, caughtUp: isEnd };
     if (isEnd) return;
-    revision = last.revision + 1;
+  }
+}
+
+/** Yields the events of a stream from a revision on, so many at a time, up to its end. */
+export async function* pagesOf(
+  store: Pick<EventStore, 'read'>,
+  stream: string,
+  revision: number,
+  size: number,
+): AsyncGenerator<StoredEvent[]> {
+  for (let next = revision; ; next += size) {
+    const events = await store.read(stream, next, size);
+    yield events;
+    if (events.length < size) return;
   }
 }
 

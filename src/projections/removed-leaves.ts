@@ -17,7 +17,7 @@ import {
   retentionRecords,
 } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
-import { revisionAfter } from './read-log.ts';
+import { pagesOf, revisionAfter } from './read-log.ts';
 
 /** Records that are in memory at once. Each names hundreds of leaves. */
 const READ_AT_ONCE = 20;
@@ -66,15 +66,13 @@ export function createRemovedLeaves(
     if (looked && looksOnce) return;
     const found: Page[] = [];
     nextRecord ??= await revisionAfter(store, RETENTION, from);
-    for (;;) {
-      const events = await store.read(RETENTION, nextRecord, READ_AT_ONCE);
+    for await (const events of pagesOf(store, RETENTION, nextRecord, READ_AT_ONCE)) {
       nextRecord += events.length;
       for (const { revision, data } of retentionRecords(events)) {
         const of = removedLeavesOf(data);
         const [first, last] = [of[0], of.at(-1)];
         if (first && last) found.push({ revision, first: first.index, last: last.index });
       }
-      if (events.length < READ_AT_ONCE) break;
     }
     looked = true;
     if (found.length > 0) pages = [...pages, ...found].sort((a, b) => b.first - a.first);

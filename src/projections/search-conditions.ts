@@ -27,8 +27,8 @@ export function wordsOf({ q, destination = '' }: Search['filter']): string[] {
 }
 
 /**
- * Returns what the other filters ask of the matches `m` in some parts of segments. If few transfers of that
- * time pass, the statement reads them first. Otherwise it looks the matches up one by one.
+ * Returns what the other filters ask of the matches `m` in some parts of segments. If few transfers
+ * of that time pass, the statement reads them first. Otherwise it looks the matches up one by one.
  */
 export async function passesOthers(
   tx: Transaction,

@@ -31,7 +31,8 @@ const TEXTS_AT_ONCE = 2_048;
 /** A statement for so many takes about as long as for one. */
 const FIRST_TEXTS = 200;
 /**
- * A count reads no more at once: what is not in memory takes ten times as long as the last, which was.
+ * A count reads no more at once. Texts on disk take ten times as long as texts in memory, so the
+ * pace of the last step does not tell how long the next one takes.
  */
 const COUNTED_AT_ONCE = { segments: 4, texts: FIRST_TEXTS };
 /** To read so many texts in a row takes no longer than to find one of them. */
@@ -174,7 +175,9 @@ function createPace(first: number, most: number, mostInTime: number) {
   };
 }
 
-/** Removes the first parts, with so many texts or one more part. A part without an index is alone. */
+/**
+ * Removes the first parts, with so many texts or one more part. A part without an index is alone.
+ */
 function take(parts: Part[], texts: number): Part[] {
   let taken = 0;
   let read = 0;

@@ -82,7 +82,9 @@ export async function findLists(
   ];
 }
 
-/** Returns the parts of some segments that may have texts of all lists, in the order of the search. */
+/**
+ * Returns the parts of some segments that may have texts of all lists, in the order of the search.
+ */
 export async function findParts(
   tx: Transaction,
   search: Search,

@@ -42,6 +42,7 @@ import {
   transfersOfBatch,
 } from '../../projections/batch-queries.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import { pagesOf } from '../../projections/read-log.ts';
 import { listBatch } from './listing.ts';
 
 /** Time between two looks, while there is news. */
@@ -265,16 +266,13 @@ async function* readBatch(
 ): AsyncGenerator<{ event: StoredEvent; after: KnownBatch }> {
   const stream = streamName('batch', batchId);
   let state = batchDecider.initialState();
-  for (let next = 0; ; next += READ_AT_ONCE) {
-    const events = await store.read(stream, next, READ_AT_ONCE);
+  for await (const events of pagesOf(store, stream, 0, READ_AT_ONCE))
     for (const event of events.map(upcast)) {
       state = batchDecider.evolve(state, event);
       const { revision, position } = event;
       if (state.status !== 'none')
         yield { event, after: { state, revision, position, last: event } };
     }
-    if (events.length < READ_AT_ONCE) return;
-  }
 }
 
 function causeOf({ batch_id }: Batch, because: StoredEvent | null = null): Cause {

@@ -23,7 +23,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** A call, and what waits for an answer on it: null when it has ended. */
+/** A call, and the appends that wait for its answers. Null means that the call has ended. */
 interface Open {
   call: LastingCall;
   waiting(): Map<number, Waiting> | null;
