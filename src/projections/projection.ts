@@ -1,3 +1,4 @@
+import type { SubscribeOptions } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
@@ -25,8 +26,8 @@ export interface Projection {
   streams: string[];
   /** True if it folds events as they are stored. Others get them upcast. */
   asStored?: boolean;
-  /** True if a rebuild reads leaves, and content only of the log's own streams. */
-  leavesOnly?: boolean;
+  /** What a rebuild reads of events: as in `SubscribeOptions`. */
+  only?: SubscribeOptions['only'];
   /** Partitions of these tables need no entry. */
   tables: string[];
   /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */

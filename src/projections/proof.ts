@@ -45,7 +45,7 @@ export const proofProjection: Projection = {
   version: 2,
   streams: [''],
   asStored: true,
-  leavesOnly: true,
+  only: 'leaves',
   tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
   // No request waits for it, and each batch writes the last tile of the tree again.
   gatherMs: 250,

@@ -175,7 +175,7 @@ async function catchUp(
     signal: AbortSignal.any([signal, ...limit]),
     batchSize: BATCH,
     streams: projection.streams,
-    leavesOnly: projection.leavesOnly ?? false,
+    only: projection.only,
   });
   for await (const batch of readAhead(batches)) {
     if (batch.position > from) {

@@ -20,6 +20,7 @@ export const transfersProjection: Projection = {
   name: 'transfers',
   version: 9,
   streams: [streamPrefix('transfer'), RETENTION],
+  only: 'data',
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETAINED_TABLES],
 
   async create(tx, schema) {

@@ -35,11 +35,14 @@ export interface SubscribeOptions {
    */
   streams?: string[];
   /**
-   * True for a reader that needs the leaves of the tree, and the content only of events in streams of
-   * the log itself (`log-...`). An engine that stores the RFC 8785 form sets `leaf_hash`, and leaves
-   * out the data and metadata of all other events.
+   * What a reader needs of events; all by default. It always gets all of those in streams of the log
+   * itself (`log-...`).
+   *
+   * - `data`: no metadata. An engine may leave it out.
+   * - `leaves`: the leaves of the tree. An engine that stores the RFC 8785 form sets `leaf_hash`, and
+   *   leaves out data and metadata.
    */
-  leavesOnly?: boolean;
+  only?: 'data' | 'leaves' | undefined;
 }
 
 /** The log has another revision than the writer last saw: load and decide again. */

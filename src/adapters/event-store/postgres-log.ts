@@ -255,7 +255,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     signal,
     batchSize = 1_000,
     streams = [''],
-    leavesOnly = false,
+    only,
   }: SubscribeOptions): AsyncGenerator<Batch> {
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
@@ -265,7 +265,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
     const read = (after: bigint) =>
-      readAfter(sql, prefix, { from: after, limit: batchSize, names, leavesOnly });
+      readAfter(sql, prefix, { from: after, limit: batchSize, names, only });
     try {
       unlisten ??= listenForAppends();
       while (!signal.aborted) {

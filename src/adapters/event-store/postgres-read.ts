@@ -4,8 +4,8 @@
  */
 import type { EventMetadata, StoredEvent } from '../../domain/event.ts';
 import { HASH_BYTES } from '../../domain/proof/hash.ts';
-import type { Sql } from '../postgres/connect.ts';
-import type { Batch } from './port.ts';
+import type { Fragment, Sql } from '../postgres/connect.ts';
+import type { Batch, SubscribeOptions } from './port.ts';
 
 /** The record separator. No JSON has it as it is, and no name of ours has it. */
 const SEPARATOR = '\x1e';
@@ -38,14 +38,14 @@ interface Wanted {
   /** With the prefix. A stream's name starts with one of them. */
   names: string[];
   /** As in `SubscribeOptions`. */
-  leavesOnly: boolean;
+  only: SubscribeOptions['only'];
 }
 
 /** Returns the events after a position, and the head of the log in the same snapshot. */
 export async function readAfter(
   sql: Sql,
   prefix: string,
-  { from, limit, names, leavesOnly }: Wanted,
+  { from, limit, names, only }: Wanted,
 ): Promise<Batch> {
   const to = from + LOOKED_THROUGH;
   const events = sql`
@@ -63,10 +63,10 @@ export async function readAfter(
               string_agg(id, ${SEPARATOR}) as id,
               string_agg(type, ${SEPARATOR}) as type,
               string_agg(schema_version::text, ${SEPARATOR}) as schema_version,
-              ${leavesOnly ? leafColumns(sql, prefix) : contentColumns(sql)}
+              ${only === 'leaves' ? leafColumns(sql, prefix) : contentColumns(sql, prefix, only)}
          from (${events}) found) e`;
-  if (leavesOnly && hasEscapes(row))
-    return readAfter(sql, prefix, { from, limit, names, leavesOnly: false });
+  if (only === 'leaves' && hasEscapes(row))
+    return readAfter(sql, prefix, { from, limit, names, only: undefined });
   const found = row.position === null ? [] : eventsOf(row, row.position, prefix.length);
   if (found.length === limit)
     return { events: found, position: (found.at(-1) as StoredEvent).position, caughtUp: false };
@@ -74,10 +74,16 @@ export async function readAfter(
   return { events: found, position: row.head, caughtUp: true };
 }
 
-function contentColumns(sql: Sql) {
+function contentColumns(sql: Sql, prefix: string, only: 'data' | undefined) {
+  const metadata = only === 'data' ? ofTheLog(sql, prefix, sql`metadata`) : sql`metadata`;
   return sql`
-    string_agg(data, ${SEPARATOR}) as data, string_agg(metadata, ${SEPARATOR}) as metadata,
+    string_agg(data, ${SEPARATOR}) as data, string_agg(${metadata}, ${SEPARATOR}) as metadata,
     null as leaves`;
+}
+
+/** Returns a column of events in streams of the log itself; an empty object for all others. */
+function ofTheLog(sql: Sql, prefix: string, column: Fragment) {
+  return sql`case when stream ^@ ${`${prefix}log-`}::text then ${column} else '{}' end`;
 }
 
 /**
@@ -85,10 +91,9 @@ function contentColumns(sql: Sql) {
  * their RFC 8785 form. If another program changed that form, the event has another leaf.
  */
 function leafColumns(sql: Sql, prefix: string) {
-  const ofTheLog = sql`stream ^@ ${`${prefix}log-`}::text`;
   return sql`
-    string_agg(case when ${ofTheLog} then data else '{}' end, ${SEPARATOR}) as data,
-    string_agg(case when ${ofTheLog} then metadata else '{}' end, ${SEPARATOR}) as metadata,
+    string_agg(${ofTheLog(sql, prefix, sql`data`)}, ${SEPARATOR}) as data,
+    string_agg(${ofTheLog(sql, prefix, sql`metadata`)}, ${SEPARATOR}) as metadata,
     string_agg(sha256(decode('00', 'hex') || convert_to(
       '{"data":' || data || ',"id":"' || id || '","metadata":' || metadata ||
       ',"revision":' || revision || ',"schema_version":' || schema_version ||

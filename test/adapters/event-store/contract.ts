@@ -315,26 +315,32 @@ export function describeEventStore(
         ]);
       });
 
-      it('gives readers of leaves the same leaves, and the content of the log itself', async () => {
+      it('gives readers of leaves or data what they need, and the content of the log itself', async () => {
         const data = {
           'ä\n"\\\u001e': [1e21, 1 / 3, '\u2028\u007f😀', { '10': true, '9': null }],
           ...(JSON.parse('{"__proto__":{"polluted":true}}') as object),
         };
-        const read = async (count: number, leavesOnly: boolean) => {
+        const read = async (count: number, only?: 'data' | 'leaves') => {
           const until: Until = (gathered) => gathered.count === count;
-          const batches = await gather(store, { from: start, until, leavesOnly });
+          const batches = await gather(store, { from: start, until, only });
           return batches.flatMap((batch) => batch.events);
         };
         const leavesOf = (stored: StoredEvent[]) =>
           stored.map((each) => Buffer.from(each.leaf_hash ?? hashOfLeaf(each)).toString('hex'));
         await store.append('transfer-1', 'no_stream', [{ ...event(), data }, ...events(2)]);
         await store.append('log-keys', 'no_stream', [{ ...event(), data }]);
-        const leaves = await read(4, true);
-        expect(leavesOf(leaves)).toEqual(leavesOf(await read(4, false)));
+        const leaves = await read(4, 'leaves');
+        const all = await read(4);
+        expect(leavesOf(leaves)).toEqual(leavesOf(all));
         expect(leaves.at(-1)).toMatchObject({ stream: 'log-keys', data });
+        const datas = await read(4, 'data');
+        expect(datas.map(({ metadata: _, ...event }) => event)).toEqual(
+          all.map(({ metadata: _, ...event }) => event),
+        );
+        expect(datas.at(-1)).toEqual(all.at(-1));
         // A name that JSON escapes.
         await store.append('transfer-"2"', 'no_stream', [event()]);
-        expect(leavesOf(await read(5, true))).toEqual(leavesOf(await read(5, false)));
+        expect(leavesOf(await read(5, 'leaves'))).toEqual(leavesOf(await read(5)));
       });
 
       it('delivers the events before it reports their position', async () => {
