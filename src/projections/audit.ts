@@ -45,12 +45,13 @@ export const auditProjection: Projection = {
   },
 
   /** Each filter has an index in the order of the list. */
-  async createIndexes(tx, schema) {
-    await tx`create index on ${tx(schema)}.audit (occurred_at, position, revision)`;
-    for (const column of ['type', 'kind', 'subject_id', 'actor'])
-      await tx`
-        create index on ${tx(schema)}.audit (${tx(column)}, occurred_at, position, revision)`;
-  },
+  indexes: (sql, schema) => [
+    sql`create index on ${sql(schema)}.audit (occurred_at, position, revision)`,
+    ...['type', 'kind', 'subject_id', 'actor'].map(
+      (column) => sql`
+        create index on ${sql(schema)}.audit (${sql(column)}, occurred_at, position, revision)`,
+    ),
+  ],
 
   async apply(tx, schema, events) {
     const rows = events.filter(isAudited).map((event) => {

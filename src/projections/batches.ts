@@ -49,14 +49,14 @@ export const batchesProjection: Projection = {
       )`;
   },
 
-  async createIndexes(tx, schema) {
-    await tx`create index on ${tx(schema)}.batches (account_id, created_at desc, batch_id desc)`;
-    await tx`
-      create index on ${tx(schema)}.batches
-        (account_id, status, created_at desc, batch_id desc)`;
+  indexes: (sql, schema) => [
+    sql`create index on ${sql(schema)}.batches (account_id, created_at desc, batch_id desc)`,
+    sql`
+      create index on ${sql(schema)}.batches
+        (account_id, status, created_at desc, batch_id desc)`,
     // Few batches have not ended, however many there are.
-    await tx`create index on ${tx(schema)}.batches (batch_id) where not ended`;
-  },
+    sql`create index on ${sql(schema)}.batches (batch_id) where not ended`,
+  ],
 
   async apply(tx, schema, events) {
     await BATCHES.apply(tx, schema, events);

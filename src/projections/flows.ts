@@ -78,13 +78,12 @@ export const flowsProjection: Projection = {
     await tx`create index on ${tx(schema)}.flow_runs (batch_id)`;
   },
 
-  async createIndexes(tx, schema) {
-    await tx`create index on ${tx(schema)}.flows (account_id, created_at desc, flow_id desc)`;
-    await tx`create index on ${tx(schema)}.flows (flow_id) where busy`;
-    await tx`create index on ${tx(schema)}.flow_runs (flow_id, run_id desc)`;
-    await tx`
-      create index on ${tx(schema)}.flow_files (flow_id, position desc, item desc, file_key)`;
-  },
+  indexes: (sql, schema) => [
+    sql`create index on ${sql(schema)}.flows (account_id, created_at desc, flow_id desc)`,
+    sql`create index on ${sql(schema)}.flows (flow_id) where busy`,
+    sql`create index on ${sql(schema)}.flow_runs (flow_id, run_id desc)`,
+    sql`create index on ${sql(schema)}.flow_files (flow_id, position desc, item desc, file_key)`,
+  ],
 
   async apply(tx, schema, events) {
     await FLOWS.apply(tx, schema, events);

@@ -1,5 +1,5 @@
 import type { SubscribeOptions } from '../adapters/event-store/port.ts';
-import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { Writes } from './checkpoint.ts';
@@ -34,8 +34,11 @@ export interface Projection {
   gatherMs?: number;
   /** Creates the empty tables in a schema. */
   create(tx: Transaction, schema: string): Promise<void>;
-  /** Creates the indexes that only queries need. A rebuild calls it when the tables are full. */
-  createIndexes?(tx: Transaction, schema: string): Promise<void>;
+  /**
+   * Returns the statements that create the indexes that only queries need, the longest first. A
+   * rebuild runs them when the tables are full, in any order.
+   */
+  indexes?(sql: Queryable, schema: string): Fragment[];
   /**
    * Folds a batch, oldest event first. Ignores events that it has folded before. Throws at an event
    * that cannot be folded. `removed` has what left the log between these

@@ -103,6 +103,6 @@ async function recreate(tx: Transaction, projection: Projection, logId: string):
     await tx`drop table if exists ${tx(LIVE_SCHEMA)}.${tx(table)}`;
   await tx`delete from read.checkpoints where name = ${projection.name}`;
   await projection.create(tx, LIVE_SCHEMA);
-  await projection.createIndexes?.(tx, LIVE_SCHEMA);
+  for (const index of projection.indexes?.(tx, LIVE_SCHEMA) ?? []) await index;
   await startCheckpoint(tx, 'read.checkpoints', projection.name, logId, projection.version);
 }

@@ -41,6 +41,8 @@ import { createRemovedLeaves } from './removed-leaves.ts';
  */
 const BATCH = 5_000;
 const DIFFERENCES_SHOWN = 20;
+/** Each is sorted by two processes of Postgres at most, and written by one. */
+const INDEXES_AT_ONCE = 2;
 /** How long the take-over may block the live consumer while it reads the last events. */
 const TAKE_OVER_WITHIN_MS = 20_000;
 /** A table was locked for too long, or by a consumer that waited for the take-over. */
@@ -229,10 +231,12 @@ function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<
  * Statistics of empty tables would mislead the planner.
  */
 async function prepareForQueries(sql: Sql, { projection, schema }: Shadow): Promise<void> {
-  await sql.begin(async (tx) => {
-    await projection.createIndexes?.(tx, schema);
-    for (const table of projection.tables) await tx`analyze ${tx(schema)}.${tx(table)}`;
-  });
+  const indexes = projection.indexes?.(sql, schema) ?? [];
+  const createSome = async () => {
+    for (let index = indexes.shift(); index; index = indexes.shift()) await index;
+  };
+  await Promise.all(Array.from({ length: INDEXES_AT_ONCE }, createSome));
+  for (const table of projection.tables) await sql`analyze ${sql(schema)}.${sql(table)}`;
 }
 
 /**

@@ -63,24 +63,22 @@ export const transfersProjection: Projection = {
     await createRetained(tx, schema);
   },
 
-  async createIndexes(tx, schema) {
-    await tx`
-      create index on ${tx(schema)}.transfers (account_id, created_at desc, transfer_id desc)`;
-    await tx`
-      create index on ${tx(schema)}.transfers
-        (account_id, status, created_at desc, transfer_id desc)`;
+  // Oldest first, as the rows come: what is sorted already takes half the time to sort, and new rows
+  // go to the end of a page. Postgres reads them backwards for the newest.
+  indexes: (sql, schema) => [
     // With the time, so that a page of a destination reads no other rows.
-    await tx`create index on ${tx(schema)}.transfers (account_id, destination, created_at)`;
-    await tx`
-      create index on ${tx(schema)}.transfers (${retryOf(tx)}) where ${isRetry(tx)}`;
-    await tx`
-      create index on ${tx(schema)}.transfers
-        (${batchOf(tx)}, status, created_at desc, transfer_id desc) where ${hasBatch(tx)}`;
+    sql`create index on ${sql(schema)}.transfers (account_id, destination, created_at)`,
+    sql`create index on ${sql(schema)}.transfers (account_id, status, created_at, transfer_id)`,
+    sql`create index on ${sql(schema)}.transfers (account_id, created_at, transfer_id)`,
+    sql`create index on ${sql(schema)}.transfers (${retryOf(sql)}) where ${isRetry(sql)}`,
+    sql`
+      create index on ${sql(schema)}.transfers
+        (${batchOf(sql)}, status, created_at, transfer_id) where ${hasBatch(sql)}`,
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
-    await tx`
-      create index on ${tx(schema)}.transfer_counts (account_id)
-       where status in ('pending', 'queued', 'in_progress') and transfers <> 0`;
-  },
+    sql`
+      create index on ${sql(schema)}.transfer_counts (account_id)
+       where status in ('pending', 'queued', 'in_progress') and transfers <> 0`,
+  ],
 
   async apply(tx, schema, events, removed) {
     const ofTransfers = events.filter(isOfTransfer);

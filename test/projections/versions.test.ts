@@ -172,7 +172,7 @@ async function fold(projection: Projection, events: StoredEvent[]): Promise<Reco
     return await database.sql.begin(async (tx) => {
       await tx`create schema folded`;
       await projection.create(tx, 'folded');
-      await projection.createIndexes?.(tx, 'folded');
+      for (const index of projection.indexes?.(tx, 'folded') ?? []) await index;
       await projection.apply(tx, 'folded', events);
       const tables: Recording['tables'] = {};
       for (const table of projection.tables) {
