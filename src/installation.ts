@@ -43,7 +43,10 @@ export interface Installation {
   sql: Sql;
   /** Commits are on disk a moment later. For tables that follow the log, and their checkpoints. */
   derived: Sql;
-  /** For the statements of rebuilds, which may take minutes. Waits for answers without a limit. */
+  /**
+   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit. Commits
+   * are on disk a moment later, or with the next commit of `sql`.
+   */
   patient: Sql;
   store: EventStore;
   /** Identifies this log among all logs. */
@@ -73,7 +76,11 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20, settings: INDEXED });
     const derived = connect(url, { max: 20, settings: DERIVED });
-    const patient = connect(url, { max: 5, settings: INDEXED, answerWithinMs: null });
+    const patient = connect(url, {
+      max: 5,
+      settings: { ...INDEXED, synchronous_commit: 'off' },
+      answerWithinMs: null,
+    });
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     await migrate(patient);

@@ -18,7 +18,8 @@ export async function rebuildPace(
   events: number,
 ): Promise<Pace> {
   const meter = createMeter(events);
-  await rebuildProjection(installation, projection, (progress) => meter.read(progress.events));
+  const deps = { ...installation, sql: installation.patient };
+  await rebuildProjection(deps, projection, (progress) => meter.read(progress.events));
   return meter.pace();
 }
 

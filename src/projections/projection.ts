@@ -14,6 +14,9 @@ export interface Difference {
   log?: unknown;
 }
 
+/** Folds a batch of a rebuild: `createFill` of a projection. */
+export type Fill = (events: StoredEvent[], removed: RemovedLeaves) => Promise<Writes | null>;
+
 /** A read model: its tables, and how a batch of events changes them. */
 export interface Projection {
   name: ProjectionName;
@@ -57,6 +60,12 @@ export interface Projection {
     events: StoredEvent[],
     removed?: RemovedLeaves,
   ): Promise<Writes | null>;
+  /**
+   * Creates a function for a rebuild, which calls it with one batch after the other. It folds a batch
+   * while the one before is written, and returns what writes it; null if the batch needs `apply`,
+   * which must end before the next call.
+   */
+  createFill?(sql: Sql, schema: string): Fill;
   /**
    * Returns the rows that differ between the tables of two schemas, at most `limit`.
    * Compares as of a position that both have reached, and leaves out rows that changed in either

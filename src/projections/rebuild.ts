@@ -26,25 +26,16 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
-import { upcast } from '../domain/upcast.ts';
-import { loadCheckpoint, moveCheckpoint, startCheckpoint } from './checkpoint.ts';
+import { catchUp } from './catch-up.ts';
+import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import { type ConsumerDeps, lockOf } from './consumer.ts';
 import { inWords } from './difference-words.ts';
 import type { Difference, Projection } from './projection.ts';
-import { readAhead } from './read-ahead.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
-import { createRemovedLeaves } from './removed-leaves.ts';
 
-/**
- * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a
- * rebuild writes its row less often.
- */
-const BATCH = 5_000;
 const DIFFERENCES_SHOWN = 20;
 /** Each is sorted by two processes of Postgres at most, and written by one. */
 const INDEXES_AT_ONCE = 2;
-/** How long the take-over may block the live consumer while it reads the last events. */
-const TAKE_OVER_WITHIN_MS = 20_000;
 /** A table was locked for too long, or by a consumer that waited for the take-over. */
 const LOCKED = ['55P03', '40P01'];
 
@@ -139,7 +130,7 @@ async function withShadow(
       schema,
       checkpoint,
       catchUp: (within?: Transaction) =>
-        catchUp(deps, projection, schema, checkpoint, held.signal, meter.read, within),
+        catchUp(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
     };
     await shadow.catchUp();
     const differences = await then(shadow);
@@ -156,57 +147,6 @@ async function withShadow(
       );
     await held.release();
   }
-}
-
-async function catchUp(
-  { sql, store }: ConsumerDeps,
-  projection: Projection,
-  schema: string,
-  checkpoint: string,
-  signal: AbortSignal,
-  read: (events: number, position: bigint) => void,
-  within?: Transaction,
-): Promise<void> {
-  let from = (await loadCheckpoint(within ?? sql, 'read.checkpoints', checkpoint))?.position ?? 0n;
-  // Postgres ends a transaction that idles while the log is silent. The wait must end before that.
-  const limit = within ? [AbortSignal.timeout(TAKE_OVER_WITHIN_MS)] : [];
-  const start = from === 0n ? null : from;
-  const removed = createRemovedLeaves(store, start);
-  const batches = store.subscribe({
-    from: start,
-    signal: AbortSignal.any([signal, ...limit]),
-    batchSize: BATCH,
-    streams: projection.streams,
-    only: projection.only,
-  });
-  for await (const batch of readAhead(batches)) {
-    if (batch.position > from) {
-      const saveBatch = async (tx: Transaction) => {
-        // A crash of Postgres costs only this rebuild, which runs again.
-        await tx`set local synchronous_commit to off`;
-        await moveCheckpoint(
-          tx,
-          'read.checkpoints',
-          checkpoint,
-          from,
-          batch.position,
-          batch.events.at(-1) ?? null,
-        );
-        const events = projection.asStored ? batch.events : batch.events.map(upcast);
-        await projection.apply(tx, schema, events, removed);
-      };
-      await (within ? saveBatch(within) : sql.begin(saveBatch));
-      from = batch.position;
-      read(batch.events.length, from);
-    }
-    if (batch.caughtUp) return;
-  }
-  throw new DomainError(
-    'unavailable',
-    signal.aborted
-      ? 'The connection to Postgres was lost in the middle of a rebuild; run it again'
-      : 'The event log did not answer in the middle of a rebuild; run it again',
-  );
 }
 
 /**

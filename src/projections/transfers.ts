@@ -82,20 +82,39 @@ export const transfersProjection: Projection = {
 
   async apply(tx, schema, events, removed) {
     const ofTransfers = events.filter(isOfTransfer);
+    // All of them: those that begin in this batch have a row if it is applied again.
     const known = await load(tx, schema, ofTransfers);
     await saveChanges(tx, schema, await fold(ofTransfers, known, removed));
     if (ofTransfers.length === events.length) return;
     const left = await saveRetained(tx, schema, events);
-    await saveChanges(tx, schema, { rows: [], changes: await remove(tx, schema, left) });
+    await saveChanges(tx, schema, {
+      inserted: [],
+      updated: [],
+      changes: await remove(tx, schema, left),
+    });
   },
 
   async inOneStatement(sql, schema, events, removed) {
     if (!events.every(isOfTransfer)) return null;
-    const begun = new Set(events.flatMap(({ stream, revision }) => (revision === 0 ? stream : [])));
-    const areNew = events.every(({ stream }) => begun.has(stream));
-    const known = areNew ? new Map() : await load(sql, schema, events);
+    const known = await load(sql, schema, continued(events));
     const changed = await fold(events, known, removed);
-    return (statement) => writes(statement, schema, changed, areNew);
+    return (statement) => writes(statement, schema, changed);
+  },
+
+  createFill(sql, schema) {
+    // The rows of the batch before, which may not be in the table yet.
+    let before = new Map<string, Folded<TransferState>>();
+    return async (events, removed) => {
+      const known = before;
+      before = new Map();
+      if (!events.every(isOfTransfer)) return null;
+      const others = continued(events).filter(({ stream }) => !known.has(stream));
+      for (const [stream, row] of await load(sql, schema, others)) known.set(stream, row);
+      const changed = await fold(events, known, removed);
+      for (const row of [...changed.inserted, ...changed.updated])
+        before.set(streamName('transfer', row.state.facts.transfer_id), row);
+      return (statement) => writes(statement, schema, changed);
+    };
   },
 
   differences: transferDifferences,
@@ -103,6 +122,12 @@ export const transfersProjection: Projection = {
 
 function isOfTransfer({ stream }: StoredEvent): boolean {
   return parseStream(stream).kind === 'transfer';
+}
+
+/** Returns the events of transfers that began before these events. */
+function continued(events: StoredEvent[]): StoredEvent[] {
+  const begun = new Set(events.flatMap(({ stream, revision }) => (revision === 0 ? stream : [])));
+  return events.filter(({ stream }) => !begun.has(stream));
 }
 
 interface Row {
@@ -117,7 +142,7 @@ async function load(
   schema: string,
   events: StoredEvent[],
 ): Promise<Map<string, Folded<TransferState>>> {
-  // Includes streams that begin in this batch: they have a row if the batch is applied again.
+  if (events.length === 0) return new Map();
   const ids = [...new Set(events.map(({ stream }) => parseStream(stream).id))];
   // Casts, because an older version's table has jsonb. A prepared statement would fail when the
   // type changes at the switch-over.
@@ -150,7 +175,9 @@ async function goneStreams(
 
 /** What a batch changes: rows of transfers, and what the counts follow. */
 interface Changes {
-  rows: Folded<Transfer>[];
+  /** Rows that the table does not have. The statement that saves them fails if it has one. */
+  inserted: Folded<Transfer>[];
+  updated: Folded<Transfer>[];
   changes: Change[];
 }
 
@@ -165,8 +192,12 @@ async function fold(
     string,
     Folded<Transfer>
   >;
+  const [updated, inserted] = [true, false].map((isKnown) =>
+    [...changed].flatMap(([stream, row]) => (known.has(stream) === isKnown ? row : [])),
+  ) as [Folded<Transfer>[], Folded<Transfer>[]];
   return {
-    rows: [...changed.values()],
+    inserted,
+    updated,
     changes: [...changed].map(([stream, { state }]) => ({
       before: known.get(stream)?.state,
       after: state,
@@ -184,50 +215,19 @@ async function remove(tx: Transaction, schema: string, transferIds: string[]): P
 
 async function saveChanges(tx: Transaction, schema: string, changed: Changes): Promise<void> {
   if (changed.changes.length > 0)
-    await tx`with moved as (select) ${writes(tx, schema, changed, false)} select`;
+    await tx`with moved as (select) ${writes(tx, schema, changed)} select`;
 }
 
-/**
- * Returns the CTEs that save changes, if the CTE `moved` has a row. `areNew` means that the table
- * has none of the rows: the statement fails if it has.
- */
-function writes(
-  sql: Queryable,
-  schema: string,
-  { rows, changes }: Changes,
-  areNew: boolean,
-): Fragment {
-  const facts = rows.map(({ state }) => state.facts);
-  // One line for each state: an array of texts would need an escape for every quote of a document.
-  const states = rows.map(({ state }) => JSON.stringify(state)).join('\n');
+/** Returns the CTEs that save changes, if the CTE `moved` has a row. */
+function writes(sql: Queryable, schema: string, { inserted, updated, changes }: Changes): Fragment {
   const counts = countChanges(changes);
+  // Not an update: its generic plan for the small table of a new rebuild would scan the large one.
+  const onConflict = sql`
+    on conflict (transfer_id) do update set
+      status = excluded.status, revision = excluded.revision,
+      position = excluded.position, state = excluded.state`;
   return sql`
-    , saved as (
-      insert into ${sql(schema)}.transfers as t
-        (transfer_id, account_id, status, created_at, destination, revision, position, state)
-      select transfer_id, account_id, status, created_at::timestamptz, destination, revision,
-             position, state::json
-        from moved, rows from (
-          unnest(
-            ${facts.map(({ transfer_id }) => transfer_id)}::text[],
-            ${facts.map(({ account_id }) => account_id)}::text[],
-            ${rows.map(({ state }) => state.status)}::text[],
-            ${facts.map(({ created_at }) => created_at)}::text[],
-            ${facts.map(({ destination }) => destination)}::text[],
-            ${rows.map(({ revision }) => revision)}::integer[],
-            ${rows.map(({ position }) => String(position))}::bigint[]),
-          string_to_table(${states}, E'\n')
-        ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
-      ${
-        areNew
-          ? sql``
-          : sql`
-      on conflict (transfer_id) do update set
-        status = excluded.status, revision = excluded.revision,
-        position = excluded.position, state = excluded.state`
-      }
-    ),
-    changes as (
+    , changes as (
       select c.* from moved, unnest(
         ${counts.map(({ account }) => account)}::text[],
         ${counts.map(({ status }) => status)}::text[],
@@ -245,7 +245,42 @@ function writes(
       select status, sum(transfers) from changes group by status
       on conflict (status) do update set transfers = t.transfers + excluded.transfers
     )
+    ${rowWrites(sql, schema, inserted, 'inserted', sql``)}
+    ${rowWrites(sql, schema, updated, 'updated', onConflict)}
     ${batchWrites(sql, schema, batchChanges(changes))}`;
+}
+
+/** Returns the CTE that saves rows; nothing without rows. */
+function rowWrites(
+  sql: Queryable,
+  schema: string,
+  rows: Folded<Transfer>[],
+  name: string,
+  onConflict: Fragment,
+): Fragment {
+  if (rows.length === 0) return sql``;
+  const facts = rows.map(({ state }) => state.facts);
+  // One line for each state: an array of texts would need an escape for every quote of a document.
+  const states = rows.map(({ state }) => JSON.stringify(state)).join('\n');
+  return sql`
+    , ${sql(name)} as (
+      insert into ${sql(schema)}.transfers as t
+        (transfer_id, account_id, status, created_at, destination, revision, position, state)
+      select transfer_id, account_id, status, created_at::timestamptz, destination, revision,
+             position, state::json
+        from moved, rows from (
+          unnest(
+            ${facts.map(({ transfer_id }) => transfer_id)}::text[],
+            ${facts.map(({ account_id }) => account_id)}::text[],
+            ${rows.map(({ state }) => state.status)}::text[],
+            ${facts.map(({ created_at }) => created_at)}::text[],
+            ${facts.map(({ destination }) => destination)}::text[],
+            ${rows.map(({ revision }) => revision)}::integer[],
+            ${rows.map(({ position }) => String(position))}::bigint[]),
+          string_to_table(${states}, E'\n')
+        ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
+      ${onConflict}
+    )`;
 }
 
 /** Returns the CTE that saves the counts of batches; nothing without batches. */

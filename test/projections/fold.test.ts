@@ -1,5 +1,7 @@
+import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Batch } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
@@ -12,6 +14,7 @@ import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import type { WebhookState } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog.ts';
+import { catchUp } from '../../src/projections/catch-up.ts';
 import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
 import { saveBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
@@ -67,14 +70,14 @@ describeWithPostgres('a projection', () => {
   afterAll(() => database?.drop());
 
   /**
-   * Folds batches of this size, each batch twice, into separate tables: as the consumer or as a
-   * rebuild does. Returns all rows.
+   * Folds batches of this size into separate tables: as the consumer or the take-over of a rebuild
+   * does, each batch twice, or as a rebuild does. Returns all rows.
    */
   async function tablesAfter(
     projection: Projection,
     events: StoredEvent[],
     batchSize: number,
-    writer: 'consumer' | 'rebuild',
+    writer: 'consumer' | 'take-over' | 'rebuild',
   ): Promise<Record<string, unknown>[][]> {
     const { sql } = database;
     const schema = 'folded';
@@ -84,11 +87,22 @@ describeWithPostgres('a projection', () => {
     });
     const consumer = projectionConsumer(projection, schema);
     await restartCheckpoint(sql, consumer, 'log-1');
-    const removed = createRemovedLeaves(createPostgresLog({ sql, prefix: '' }), null);
-    let from = 0n;
+    const log = createPostgresLog({ sql, prefix: '' });
+    const removed = createRemovedLeaves(log, null);
+    const batches: Batch[] = [];
     for (let i = 0; i < events.length; i += batchSize) {
       const batch = events.slice(i, i + batchSize);
-      const to = batch.at(-1)!.position;
+      const caughtUp = i + batchSize >= events.length;
+      batches.push({ events: batch, position: batch.at(-1)!.position, caughtUp });
+    }
+    if (writer === 'rebuild' && batches.length > 0) {
+      const store = { ...log, subscribe: () => Readable.from(batches) };
+      const { signal } = new AbortController();
+      const tables = { schema, checkpoint: consumer.name };
+      await catchUp({ sql, store }, projection, tables, signal, () => undefined);
+    }
+    let from = 0n;
+    for (const { events: batch, position: to } of writer === 'rebuild' ? [] : batches) {
       for (let time = 0; time < 2; time++) {
         if (writer === 'consumer') await saveBatch(sql, consumer, batch, removed, from, to);
         else await sql.begin((tx) => projection.apply(tx, schema, batch));
@@ -103,7 +117,7 @@ describeWithPostgres('a projection', () => {
   }
 
   const batchSizes = fc.constantFrom(1, 2, 3, 7, 100);
-  const writers = fc.constantFrom('consumer' as const, 'rebuild' as const);
+  const writers = fc.constantFrom('consumer' as const, 'take-over' as const, 'rebuild' as const);
 
   it('of transfers is the fold of the log, however the log is split into batches', async () => {
     await fc.assert(

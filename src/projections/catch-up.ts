@@ -1,0 +1,85 @@
+/*
+ * Brings the tables of a rebuild to the end of the log.
+ *
+ * Three steps overlap: Postgres reads the next batch and writes the one before, while the service
+ * folds. So both cores of a small machine are busy. A projection without `createFill` folds and
+ * writes each batch in one transaction.
+ */
+import type { Transaction } from '../adapters/postgres/connect.ts';
+import { DomainError } from '../domain/errors.ts';
+import { upcast } from '../domain/upcast.ts';
+import { loadCheckpoint, moveCheckpointWith } from './checkpoint.ts';
+import type { ConsumerDeps } from './consumer.ts';
+import type { Projection } from './projection.ts';
+import { readAhead } from './read-ahead.ts';
+import { createRemovedLeaves } from './removed-leaves.ts';
+
+/**
+ * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a
+ * rebuild writes its row less often.
+ */
+const BATCH = 5_000;
+/** How long the take-over may block the live consumer while it reads the last events. */
+const TAKE_OVER_WITHIN_MS = 20_000;
+
+/**
+ * Folds the log from the checkpoint to its current end, in transactions of its own or in `within`.
+ * Calls `read` with the number of events and the position of each batch. Throws `unavailable` if the
+ * signal aborts or the log does not answer.
+ */
+export async function catchUp(
+  { sql, store }: Pick<ConsumerDeps, 'sql' | 'store'>,
+  projection: Projection,
+  { schema, checkpoint }: { schema: string; checkpoint: string },
+  signal: AbortSignal,
+  read: (events: number, position: bigint) => void,
+  within?: Transaction,
+): Promise<void> {
+  const table = 'read.checkpoints';
+  let from = (await loadCheckpoint(within ?? sql, table, checkpoint))?.position ?? 0n;
+  // Postgres ends a transaction that idles while the log is silent. The wait must end before that.
+  const limit = within ? [AbortSignal.timeout(TAKE_OVER_WITHIN_MS)] : [];
+  const start = from === 0n ? null : from;
+  const removed = createRemovedLeaves(store, start);
+  const batches = store.subscribe({
+    from: start,
+    signal: AbortSignal.any([signal, ...limit]),
+    batchSize: BATCH,
+    streams: projection.streams,
+    only: projection.only,
+  });
+  const fill = within ? undefined : projection.createFill?.(sql, schema);
+  let writing: Promise<unknown> = Promise.resolve();
+  try {
+    for await (const { events: stored, position, caughtUp } of readAhead(batches)) {
+      if (position > from) {
+        const events = projection.asStored ? stored : stored.map(upcast);
+        const writes = (await fill?.(events, removed)) ?? null;
+        await writing;
+        const last = stored.at(-1) ?? null;
+        const move = { table, name: checkpoint, from, to: position, last } as const;
+        const apply = async (tx: Transaction) => {
+          await moveCheckpointWith(tx, move, () => tx``);
+          await projection.apply(tx, schema, events, removed);
+        };
+        if (writes) {
+          writing = moveCheckpointWith(sql, move, writes);
+          // It can fail before anything awaits it, which would crash the process.
+          writing.catch(() => undefined);
+        } else await (within ? apply(within) : sql.begin(apply));
+        from = position;
+        read(events.length, from);
+      }
+      if (caughtUp) return void (await writing);
+    }
+  } finally {
+    // The caller drops the tables after an error.
+    await writing.catch(() => undefined);
+  }
+  throw new DomainError(
+    'unavailable',
+    signal.aborted
+      ? 'The connection to Postgres was lost in the middle of a rebuild; run it again'
+      : 'The event log did not answer in the middle of a rebuild; run it again',
+  );
+}
