@@ -72,8 +72,13 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
   try {
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20, settings: INDEXED });
-    const derived = connect(url, { max: 20, settings: DERIVED });
-    const patient = connect(url, { max: 5, settings: INDEXED, answerWithinMs: null });
+    const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
+    const patient = connect(url, {
+      max: 5,
+      settings: INDEXED,
+      answerWithinMs: null,
+      listener: sql,
+    });
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     await migrate(patient);
