@@ -75,11 +75,12 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
   try {
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20, settings: INDEXED });
-    const derived = connect(url, { max: 20, settings: DERIVED });
+    const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
     const patient = connect(url, {
       max: 5,
       settings: { ...INDEXED, synchronous_commit: 'off' },
       answerWithinMs: null,
+      listener: sql,
     });
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));

@@ -1,6 +1,8 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
+import type { KeyOfRequest } from './idempotency-key.ts';
+import { type KeptRow, keptRow } from './idempotency-keys.ts';
 import {
   type Credential,
   type FoundRow,
@@ -27,11 +29,20 @@ export interface Counted {
   limit: number;
 }
 
-/** `queue` is null unless it was asked for. */
+/** What a request asks for beside its client. */
+export interface Asked {
+  /** The queue that a transfer of the client would join. */
+  withQueue: boolean;
+  /** The row of this key. */
+  idempotencyKey: KeyOfRequest | null;
+}
+
+/** `queue` and `keyRow` are null unless they were asked for. */
 export type Admission = Identity & {
   counted: Counted;
   window: RateWindow;
   queue: QueueView | null;
+  keyRow: KeptRow | null;
 };
 
 export interface AdmissionControl {
@@ -40,22 +51,25 @@ export interface AdmissionControl {
   /**
    * Finds the client of a key or session (null if the request has none) and counts the request in
    * the client's window. Without a valid key or session, it counts in the window of the address.
-   * `withQueue` also reads the queue that a transfer of the client would join.
+   * Also reads what is `asked`: nothing by default.
    */
-  admit(credential: Credential | null, address: string, withQueue?: boolean): Promise<Admission>;
+  admit(credential: Credential | null, address: string, asked?: Asked): Promise<Admission>;
   /** Counts further requests in a window, and returns its state after them. */
   count(counted: Counted, requests: number): Promise<RateWindow>;
 }
 
-interface Visitor {
+interface Visitor extends Asked {
   key: string | null;
   session: string | null;
   byAddress: string;
-  withQueue: boolean;
 }
 
+type Found = FoundRow & WindowRow & { key_row: KeptRow | null };
+
 /** The first row of a batch has the queue, if a request of the batch asked for it. */
-type Row = FoundRow & WindowRow & { queue: QueueRow | null };
+type Row = Found & { queue: QueueRow | null };
+
+const NOTHING: Asked = { withQueue: false, idempotencyKey: null };
 
 /**
  * Creates the admission control of all requests. One statement finds the client and counts the
@@ -72,13 +86,13 @@ export function createAdmissionControl(
 
   return {
     perKey,
-    async admit(credential, address, withQueue = false) {
+    async admit(credential, address, asked = NOTHING) {
       const byAddress = `address:${address}`;
       const rejected = usedUp.find(credential?.sha256 ?? byAddress);
       if (rejected) return rejected;
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
-      const { view, ...row } = await count({ key, session, byAddress, withQueue });
+      const { view, ...row } = await count({ key, session, byAddress, ...asked });
 
       const identity = identify(row, session);
       const { client } = identity;
@@ -87,9 +101,13 @@ export function createAdmissionControl(
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
       const counted = { subject: row.subject, limit };
-      const admission: Admission = { ...identity, counted, window, queue: view };
+      const admission = { ...identity, counted, window, queue: view, keyRow: row.key_row };
       if (window.remaining < 0)
-        usedUp.add(client && credential ? credential.sha256 : byAddress, admission, secondsLeft);
+        usedUp.add(
+          client && credential ? credential.sha256 : byAddress,
+          { ...admission, keyRow: null },
+          secondsLeft,
+        );
       return admission;
     },
 
@@ -107,26 +125,36 @@ async function findAndCount(
   sql: Sql,
   queue: Pick<Queue, 'ask'>,
   visitors: Visitor[],
-): Promise<(FoundRow & WindowRow & { view: QueueView | null })[]> {
+): Promise<(Found & { view: QueueView | null })[]> {
   const asked = visitors.some(({ withQueue }) => withQueue)
     ? queue.ask(sql`(select array_agg(distinct account_id) from visitors)::text[]`)
     : null;
+  const keys = visitors.map(({ idempotencyKey }) => idempotencyKey);
+  const keyRow = keptRow(sql, {
+    account_id: sql`visitors.account_id`,
+    route: sql`visitors.route`,
+    key: sql`visitors.idempotency_key`,
+  });
   const rows = await sql<Row[]>`
     with visitors as materialized (
-      select nr, key_id, account_id, scopes, standing, unnoted, actor, unconfirmed,
+      select nr, route, idempotency_key,
+             key_id, account_id, scopes, standing, unnoted, actor, unconfirmed,
              case when standing is distinct from 'valid' then by_address
                   when session is null then 'key:' || key_id
                   else 'console:' || coalesce(key_id, actor) end as subject
         from unnest(
           ${visitors.map(({ key }) => key)}::text[],
           ${visitors.map(({ session }) => session)}::text[],
-          ${visitors.map(({ byAddress }) => byAddress)}::text[])
-          with ordinality as v(key, session, by_address, nr)
+          ${visitors.map(({ byAddress }) => byAddress)}::text[],
+          ${keys.map((key) => key?.route ?? null)}::text[],
+          ${keys.map((key) => key?.key ?? null)}::text[])
+          with ordinality as v(key, session, by_address, route, idempotency_key, nr)
         left join lateral (${lookUp(sql)}) found on true
     ), counts as (${countRequests(sql)})
     select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
            requests, extract(epoch from clock_timestamp())::float8 as now,
-           ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue
+           ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue,
+           ${keys.some((key) => key !== null) ? sql`(select to_jsonb(k) from (${keyRow}) k)` : sql`null`} as key_row
       from visitors join counts using (subject) order by nr`;
   numberRequests(rows);
   const found = rows[0]?.queue ?? null;

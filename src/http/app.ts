@@ -133,6 +133,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.decorateRequest('client', null);
   app.decorateRequest('counted', null);
   app.decorateRequest('queue', null);
+  app.decorateRequest('keyRow', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply);

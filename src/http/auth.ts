@@ -7,6 +7,8 @@ import { grants, type Scope } from '../domain/key.ts';
 import type { QueueView } from '../processes/dispatch/queue-estimate.ts';
 import type { AdmissionControl, Counted } from './admission.ts';
 import { clientAddress, clientNetwork } from './client-address.ts';
+import { findIdempotencyKey } from './idempotency-key.ts';
+import type { KeptRow } from './idempotency-keys.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
@@ -25,6 +27,8 @@ declare module 'fastify' {
     counted: Counted | null;
     /** The queue when the request began. Null unless its route asks for it. */
     queue: QueueView | null;
+    /** The row of its Idempotency-Key when the request began. Null without a key or a row. */
+    keyRow: KeptRow | null;
   }
   interface FastifyContextConfig {
     /** The scope that the route needs. Without one, any valid key or session will do. */
@@ -64,14 +68,15 @@ export async function authenticate(
   void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
   const { open, scope, queue: withQueue = false } = request.routeOptions.config;
-  const { window, counted, queue, ...identity } = await admissions.admit(
+  const { window, counted, queue, keyRow, ...identity } = await admissions.admit(
     presented,
     clientNetwork(request),
-    withQueue,
+    { withQueue, idempotencyKey: findIdempotencyKey(request) },
   );
   request.client = identity.client;
   request.counted = counted;
   request.queue = queue;
+  request.keyRow = keyRow;
   keepWithin(window, reply);
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;

@@ -2,8 +2,7 @@
  * The owner of `work.idempotency_keys`: a row for each Idempotency-Key of an account and route.
  */
 import type { Beside } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { createBatcher } from '../concurrency/batcher.ts';
+import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
 /** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
@@ -32,28 +31,15 @@ export interface Row<Reserved> {
   answer: StoredAnswer | null;
 }
 
-/** By pool, so that concurrent requests share one query. */
-const finders = new WeakMap<Sql, (id: RowId) => Promise<Row<unknown> | null>>();
+/** A row as it was found, and the account that it was looked up for. */
+export type KeptRow = Row<unknown> & { account_id: string };
 
-/** Returns the row of a key that still holds, or null. */
-export function findRow(sql: Sql, id: RowId): Promise<Row<unknown> | null> {
-  const find = finders.get(sql) ?? createBatcher((ids: RowId[]) => findRows(sql, ids));
-  finders.set(sql, find);
-  return find(id);
-}
-
-async function findRows(sql: Sql, ids: RowId[]): Promise<(Row<unknown> | null)[]> {
-  const rows = await sql<(Row<unknown> & { found: boolean })[]>`
-    select k.key is not null as found, k.fingerprint, k.reserved, k.status, k.answer
-      from unnest(
-        ${ids.map(({ account_id }) => account_id)}::text[],
-        ${ids.map(({ route }) => route)}::text[],
-        ${ids.map(({ key }) => key)}::text[]) with ordinality as n(account_id, route, key, nr)
-      left join work.idempotency_keys k
-        on k.account_id = n.account_id and k.route = n.route and k.key = n.key
-           and k.created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
-     order by nr`;
-  return rows.map(({ found, ...row }) => (found ? row : null));
+/** Selects the row of a key that still holds, as a `KeptRow`. Each part of its id is an expression. */
+export function keptRow(sql: Sql, id: Record<keyof RowId, Fragment>): Fragment {
+  return sql`
+    select account_id, fingerprint, reserved, status, answer from work.idempotency_keys
+     where account_id = ${id.account_id} and route = ${id.route} and key = ${id.key}
+       and created_at > now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
 }
 
 /** A row that is complete from the start: its answer follows from the events of one append. */

@@ -6,12 +6,12 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../commands/deps.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { clientOf } from './auth.ts';
+import { readIdempotencyKey } from './idempotency-key.ts';
 import {
-  findRow,
   IDEMPOTENCY_KEYS_KEPT,
   insertedWith,
   isTaken,
@@ -81,18 +81,18 @@ export async function idempotent<Reserved, Body>(
   reply: FastifyReply,
   operation: Operation<Reserved, Body>,
 ): Promise<FastifyReply> {
-  const key = readKey(request);
+  const key = readIdempotencyKey(request);
   const { sql, commands } = deps;
   if (key === null)
     return sendAnswer(reply, await operation.run(await operation.reserve(), false, commands));
 
-  const id = { account_id: clientOf(request).accountId, route: routeOf(request), key };
+  const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
     canonicalize(request.body) ?? '',
     id,
     operation.secretBody ?? false,
   );
-  const found = await findRow(sql, id);
+  const found = foundRow(request, id);
   const stored = found && toStored(found, fingerprint);
   if (stored) return sendStored(commands, reply, stored);
   if (found === null) {
@@ -118,6 +118,14 @@ export async function idempotent<Reserved, Body>(
 }
 
 /**
+ * Returns the row as it was when the request began. Null if there was none: then a row that has come
+ * since rejects the append, and `reserve` returns it.
+ */
+function foundRow({ keyRow }: FastifyRequest, id: RowId): Row<unknown> | null {
+  return keyRow?.account_id === id.account_id ? keyRow : null;
+}
+
+/**
  * Hashes a body. A body with a secret gets a slow hash: an attacker could guess a chosen secret
  * from a fast one.
  */
@@ -126,27 +134,6 @@ async function fingerprintOf(body: string, id: RowId, secret: boolean): Promise<
   return (
     await promisify<string, string, number, Buffer>(scrypt)(body, JSON.stringify(id), 32)
   ).toString('hex');
-}
-
-/** Returns the route with the values of its parameters, the same for every spelling of the path. */
-function routeOf({ method, routeOptions, params }: FastifyRequest): string {
-  return [
-    method,
-    routeOptions.url,
-    ...Object.values(params as Record<string, string>).map(encodeURIComponent),
-  ].join(' ');
-}
-
-function readKey(request: FastifyRequest): string | null {
-  const values = request.raw.headersDistinct['idempotency-key'];
-  if (values === undefined) return null;
-  if (values.length === 1 && /^[\x20-\x7e]{1,255}$/.test(values[0] as string))
-    return values[0] as string;
-  throw fieldError(
-    'Idempotency-Key',
-    'must be given once, with 1 to 255 printable ASCII characters',
-    'invalid_parameter',
-  );
 }
 
 /**

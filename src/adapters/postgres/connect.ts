@@ -37,6 +37,11 @@ export interface ConnectOptions {
    * replaced.
    */
   keepOpen?: boolean;
+  /**
+   * The pool whose connection listens for this one too. A NOTIFY wakes every connection that
+   * listens, whichever channel it listens to.
+   */
+  listener?: Sql;
   /** Called for every connection of the pool that has closed, whatever the reason. */
   onClose?: () => void;
 }
@@ -69,12 +74,13 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     settings = {},
     answerWithinMs = ANSWER_WITHIN_MS,
     keepOpen = false,
+    listener,
     onClose = () => {},
   } = options;
   const notInTheDriversTypes = {
     answer_timeout: answerWithinMs === null ? null : answerWithinMs / 1_000,
   };
-  return postgres(url, {
+  const sql = postgres(url, {
     ...notInTheDriversTypes,
     max,
     connect_timeout: 10,
@@ -95,6 +101,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     onnotice: () => {},
     onclose: onClose,
   });
+  return listener ? Object.assign(sql, { listen: listener.listen }) : sql;
 }
 
 /**

@@ -67,6 +67,16 @@ describeWithPostgres('connect', () => {
     expect(isPostgresUnavailable(error)).toBe(true);
   });
 
+  it('uses the connection that was used last', async () => {
+    const sql = connect(database.url, { max: 3 });
+    const pidOf = async () => (await sql`select pg_backend_pid() as pid`)[0]?.pid as number;
+    await Promise.all([1, 2, 3].map(() => sql`select pg_sleep(0.1)`));
+    const last = await pidOf();
+    const pids = [await pidOf(), await pidOf(), await pidOf()];
+    await sql.end();
+    expect(pids).toEqual([last, last, last]);
+  });
+
   it('sets its application name', async () => {
     const [row] = await database.sql`
         select current_setting('application_name') as name, current_setting('TimeZone') as zone`;

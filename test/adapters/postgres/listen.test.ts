@@ -45,4 +45,16 @@ describeWithPostgres('listen', () => {
     await sql`select pg_sleep(0.1)`;
     expect(heard).toEqual(['first', 'second']);
   });
+
+  it('uses the connection of the pool that listens for others', async () => {
+    const other = connect(database.url, { applicationName: 'other', listener: sql });
+    const heard: string[] = [];
+    await new Promise<void>((begun) => listen(other, 'news', (news) => heard.push(news), begun));
+    await database.sql`select pg_notify('news', 'first')`;
+    await until('it hears', () => heard.includes('first'));
+    const connections = await database.sql`
+      select from pg_stat_activity where application_name = 'other'`;
+    await other.end();
+    expect(connections.length).toBe(0);
+  });
 });
