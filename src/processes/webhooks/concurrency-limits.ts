@@ -39,6 +39,10 @@ export interface Capacity {
  * single quick failure changes nothing. A webhook that is dead or hangs therefore soon has two
  * places, and takes none from the others. Work beyond the limit waits. Halving the limit releases
  * the waiting work unsent.
+ *
+ * A request leaves its place when it ends, and is recorded meanwhile. While as many requests as
+ * there are places wait for their record, no other begins. So a crash can repeat at most twice as
+ * many deliveries as a webhook has places.
  */
 export interface ConcurrencyLimits<Work> {
   capacity(): Capacity;
@@ -51,6 +55,8 @@ export interface ConcurrencyLimits<Work> {
 interface Limit<Work> {
   limit: number;
   underWay: number;
+  /** Requests that have ended and are not recorded yet. */
+  unrecorded: number;
   waiting: Work[];
   /** Share of failed attempts, 0 to 1. Recent attempts weigh most. */
   failing: number;
@@ -61,12 +67,19 @@ interface Limit<Work> {
 }
 
 export interface LimitedWork<Work> {
-  /** Does the work. Returns true if the request was delivered. Never rejects. */
-  begin(work: Work): Promise<boolean>;
+  begin(work: Work): BegunWork;
   /** Releases work that was not begun, so another process can take it. */
   release(works: Work[]): void;
   /** Called when a webhook has capacity for more claims. */
   onCapacity(): void;
+}
+
+/** Neither promise rejects. */
+export interface BegunWork {
+  /** The request has ended. True if the receiver accepted the delivery. */
+  ended: Promise<boolean>;
+  /** False if the end of the request could not be recorded. */
+  recorded: Promise<boolean>;
 }
 
 export function createConcurrencyLimits<Work>({
@@ -80,6 +93,7 @@ export function createConcurrencyLimits<Work>({
     const known = limits.get(webhookId) ?? {
       limit: INITIAL_LIMIT,
       underWay: 0,
+      unrecorded: 0,
       waiting: [],
       failing: DOWN,
       quick: false,
@@ -90,17 +104,19 @@ export function createConcurrencyLimits<Work>({
   }
 
   /** Returns the free places. Returns 0 until half of them are free, so claims come in batches. */
-  function freePlaces({ limit, underWay, waiting, quick }: Limit<Work>): number {
-    const places = quick ? limit * CLAIMS_PER_PLACE : limit;
-    const free = places - underWay - waiting.length;
+  function freePlaces(webhook: Limit<Work>): number {
+    const places = webhook.quick ? webhook.limit * CLAIMS_PER_PLACE : webhook.limit;
+    const free = places - claimsOf(webhook);
     return free >= places / 2 ? free : 0;
   }
 
   async function run(webhook: Limit<Work>, work: Work): Promise<void> {
     const began = performance.now();
     if (webhook.underWay++ === 0) webhook.activeAt = began;
-    const delivered = await begin(work);
+    const { ended, recorded } = begin(work);
+    const delivered = await ended;
     webhook.underWay--;
+    webhook.unrecorded++;
     webhook.activeAt = performance.now();
     const tookMs = webhook.activeAt - began;
     webhook.failing += WEIGHT * ((delivered ? 0 : 1) - webhook.failing);
@@ -111,11 +127,16 @@ export function createConcurrencyLimits<Work>({
       release(webhook.waiting.splice(0));
     }
     advance(webhook);
+    // The next requests do not wait for the record of this one, unless Postgres falls behind.
+    const saved = await recorded;
+    webhook.unrecorded--;
+    if (!saved) release(webhook.waiting.splice(0));
+    advance(webhook);
     if (freePlaces(webhook) > 0) onCapacity();
   }
 
   function advance(webhook: Limit<Work>): void {
-    while (webhook.underWay < webhook.limit) {
+    while (webhook.underWay < webhook.limit && webhook.unrecorded < webhook.limit) {
       const next = webhook.waiting.shift();
       if (next === undefined) return;
       void run(webhook, next);
@@ -128,9 +149,9 @@ export function createConcurrencyLimits<Work>({
       const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
       const webhooks = new Map<string, { free: number; healthy: boolean }>();
       for (const [webhookId, webhook] of limits) {
-        const { failing, underWay, waiting, activeAt } = webhook;
+        const { failing, underWay, activeAt } = webhook;
         const healthy = failing < DOWN && (underWay === 0 || activeAt > silentSince);
-        left[healthy ? 'healthy' : 'unproven'] -= underWay + waiting.length;
+        left[healthy ? 'healthy' : 'unproven'] -= claimsOf(webhook);
         webhooks.set(webhookId, { free: freePlaces(webhook), healthy });
       }
       return {
@@ -147,4 +168,8 @@ export function createConcurrencyLimits<Work>({
     },
     drain: () => [...limits.values()].flatMap(({ waiting }) => waiting.splice(0)),
   };
+}
+
+function claimsOf({ underWay, unrecorded, waiting }: Limit<unknown>): number {
+  return underWay + unrecorded + waiting.length;
 }
