@@ -83,6 +83,13 @@ async function photograph(url: string, key: string): Promise<void> {
     'not-found': '/console/transfers/txr_none',
   };
   await inAllLooks(url, key, async (shoot, page, look) => {
+    // Without a checkpoint, the receipt would have to wait.
+    await page.goto(pages.checkpoints);
+    await page.getByRole('button', { name: 'Sign now' }).click();
+    await page
+      .getByText(/^The last checkpoint covers/)
+      .first()
+      .waitFor();
     for (const [name, path] of Object.entries(pages)) await shoot(name, path);
     for (const [name, path, button] of [
       ['new-api-key', '/console/settings/api-keys', 'Create key'],

@@ -76,7 +76,7 @@ export function Graphs() {
         </label>
       </header>
       {error && <ProblemNotice error={error} retry={reload} />}
-      <div class="grid">
+      <div class="charts">
         {FIGURES.map((figure) => (
           <Graph
             key={figure.title}
