@@ -1,6 +1,7 @@
 import { type ChildProcess, execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,18 +76,17 @@ describeWithPostgres('waybill dev', () => {
     expect(first.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
     expect(first.console).toBe(first.baseUrl.replace('/v1', '/console'));
 
+    // A small file from here on: the demo's servers take seconds of CPU time for its own.
+    const invoices = join(dataDir, 'demo', 'hospital', 'outbox', 'invoices.zip');
+    await writeFile(invoices, randomBytes(1 << 20));
     const curl = /^ {2}curl [\s\S]*?invoices-2\.zip.*$/m.exec(first.text)![0];
     const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
     const { id } = JSON.parse(stdout);
     const watchCommand = /^ {2}(.*) txr_\.\.\.$/m.exec(first.text)![1];
     const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`]);
-    expect(watched.stdout).toMatch(/completed: 128\.0 MiB/);
-    const [sent, arrived] = await Promise.all(
-      ['hospital/outbox/invoices.zip', 'bank/inbox/invoices-2.zip'].map((file) =>
-        readFile(join(dataDir, 'demo', file)),
-      ),
-    );
-    expect(sent!.equals(arrived!)).toBe(true);
+    expect(watched.stdout).toMatch(/completed: 1\.0 MiB/);
+    const arrived = await readFile(join(dataDir, 'demo', 'bank', 'inbox', 'invoices-2.zip'));
+    expect(arrived.equals(await readFile(invoices))).toBe(true);
     expect((await stat(join(dataDir, 'demo', 'demo.json'))).mode & 0o777).toBe(0o600);
 
     expect(await cli.run(['dev'])).toMatchObject({

@@ -13,6 +13,7 @@ import {
   patternsIn,
   type Workshop,
 } from '../support/generated-clients.ts';
+import { LONG } from '../support/long.ts';
 import { npmPackages } from '../support/npm-package.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -98,7 +99,7 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
     expect(report.problems).toEqual([]);
   });
 
-  test('gets no warning from spectral', async (ctx) => {
+  test('gets no warning from spectral', LONG, async (ctx) => {
     if (!linters.available) return ctx.skip(linters.reason);
     const rules = join(workshop.folder, 'ruleset.json');
     // Redocly compares the same examples with their schemas, in a tenth of the time.

@@ -10,11 +10,19 @@ import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
 const GiB = 1 << 30;
 const MEMORY = '/dev/shm';
 
-/** No data needs to survive a crash. */
+/**
+ * No data needs to survive a crash. A run creates hundreds of small databases, and autovacuum would
+ * visit all of them again and again.
+ */
 const settings = {
   fsync: 'off',
   synchronous_commit: 'off',
   full_page_writes: 'off',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  wal_compression: 'off',
+  autovacuum: 'off',
+  io_method: 'sync',
   max_connections: '400',
 };
 

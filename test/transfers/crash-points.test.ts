@@ -340,7 +340,7 @@ await describeTransfers('a mover killed with -9', () => {
   for (const [endpoint, size, options] of [
     ['beta', 12 * MiB, LONG],
     ['careful', 12 * MiB, {}],
-    ['beta', 1, {}],
+    ['beta', 1, LONG],
     ['careful', 1, LONG],
   ] as const) {
     const title = `after the rename and before the append: ${endpoint}, ${size} bytes`;

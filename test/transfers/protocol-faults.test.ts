@@ -121,7 +121,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'in the middle of the data': {
-    short: ['sftp', 'ftps', 's3-strict', 'azure'],
+    short: ['ftps', 'azure'],
     sides: BOTH,
     sizes: [BIG],
     failsAt: null,

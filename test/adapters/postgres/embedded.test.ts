@@ -337,6 +337,7 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
   it('runs as root if user namespaces are allowed', async (ctx) => {
     if (!succeeds('unshare', ['-U', 'true']))
       return ctx.skip('user namespaces are not allowed here');
+    await useFolder();
     await start();
     expect(owner()).toBe(0);
   });

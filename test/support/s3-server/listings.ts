@@ -5,12 +5,16 @@ import { document } from './xml.ts';
 
 const byUtf8 = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** The requested number of entries, at most 1,000 as in S3. */
-export function limitOf(text: string | undefined, name: string): number {
-  const limit = Number(text ?? 1000);
+/** The requested number of entries, at most as many as an answer has. */
+export function limitOf({ query, pageSize }: Call, name: string): number {
+  return Math.min(countOf(query.get(name) ?? String(pageSize), name), pageSize);
+}
+
+export function countOf(text: string, name: string): number {
+  const limit = Number(text);
   if (!Number.isInteger(limit) || limit < 0)
     throw new S3Error('InvalidArgument', `Provided ${name} not an integer or within integer range`);
-  return Math.min(limit, 1000);
+  return limit;
 }
 
 /** Encodes names as the client requested with encoding-type. */
@@ -22,12 +26,13 @@ export function nameEncoder(encoding: string | undefined): (name: string) => str
     : (name) => name;
 }
 
-export async function listObjectsV2({ bucket, bucketName, query }: Call): Promise<Answer> {
+export async function listObjectsV2(call: Call): Promise<Answer> {
+  const { bucket, bucketName, query } = call;
   if (query.get('list-type') !== '2')
     throw new S3Error('NotImplemented', 'Only version 2 of the list of objects');
   const prefix = query.get('prefix') ?? '';
   const delimiter = query.get('delimiter') ?? '';
-  const limit = limitOf(query.get('max-keys'), 'max-keys');
+  const limit = limitOf(call, 'max-keys');
   const encode = nameEncoder(query.get('encoding-type'));
   const token = query.get('continuation-token');
   const after =
@@ -75,9 +80,10 @@ export async function listObjectsV2({ bucket, bucketName, query }: Call): Promis
   return { status: 200, body };
 }
 
-export async function listMultipartUploads({ bucket, bucketName, query }: Call): Promise<Answer> {
+export async function listMultipartUploads(call: Call): Promise<Answer> {
+  const { bucket, bucketName, query } = call;
   const prefix = query.get('prefix') ?? '';
-  const limit = limitOf(query.get('max-uploads'), 'max-uploads');
+  const limit = limitOf(call, 'max-uploads');
   const encode = nameEncoder(query.get('encoding-type'));
   const keyMarker = query.get('key-marker') ?? '';
   const idMarker = query.get('upload-id-marker') ?? '';

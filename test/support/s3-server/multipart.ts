@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { joinBodies } from './bodies.ts';
 import { ALGORITHMS, type ChecksumAlgorithm, combine, createChecksum } from './checksums.ts';
 import { S3Error } from './errors.ts';
-import { limitOf, nameEncoder } from './listings.ts';
+import { countOf, limitOf, nameEncoder } from './listings.ts';
 import { encryptionOf, etagOf, keptHeaders } from './objects.ts';
 import type { Answer, Call } from './operations.ts';
 import { algorithmOf, checksumHeader, receive } from './receive.ts';
@@ -99,8 +99,8 @@ export async function uploadPart(call: Call): Promise<Answer> {
 export async function listParts(call: Call): Promise<Answer> {
   const { query, bucketName, key } = call;
   const upload = uploadOf(call);
-  const limit = limitOf(query.get('max-parts'), 'max-parts');
-  const marker = limitOf(query.get('part-number-marker') ?? '0', 'part-number-marker');
+  const limit = limitOf(call, 'max-parts');
+  const marker = countOf(query.get('part-number-marker') ?? '0', 'part-number-marker');
   const rest = [...upload.parts.values()]
     .filter(({ number }) => number > marker)
     .sort((a, b) => a.number - b.number);

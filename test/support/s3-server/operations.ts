@@ -24,6 +24,8 @@ export interface Call {
   /** The checked body as text, for a small document. */
   text(): Promise<string>;
   authentication: Authentication;
+  /** The most entries of one answer. */
+  pageSize: number;
   /** Where bodies are stored. */
   folder: string;
   /** The URL of the object. */

@@ -49,6 +49,12 @@ export interface S3Server extends Credentials {
   stop(): Promise<void>;
 }
 
+interface S3ServerOptions {
+  tls?: ServerCertificate;
+  /** The most entries of one listing; 1,000 by default, as in S3. */
+  pageSize?: number;
+}
+
 const MAX_DOCUMENT_BYTES = 2 << 20;
 
 /**
@@ -56,7 +62,8 @@ const MAX_DOCUMENT_BYTES = 2 << 20;
  * signatures, checksums, preconditions, multipart uploads and their errors. It supports path-style
  * addresses only, and neither versions nor copies. Bodies are sparse files in a temporary folder.
  */
-export async function startS3Server(options: { tls?: ServerCertificate } = {}): Promise<S3Server> {
+export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Server> {
+  const { pageSize = 1_000 } = options;
   const folder = mkdtempSync(join(tmpdir(), 'waybill-s3-'));
   const buckets = new Map<string, Bucket>();
   const faults = createFaults();
@@ -149,6 +156,7 @@ export async function startS3Server(options: { tls?: ServerCertificate } = {}): 
       content,
       text: () => readDocument(content(), authentication.payload),
       authentication,
+      pageSize,
       folder,
       location: `${endpointUrl}${path}`,
     });
