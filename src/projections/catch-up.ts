@@ -48,7 +48,8 @@ export async function catchUp(
     streams: projection.streams,
     only: projection.only,
   });
-  const fill = within ? undefined : projection.createFill?.(sql, schema);
+  // A fill relies on an empty table. An EventStoreDB may repeat events after a checkpoint.
+  const fill = start === null && !within ? projection.createFill?.(sql, schema) : undefined;
   let writing: Promise<unknown> = Promise.resolve();
   try {
     for await (const { events: stored, position, caughtUp } of readAhead(batches)) {
