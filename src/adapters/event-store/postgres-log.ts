@@ -105,9 +105,10 @@ interface StoredRow extends Row {
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
   /** One cache per subscription. */
   const caches = new Set<AppendCache>();
-  /** Notifications received during an append, handled after it. Most announce that very append. */
-  const deferred: { kinds: string[]; position: bigint }[] = [];
+  /** What was announced during an append, handled after it. Most of it is that very append. */
+  const deferred: Parameters<typeof announce>[] = [];
   let appending = 0;
+  let lookedAt = -Infinity;
   let unlisten: (() => void) | null = null;
 
   /**
@@ -186,7 +187,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       return verdicts;
     } finally {
       if (--appending === 0)
-        for (const { kinds, position } of deferred.splice(0)) announce(kinds, position);
+        for (const announced of deferred.splice(0)) announce(...announced);
     }
   }
 
@@ -278,7 +279,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
           reportedCaughtUp = batch.caughtUp;
           yield { ...batch, position };
         }
-        if (batch?.caughtUp !== false && !(await wakeUp.wait(POLL_MS))) cache.announce(null, null);
+        if (batch?.caughtUp !== false && !(await wakeUp.wait(POLL_MS))) void lookForAppends();
       }
     } finally {
       signal.removeEventListener('abort', wakeUp.wake);
@@ -293,15 +294,24 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       (notification) => {
         const kinds = notification.split(' ');
         const position = BigInt(kinds.pop() as string);
-        if (appending > 0) deferred.push({ kinds, position });
-        else announce(kinds, position);
+        announce(kinds, position);
       },
       () => announce(null, null),
     );
   }
 
+  /** Finds appends whose notification was lost: one look a second for all subscriptions. */
+  async function lookForAppends(): Promise<void> {
+    if (performance.now() < lookedAt + POLL_MS) return;
+    lookedAt = performance.now();
+    const found = await sql<{ position: bigint }[]>`select position from log.head`.catch(() => []);
+    // Without an answer, each subscription reads, and meets the error itself.
+    announce(null, found[0]?.position ?? null);
+  }
+
   function announce(kinds: string[] | null, position: bigint | null): void {
-    for (const cache of caches) cache.announce(kinds, position);
+    if (appending > 0) deferred.push([kinds, position]);
+    else for (const cache of caches) cache.announce(kinds, position);
   }
 
   function toEvent(row: StoredRow): StoredEvent {
