@@ -77,18 +77,22 @@ async function findAll(
       : sql``;
   const otherPriority =
     priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
-  // One ordered index scan for each status: few of many transfers may have it.
-  const rows = await withCustomPlans(
-    sql,
-    (tx) => tx<{ transfer_id: string }[]>`
-    select transfer_id
-      from unnest(${statuses}::text[]) as s(status) cross join lateral (
-        select transfer_id, created_at from read.transfers t
-         where ${passes(sql, accountId, filter)} and t.status = s.status
-           and ${isAfter(sql, after, ORDER)} ${notRetried} ${otherPriority}
-         order by created_at, transfer_id limit ${limit}) found
-     order by created_at, transfer_id limit ${limit}`,
-  );
+  if (statuses.length === 0) return [];
+  // One ordered index scan for each status, planned for that status: few of many transfers may have
+  // it.
+  const rows = await withCustomPlans(sql, (tx) => {
+    const found = statuses.map(
+      (status) => tx`
+        (select transfer_id, created_at from read.transfers t
+          where ${passes(sql, accountId, filter)} and t.status = ${status}
+            and ${isAfter(sql, after, ORDER)} ${notRetried} ${otherPriority}
+          order by created_at, transfer_id limit ${limit})`,
+    );
+    return tx<{ transfer_id: string }[]>`
+      select transfer_id
+        from (${found.reduce((all, next) => tx`${all} union all ${next}`)}) found
+       order by created_at, transfer_id limit ${limit}`;
+  });
   return rows.map(({ transfer_id }) => transfer_id);
 }
 

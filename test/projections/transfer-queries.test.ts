@@ -191,13 +191,6 @@ describeWithPostgres('queries of transfers', () => {
     });
     afterAll(() => sql?.end());
 
-    async function rowsRead(): Promise<number> {
-      await sql`select pg_stat_force_next_flush()`;
-      const [read] = await sql<{ rows: number }[]>`
-        select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
-          from pg_stat_user_tables where schemaname = 'read' and relname = 'transfers'`;
-      return read?.rows ?? 0;
-    }
     const first = async (filter: TransferFilter) => {
       for await (const transfers of eachTransfer(sql, 'acc_a', filter)) return transfers.length;
       return 0;
@@ -227,10 +220,10 @@ describeWithPostgres('queries of transfers', () => {
       ],
     ])('%s', async (_, read) => {
       for (let i = 0; i < 6; i++) await read();
-      const before = await rowsRead();
+      const before = await rowsRead(sql);
       await read();
       // At most the rows of an hour, of which the counts know no more than their number.
-      expect((await rowsRead()) - before).toBeLessThan(COUNT / 6);
+      expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 6);
     });
   });
 
@@ -297,6 +290,50 @@ describeWithPostgres('queries of transfers', () => {
     expect(await findTransfer(database.sql, 'acc_a', 'txr_none')).toBeNull();
   });
 });
+
+describeWithPostgres('a change of the few failed transfers', () => {
+  it('does not read the others where Postgres has seen no failed one', async () => {
+    const database = await createTestDatabase();
+    const sql = connect(database.url, { max: 1, settings: INDEXED });
+    try {
+      await prepareReadModels(sql, 'log-id');
+      const log = createLog();
+      const created = transferCreated({ transfer_id: 'txr_first', account_id: 'acc_a' });
+      for (const event of [
+        { type: 'transfer.created', data: created } as const,
+        ...PATHS.completed,
+      ])
+        log.append('transfer-txr_first', event);
+      await sql.begin((tx) => transfersProjection.apply(tx, 'read', log.events));
+      const copy = (status: string, count: number) => sql`
+        insert into read.transfers
+        select 'txr_' || ${status} || n, account_id, ${status}, created_at + n * interval '1 second',
+               destination, revision, position, state
+          from read.transfers, generate_series(1, ${count}::integer) n
+         where transfer_id = 'txr_first'`;
+      await copy('completed', COUNT);
+      await sql`analyze read.transfers`;
+      await copy('failed', 2);
+
+      const before = await rowsRead(sql);
+      const found = await findChangeable(sql, 'acc_a', {}, { action: 'retry' }, 25);
+      expect(found.transferIds).toEqual(['txr_failed1', 'txr_failed2']);
+      expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 6);
+    } finally {
+      await sql.end();
+      await database.drop();
+    }
+  });
+});
+
+/** Returns how many rows of transfers were read so far. */
+async function rowsRead(sql: Sql): Promise<number> {
+  await sql`select pg_stat_force_next_flush()`;
+  const [read] = await sql<{ rows: number }[]>`
+    select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
+      from pg_stat_user_tables where schemaname = 'read' and relname = 'transfers'`;
+  return read?.rows ?? 0;
+}
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
