@@ -39,10 +39,6 @@ export interface Capacity {
  * single quick failure changes nothing. A webhook that is dead or hangs therefore soon has two
  * places, and takes none from the others. Work beyond the limit waits. Halving the limit releases
  * the waiting work unsent.
- *
- * A request leaves its place when it ends, and is recorded meanwhile. While as many requests as
- * there are places wait for their record, no other begins. So a crash can repeat at most twice as
- * many deliveries as a webhook has places.
  */
 export interface ConcurrencyLimits<Work> {
   capacity(): Capacity;
@@ -55,8 +51,6 @@ export interface ConcurrencyLimits<Work> {
 interface Limit<Work> {
   limit: number;
   underWay: number;
-  /** Requests that have ended and are not recorded yet. */
-  unrecorded: number;
   waiting: Work[];
   /** Share of failed attempts, 0 to 1. Recent attempts weigh most. */
   failing: number;
@@ -67,19 +61,12 @@ interface Limit<Work> {
 }
 
 export interface LimitedWork<Work> {
-  begin(work: Work): BegunWork;
+  /** Does the work. Returns true if the request was delivered. Never rejects. */
+  begin(work: Work): Promise<boolean>;
   /** Releases work that was not begun, so another process can take it. */
   release(works: Work[]): void;
   /** Called when a webhook has capacity for more claims. */
   onCapacity(): void;
-}
-
-/** Neither promise rejects. */
-export interface BegunWork {
-  /** The request has ended. True if the receiver accepted the delivery. */
-  ended: Promise<boolean>;
-  /** False if the end of the request could not be recorded. */
-  recorded: Promise<boolean>;
 }
 
 export function createConcurrencyLimits<Work>({
@@ -93,7 +80,6 @@ export function createConcurrencyLimits<Work>({
     const known = limits.get(webhookId) ?? {
       limit: INITIAL_LIMIT,
       underWay: 0,
-      unrecorded: 0,
       waiting: [],
       failing: DOWN,
       quick: false,
@@ -104,19 +90,17 @@ export function createConcurrencyLimits<Work>({
   }
 
   /** Returns the free places. Returns 0 until half of them are free, so claims come in batches. */
-  function freePlaces(webhook: Limit<Work>): number {
-    const places = webhook.quick ? webhook.limit * CLAIMS_PER_PLACE : webhook.limit;
-    const free = places - claimsOf(webhook);
+  function freePlaces({ limit, underWay, waiting, quick }: Limit<Work>): number {
+    const places = quick ? limit * CLAIMS_PER_PLACE : limit;
+    const free = places - underWay - waiting.length;
     return free >= places / 2 ? free : 0;
   }
 
   async function run(webhook: Limit<Work>, work: Work): Promise<void> {
     const began = performance.now();
     if (webhook.underWay++ === 0) webhook.activeAt = began;
-    const { ended, recorded } = begin(work);
-    const delivered = await ended;
+    const delivered = await begin(work);
     webhook.underWay--;
-    webhook.unrecorded++;
     webhook.activeAt = performance.now();
     const tookMs = webhook.activeAt - began;
     webhook.failing += WEIGHT * ((delivered ? 0 : 1) - webhook.failing);
@@ -127,16 +111,11 @@ export function createConcurrencyLimits<Work>({
       release(webhook.waiting.splice(0));
     }
     advance(webhook);
-    // The next requests do not wait for the record of this one, unless Postgres falls behind.
-    const saved = await recorded;
-    webhook.unrecorded--;
-    if (!saved) release(webhook.waiting.splice(0));
-    advance(webhook);
     if (freePlaces(webhook) > 0) onCapacity();
   }
 
   function advance(webhook: Limit<Work>): void {
-    while (webhook.underWay < webhook.limit && webhook.unrecorded < webhook.limit) {
+    while (webhook.underWay < webhook.limit) {
       const next = webhook.waiting.shift();
       if (next === undefined) return;
       void run(webhook, next);
@@ -149,9 +128,9 @@ export function createConcurrencyLimits<Work>({
       const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
       const webhooks = new Map<string, { free: number; healthy: boolean }>();
       for (const [webhookId, webhook] of limits) {
-        const { failing, underWay, activeAt } = webhook;
+        const { failing, underWay, waiting, activeAt } = webhook;
         const healthy = failing < DOWN && (underWay === 0 || activeAt > silentSince);
-        left[healthy ? 'healthy' : 'unproven'] -= claimsOf(webhook);
+        left[healthy ? 'healthy' : 'unproven'] -= underWay + waiting.length;
         webhooks.set(webhookId, { free: freePlaces(webhook), healthy });
       }
       return {
@@ -168,8 +147,4 @@ export function createConcurrencyLimits<Work>({
     },
     drain: () => [...limits.values()].flatMap(({ waiting }) => waiting.splice(0)),
   };
-}
-
-function claimsOf({ underWay, unrecorded, waiting }: Limit<unknown>): number {
-  return underWay + unrecorded + waiting.length;
 }

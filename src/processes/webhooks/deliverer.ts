@@ -8,7 +8,7 @@ import type { Outcome, WebhookSender } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { type BegunWork, createConcurrencyLimits } from './concurrency-limits.ts';
+import { createConcurrencyLimits } from './concurrency-limits.ts';
 import { createSecrets } from './secrets.ts';
 import {
   type Attempt,
@@ -25,7 +25,7 @@ const POLL_MS = 500;
 const PAUSE_MS = 20;
 /**
  * How many ended attempts make a call that records them worthwhile, and how long the first of them
- * waits for the others.
+ * waits for the others. Half the places of one webhook are used meanwhile.
  */
 const RECORDED_TOGETHER = { gather: { count: 16, ms: 2 } };
 /** Releases a claim that has waited longer: an attempt takes up to 10 s, and the lease is 30 s. */
@@ -108,34 +108,30 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     return claims.length;
   }
 
-  function begin(claimed: Claimed): BegunWork {
-    const attempted = attempt(claimed);
-    const recorded = attempted
-      .then((ended) => ended === null || recordEnd(ended))
-      .catch((error: unknown) => {
-        if (!closed)
-          logger.error(
-            { err: error, delivery_id: claimed.id },
-            'could not record a delivery attempt; the delivery is sent again in half a minute',
-          );
-        return false;
-      })
-      .finally(() => underWay.delete(claimed));
-    underWay.set(claimed, recorded);
-    const ended = attempted.then(
-      (attempt) => attempt?.outcome.type === 'delivered',
-      () => false,
-    );
-    return { ended, recorded };
+  function begin(claimed: Claimed): Promise<boolean> {
+    const attempted = attempt(claimed).catch((error: unknown) => {
+      if (!closed) {
+        logger.error(
+          { err: error, delivery_id: claimed.id },
+          'could not record a delivery attempt; the delivery is sent again in half a minute',
+        );
+      }
+      return false;
+    });
+    underWay.set(claimed, attempted);
+    return attempted.finally(() => underWay.delete(claimed));
   }
 
-  /** Returns null if the claim waited too long for its turn: it is released. */
-  async function attempt(claimed: Claimed): Promise<Attempt | null> {
+  /**
+   * Returns true if the receiver accepted the delivery. The attempt occupies its place until it is
+   * recorded, so a crash can duplicate at most as many deliveries as a webhook has places.
+   */
+  async function attempt(claimed: Claimed): Promise<boolean> {
     const { url, event_id, body, claimedAt, claimedMark } = claimed;
     const waited = performance.now() - claimedMark;
     if (waited > BEGUN_WITHIN_MS) {
       await release([claimed]);
-      return null;
+      return false;
     }
     const began = claimedAt + waited;
     const signing = await secrets.of(claimed, began);
@@ -148,15 +144,10 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
             body,
           });
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
-    return { claim: claimed, at: new Date(began).toISOString(), outcome, next };
-  }
-
-  async function recordEnd(attempt: Attempt): Promise<true> {
-    const { outcome, next } = attempt;
-    await record(attempt);
+    await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
     if (next.status !== 'pending') metrics.ended(next.status);
-    return true;
+    return outcome.type === 'delivered';
   }
 
   /** Releases claims. If that fails, their leases expire. */
