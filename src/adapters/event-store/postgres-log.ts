@@ -186,8 +186,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       addToCaches(group, verdicts, rows);
       return verdicts;
     } finally {
-      if (--appending === 0)
-        for (const announced of deferred.splice(0)) announce(...announced);
+      if (--appending === 0) for (const announced of deferred.splice(0)) announce(...announced);
     }
   }
 
