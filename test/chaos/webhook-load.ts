@@ -63,6 +63,8 @@ export function webhookLoad(
   const unknown: (() => Promise<boolean>)[] = [];
   const leaving = new Set<string>();
   const alive = () => registered.filter(({ record }) => !leaving.has(record.webhookId));
+  /** Returns null while none is registered: on a busy machine, that takes a while. */
+  const pickOne = (random: Random) => (alive().length > 0 ? random.pick(alive()) : null);
 
   async function register(receiver: ReceiverName): Promise<boolean> {
     const subscription = receivers.subscribe(receiver);
@@ -119,7 +121,9 @@ export function webhookLoad(
       });
     },
     async replay(random) {
-      const { record } = random.pick(alive());
+      const picked = pickOne(random);
+      if (picked === null) return;
+      const { record } = picked;
       const body = { from: new Date(Date.now() - random.whole(1_000, 20_000)).toISOString() };
       const path = `/webhooks/${record.webhookId}/replay`;
       await client.send(
@@ -128,7 +132,9 @@ export function webhookLoad(
       );
     },
     async move(random) {
-      const { record, subscription } = random.pick(alive());
+      const picked = pickOne(random);
+      if (picked === null) return;
+      const { record, subscription } = picked;
       const path = `/webhooks/${record.webhookId}`;
       await client.send(
         { kind: 'other', what: 'change webhook' },
@@ -136,7 +142,9 @@ export function webhookLoad(
       );
     },
     async rotateSecret(random) {
-      const { record, subscription } = random.pick(alive());
+      const picked = pickOne(random);
+      if (picked === null) return;
+      const { record, subscription } = picked;
       const secret = random.chance(0.5)
         ? `whsec_${randomBytes(24).toString('base64')}`
         : randomBytes(18).toString('hex');
@@ -149,7 +157,9 @@ export function webhookLoad(
       );
     },
     async retryFailed(random) {
-      const { record } = random.pick(alive());
+      const picked = pickOne(random);
+      if (picked === null) return;
+      const { record } = picked;
       const path = `/webhooks/${record.webhookId}/retry-failed`;
       await client.send(
         { kind: 'other', what: 'retry failed' },
