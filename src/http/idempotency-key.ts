@@ -9,26 +9,25 @@ export interface KeyOfRequest {
 
 /** Returns null for a request without a key. Throws `invalid_parameter` for a key of another form. */
 export function readIdempotencyKey(request: FastifyRequest): KeyOfRequest | null {
-  const values = request.raw.headersDistinct['idempotency-key'];
-  if (values === undefined) return null;
-  if (!isKey(values))
+  const key = keyOf(request);
+  if (key === null && request.raw.headersDistinct['idempotency-key'] !== undefined)
     throw fieldError(
       'Idempotency-Key',
       'must be given once, with 1 to 255 printable ASCII characters',
       'invalid_parameter',
     );
-  return { route: routeOf(request), key: values[0] };
+  return key;
 }
 
 /** Returns the key before the request is validated. Null for a key that no route can use. */
 export function findIdempotencyKey(request: FastifyRequest): KeyOfRequest | null {
-  const values = request.raw.headersDistinct['idempotency-key'] ?? [];
-  if (request.method !== 'POST' || request.is404 || !isKey(values)) return null;
-  return { route: routeOf(request), key: values[0] };
+  return request.method === 'POST' && !request.is404 ? keyOf(request) : null;
 }
 
-function isKey(values: string[]): values is [string] {
-  return values.length === 1 && /^[\x20-\x7e]{1,255}$/.test(values[0] as string);
+function keyOf(request: FastifyRequest): KeyOfRequest | null {
+  const [key, ...others] = request.raw.headersDistinct['idempotency-key'] ?? [];
+  if (key === undefined || others.length > 0 || !/^[\x20-\x7e]{1,255}$/.test(key)) return null;
+  return { route: routeOf(request), key };
 }
 
 /** Returns the route with the values of its parameters, the same for every spelling of the path. */

@@ -8,7 +8,7 @@
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import { DomainError } from '../domain/errors.ts';
 import { upcast } from '../domain/upcast.ts';
-import { loadCheckpoint, moveCheckpointWith } from './checkpoint.ts';
+import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from './checkpoint.ts';
 import type { ConsumerDeps } from './consumer.ts';
 import type { Projection } from './projection.ts';
 import { readAhead } from './read-ahead.ts';
@@ -58,12 +58,12 @@ export async function catchUp(
         const writes = (await fill?.(events, removed)) ?? null;
         await writing;
         const last = stored.at(-1) ?? null;
-        const move = { table, name: checkpoint, from, to: position, last } as const;
         const apply = async (tx: Transaction) => {
-          await moveCheckpointWith(tx, move, () => tx``);
+          await moveCheckpoint(tx, table, checkpoint, from, position, last);
           await projection.apply(tx, schema, events, removed);
         };
         if (writes) {
+          const move = { table, name: checkpoint, from, to: position, last } as const;
           writing = moveCheckpointWith(sql, move, writes);
           // It can fail before anything awaits it, which would crash the process.
           writing.catch(() => undefined);

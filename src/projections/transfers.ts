@@ -96,8 +96,7 @@ export const transfersProjection: Projection = {
 
   async inOneStatement(sql, schema, events, removed) {
     if (!events.every(isOfTransfer)) return null;
-    const known = await load(sql, schema, continued(events));
-    const changed = await fold(events, known, removed);
+    const changed = await foldOnto(sql, schema, events, new Map(), removed);
     return (statement) => writes(statement, schema, changed);
   },
 
@@ -108,9 +107,7 @@ export const transfersProjection: Projection = {
       const known = before;
       before = new Map();
       if (!events.every(isOfTransfer)) return null;
-      const others = continued(events).filter(({ stream }) => !known.has(stream));
-      for (const [stream, row] of await load(sql, schema, others)) known.set(stream, row);
-      const changed = await fold(events, known, removed);
+      const changed = await foldOnto(sql, schema, events, known, removed);
       for (const row of [...changed.inserted, ...changed.updated])
         before.set(streamName('transfer', row.state.facts.transfer_id), row);
       return (statement) => writes(statement, schema, changed);
@@ -124,10 +121,18 @@ function isOfTransfer({ stream }: StoredEvent): boolean {
   return parseStream(stream).kind === 'transfer';
 }
 
-/** Returns the events of transfers that began before these events. */
-function continued(events: StoredEvent[]): StoredEvent[] {
+/** Folds events of transfers onto known rows, and onto those of the table that they continue. */
+async function foldOnto(
+  sql: Queryable,
+  schema: string,
+  events: StoredEvent[],
+  known: Map<string, Folded<TransferState>>,
+  removed: RemovedLeaves | undefined,
+): Promise<Changes> {
   const begun = new Set(events.flatMap(({ stream, revision }) => (revision === 0 ? stream : [])));
-  return events.filter(({ stream }) => !begun.has(stream));
+  const continued = events.filter(({ stream }) => !begun.has(stream) && !known.has(stream));
+  const rows = await load(sql, schema, continued);
+  return fold(events, new Map([...known, ...rows]), removed);
 }
 
 interface Row {
@@ -192,9 +197,9 @@ async function fold(
     string,
     Folded<Transfer>
   >;
-  const [updated, inserted] = [true, false].map((isKnown) =>
-    [...changed].flatMap(([stream, row]) => (known.has(stream) === isKnown ? row : [])),
-  ) as [Folded<Transfer>[], Folded<Transfer>[]];
+  const inserted: Folded<Transfer>[] = [];
+  const updated: Folded<Transfer>[] = [];
+  for (const [stream, row] of changed) (known.has(stream) ? updated : inserted).push(row);
   return {
     inserted,
     updated,
