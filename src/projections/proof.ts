@@ -12,7 +12,7 @@
  * size that it signed has another root, the log was changed after it was signed. The fold stops
  * there, and so does a rebuild, which leaves the older tables in place.
  */
-import type { Transaction } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import { isCheckpointEvent } from '../domain/checkpoint.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { Hash } from '../domain/proof/hash.ts';
@@ -96,17 +96,31 @@ export const proofProjection: Projection = {
 
   async apply(tx, schema, events, removed) {
     const edge = await readEdge(tx, schema);
-    const size = sizeOf(edge[0]);
     const added = await newLeaves(tx, schema, edge[0], events);
     if (added.length === 0) return;
-    const leaves = await withRemoved(removed, size, edge[0]?.last_position ?? 0n, added);
-    const tiles = extendTiles(
-      edge,
-      leaves.map(({ hash }) => hash),
-    );
-    await saveTiles(tx, schema, tiles, size, leaves);
-    await saveCheckpoints(tx, schema, tiles, size, leaves);
-    await saveKeys(tx, schema, leaves);
+    const growth = await grow(edge, added, removed);
+    await tx`${saveTiles(tx, schema, growth, tx`true`)}`;
+    await saveCheckpoints(tx, schema, growth);
+    await saveKeys(tx, schema, growth.leaves);
+  },
+
+  createFill(sql, schema) {
+    // The last tiles after the batch before, which may not be in the table yet. Null after a batch
+    // that `apply` has written.
+    let edge: EdgeTile[] | null = null;
+    return async (events, removed) => {
+      const before = edge ?? (await readEdge(sql, schema));
+      edge = null;
+      const until = before[0]?.last_position ?? 0n;
+      const isSimple = events.every((event) => event.position > until && !isOfTree(event));
+      if (events.length === 0 || !isSimple) return null;
+      const growth = await grow(before, events.map(toLeaf), removed);
+      edge = edgeAfter(before, growth);
+      return (statement) => {
+        const moved = statement`exists (select from moved)`;
+        return statement`, tiles as (${saveTiles(statement, schema, growth, moved)})`;
+      };
+    };
   },
 
   async differences(tx, live, shadow, position, limit) {
@@ -118,8 +132,7 @@ export const proofProjection: Projection = {
                   else substr(l.hashes, 1, least(length(l.hashes), length(s.hashes)))
                     <> substr(s.hashes, 1, least(length(l.hashes), length(s.hashes)))
                     or l.first_position is distinct from s.first_position
-                    or left(l.names, least(length(l.names), length(s.names)))
-                    <> left(s.names, least(length(l.names), length(s.names)))
+                    or not (l.names ^@ s.names or s.names ^@ l.names)
              end
       union all
       select 'checkpoint ' || revision
@@ -135,7 +148,7 @@ export const proofProjection: Projection = {
 };
 
 /** Returns the last tile of each level, from level 0 up. */
-async function readEdge(tx: Transaction, schema: string): Promise<EdgeTile[]> {
+async function readEdge(tx: Queryable, schema: string): Promise<EdgeTile[]> {
   return tx<EdgeTile[]>`
     select t.level, t.tile, t.hashes, t.last_position
       from generate_series(0, ${TILE_LEVELS - 1}) l
@@ -151,13 +164,50 @@ async function newLeaves(
   last: EdgeTile | undefined,
   events: StoredEvent[],
 ): Promise<Leaf[]> {
-  const leaves = events.map((event) => ({ event, hash: event.leaf_hash ?? hashOfLeaf(event) }));
+  const leaves = events.map(toLeaf);
   const until = last?.last_position ?? 0n;
   const doubtful = leaves.filter(({ event }) => event.position <= until);
   if (doubtful.length === 0) return leaves;
   // Events of one append may share a position in an EventStoreDB.
   const known = await findLeaves(tx, schema, doubtful);
   return leaves.filter((leaf) => (known.get(leaf) ?? null) === null);
+}
+
+function toLeaf(event: StoredEvent): Leaf {
+  return { event, hash: event.leaf_hash ?? hashOfLeaf(event) };
+}
+
+function isOfTree(event: StoredEvent): boolean {
+  return isCheckpointEvent(event) || isSigningKeyEvent(event);
+}
+
+/** What a batch adds to a tree of `size` leaves. `tiles` has those that changed, in their last state. */
+interface Growth {
+  size: number;
+  leaves: NewLeaf[];
+  tiles: Tile[];
+}
+
+async function grow(
+  edge: EdgeTile[],
+  added: Leaf[],
+  removed: RemovedLeaves | undefined,
+): Promise<Growth> {
+  const size = sizeOf(edge[0]);
+  const leaves = await withRemoved(removed, size, edge[0]?.last_position ?? 0n, added);
+  const tiles = extendTiles(
+    edge,
+    leaves.map(({ hash }) => hash),
+  );
+  return { size, leaves, tiles };
+}
+
+function edgeAfter(before: EdgeTile[], { leaves, tiles }: Growth): EdgeTile[] {
+  const last_position = leaves.at(-1)?.position ?? null;
+  const last = new Map(before.map((tile) => [tile.level, tile]));
+  for (const tile of tiles)
+    last.set(tile.level, { ...tile, last_position: tile.level === 0 ? last_position : null });
+  return [...last.values()];
 }
 
 /** A leaf to save. `event` is null if the event left the log. */
@@ -203,13 +253,13 @@ function byPosition(a: bigint, b: bigint): number {
   return a < b ? -1 : Number(a > b);
 }
 
-async function saveTiles(
-  tx: Transaction,
+/** Returns the statement that writes tiles, if `condition` holds. */
+function saveTiles(
+  sql: Queryable,
   schema: string,
-  tiles: Tile[],
-  size: number,
-  leaves: NewLeaf[],
-): Promise<void> {
+  { size, leaves, tiles }: Growth,
+  condition: Fragment,
+): Fragment {
   const positionOf = (index: number) => leaves[index - size]?.position;
   const rows = tiles.map(({ level, tile, hashes }) => {
     const first = tile * TILE_WIDTH;
@@ -227,8 +277,8 @@ async function saveTiles(
     };
   });
   const numbers = (values: (bigint | undefined)[]) => values.map((value) => value?.toString());
-  await tx`
-    insert into ${tx(schema)}.proof_tiles as t
+  return sql`
+    insert into ${sql(schema)}.proof_tiles as t
       (level, tile, hashes, first_position, last_position, names)
     select n.level, n.tile, decode(n.hex, 'hex'), n.first, n.last, n.names
       from unnest(${rows.map(({ level }) => level)}::integer[],
@@ -238,6 +288,7 @@ async function saveTiles(
                   ${numbers(rows.map(({ last }) => last))}::bigint[],
                   ${rows.map(({ names }) => names)}::text[])
            as n(level, tile, hex, first, last, names)
+     where ${condition}
     on conflict (level, tile) do update set
       hashes = excluded.hashes, last_position = excluded.last_position,
       names = t.names || E'\n' || excluded.names`;
@@ -246,14 +297,12 @@ async function saveTiles(
 async function saveCheckpoints(
   tx: Transaction,
   schema: string,
-  changed: Tile[],
-  size: number,
-  leaves: NewLeaf[],
+  { size, leaves, tiles }: Growth,
 ): Promise<void> {
   for (const [i, { event }] of leaves.entries()) {
     if (event === null || !isCheckpointEvent(event)) continue;
     const { revision, position, data } = event;
-    await compareRoot(tx, schema, changed, size + i, event, data);
+    await compareRoot(tx, schema, tiles, size + i, event, data);
     await tx`
       insert into ${tx(schema)}.proof_checkpoints
         (revision, size, leaf, position, root_hash, key_id, note, signed_at)

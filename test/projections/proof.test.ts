@@ -15,6 +15,7 @@ import {
   inclusionProofs,
   rootAt,
 } from '../../src/projections/proof-tiles.ts';
+import { createRemovedLeaves } from '../../src/projections/removed-leaves.ts';
 import { createLog } from '../support/histories.ts';
 import {
   createTestDatabase,
@@ -64,6 +65,9 @@ describeWithPostgres('the tree over the log', () => {
 
   const tilesOf = (schema: string) => database.sql`
     select * from ${database.sql(schema)}.proof_tiles order by level, tile`;
+
+  const checkpointsOf = (schema: string) => database.sql`
+    select * from ${database.sql(schema)}.proof_checkpoints order by revision`;
 
   const leaves = (events: StoredEvent[]) =>
     events.map((event) => ({ event, hash: leafHash(leafOf(event)) }));
@@ -122,6 +126,40 @@ describeWithPostgres('the tree over the log', () => {
     expect(await tilesOf(twice)).toEqual(await tilesOf(once));
     const found = await findLeaves(database.sql, once, leaves(events));
     expect([...found.values()]).toEqual(events.map((_, i) => i));
+  });
+
+  it('is the same where a rebuild fills it', async () => {
+    // Events that share positions across the batches, and a checkpoint in the middle.
+    const log = createLog();
+    for (let i = 0; i < 1_000; i += 1) log.append('any-1', { type: 'any.happened', data: { i } });
+    const data = signed(1_000, rootOf(log.events));
+    log.append(CHECKPOINTS, { type: 'log.checkpoint_signed', data });
+    for (let i = 0; i < 400; i += 1) log.append('any-2', { type: 'any.happened', data: { i } });
+    const events = log.events.map((event) => ({
+      ...event,
+      position: BigInt(Math.ceil(Number(event.position) / 4)),
+    }));
+    const [folded, filled] = [await newTree(), await newTree()];
+    await fold(folded, events);
+    const { sql } = database;
+    const fill = (proofProjection.createFill as NonNullable<typeof proofProjection.createFill>)(
+      sql,
+      filled,
+    );
+    const store = createPostgresLog({ sql, prefix: 'empty_' });
+    let written = 0;
+    for (let from = 0; from < events.length; from += 90) {
+      const batch = events.slice(from, from + 90);
+      const writes = await fill(batch, createRemovedLeaves(store, null));
+      if (writes) {
+        written += 1;
+        await sql`with moved as (select 1) ${writes(sql)} select from moved`;
+      } else await sql.begin((tx) => proofProjection.apply(tx, filled, batch));
+    }
+    await store.close();
+    expect(written).toBeGreaterThan(5);
+    expect(await tilesOf(filled)).toEqual(await tilesOf(folded));
+    expect(await checkpointsOf(filled)).toEqual(await checkpointsOf(folded));
   });
 
   it('leaves out the positions', async () => {
