@@ -3,7 +3,7 @@ import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { canonicalJson } from '../../src/domain/canonical-json.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
 import { eventHash } from '../../src/domain/event-hash.ts';
-import { newId } from '../../src/domain/ids.ts';
+import { newId, nextEventId } from '../../src/domain/ids.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
 /**
@@ -93,7 +93,8 @@ export function newHistory(transferId: string): NewEvent[] {
     const last = events.at(-1);
     const prev_hash = last ? eventHash(last) : null;
     const metadata = { ...fill(METADATA), prev_hash };
-    events.push({ ...fill(event), id: newId('evt'), schema_version: 1, metadata });
+    const id = nextEventId(last?.id ?? null, Date.parse(occurredAt));
+    events.push({ ...fill(event), id, schema_version: 1, metadata });
   }
   return events;
 }
