@@ -3,7 +3,10 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/event.ts';
 
-/** Notified with `NAME:POSITION` at each commit that moved a checkpoint. `waitFor` listens. */
+/**
+ * Notified with `NAME:POSITION` at each commit that moved the checkpoint of a read model. `waitFor`
+ * listens. Nothing waits for a process manager, and each `NOTIFY` wakes every process.
+ */
 export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
 
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
@@ -99,8 +102,8 @@ export interface CheckpointMove {
 }
 
 /**
- * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters.
- * Throws CheckpointMoved if the checkpoint is no longer at `from`.
+ * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters of a
+ * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`.
  */
 export async function moveCheckpoint(
   tx: Queryable,
@@ -126,6 +129,10 @@ export async function moveCheckpointWith(
   { table, name, from, to, last }: CheckpointMove,
   writes: Writes,
 ): Promise<void> {
+  const notified =
+    table === 'read.checkpoints'
+      ? sql`pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})`
+      : sql`true`;
   const moved = await sql`
     with moved as (
       update ${sql(table)} set
@@ -134,7 +141,7 @@ export async function moveCheckpointWith(
         event_stream = coalesce(${last?.stream ?? null}, event_stream),
         event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
       where name = ${name} and position = ${from}
-      returning pg_notify(${CHECKPOINT_CHANNEL}, ${`${name}:${to}`})
+      returning ${notified}
     )
     ${writes(sql)}
     select from moved`;

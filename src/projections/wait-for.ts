@@ -82,6 +82,7 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
   async function look(): Promise<void> {
     while (waiters.size > 0 && !closing.signal.aborted) {
       await wakeUp.wait(LOOK_MS);
+      if (waiters.size === 0) break;
       // Catching up comes first: it corrects a checkpoint that is beyond the end of the log.
       const failed: ProjectionName[] = [];
       for (const name of new Set([...waiters].map((waiter) => waiter.name))) {

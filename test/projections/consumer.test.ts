@@ -11,6 +11,7 @@ import { hashOfLeaf } from '../../src/domain/proof/leaf.ts';
 import { RETENTION } from '../../src/domain/streams.ts';
 import { createHealth } from '../../src/health.ts';
 import {
+  CHECKPOINT_CHANNEL,
   listCheckpoints,
   loadCheckpoint,
   verifyCheckpoint,
@@ -262,6 +263,20 @@ describeWithPostgres('a consumer of the log', () => {
     await held.release();
     await catchUpIfIdle(here, consumer('idle'));
     expect(await seen('idle')).toBe(3n);
+  });
+
+  it('notifies of the checkpoints of read models, for which requests wait', async () => {
+    const notices: string[] = [];
+    await database.sql.listen(CHECKPOINT_CHANNEL, (notice) => notices.push(notice));
+    const deps = openProcess();
+    await append('manager-a');
+    await catchUpIfIdle(deps, consumer('manager'));
+    const position = await append('model-a');
+    await catchUpIfIdle(deps, { ...consumer('model'), table: 'read.checkpoints' });
+    expect(await seen('manager')).toBe(1n);
+    await database.sql`select pg_notify(${CHECKPOINT_CHANNEL}, 'end')`;
+    await until(() => notices.includes('end'));
+    expect(notices).toEqual([`model:${position}`, 'end']);
   });
 
   it('looks once for what left the log, at its first batch', async () => {
