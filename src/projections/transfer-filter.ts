@@ -1,4 +1,4 @@
-import type { Queryable } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
 import type { SortOrder, TransferStatus } from '../domain/transfer.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
 
@@ -82,9 +82,19 @@ export function rowMatches(
  */
 function isBelow(sql: Queryable, prefix: string) {
   const beyond = firstBeyond(prefix);
-  return beyond === null
-    ? sql`destination ^@ ${prefix}`
-    : sql`destination >= ${prefix} and destination < ${beyond}`;
+  return sql`destination >= ${prefix} ${beyond === null ? sql`` : sql`and destination < ${beyond}`}`;
+}
+
+/**
+ * Returns what holds for the destinations before, and for those after, all that begin with a prefix.
+ * One condition for each, because a scan of an index has one range.
+ */
+export function isOutside(sql: Queryable, prefix: string): [before: Fragment, after: Fragment] {
+  const beyond = firstBeyond(prefix);
+  return [
+    sql`destination < ${prefix}`,
+    beyond === null ? sql`false` : sql`destination >= ${beyond}`,
+  ];
 }
 
 /**

@@ -1,20 +1,19 @@
 import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { withCustomPlans } from './custom-plan.ts';
+import { listByDestination } from './destination-list.ts';
 import { MOST_COUNTED, searchTransfers } from './search-queries.ts';
 import {
   inOrder,
-  instantOf,
   isAfter,
   type Place,
   passes,
   rowMatches,
   statusMatches,
   type TransferFilter,
-  timesOf,
 } from './transfer-filter.ts';
+import { countedSpans } from './transfer-hours.ts';
 
-const HOUR_MS = 3_600_000;
 /** How many transfers `eachTransfer` reads at a time. */
 const BATCH = 1_000;
 
@@ -40,10 +39,11 @@ export async function listTransfers(
   { limit, offset, sort = '-created_at' }: Page,
 ): Promise<TransferPage> {
   const page = { limit, offset, sort };
+  const { destination } = filter;
   if (q === undefined)
-    return filter.destination === undefined
+    return destination === undefined
       ? listAll(sql, accountId, filter, page)
-      : listByDestination(sql, accountId, filter, page);
+      : listByDestination(sql, accountId, { ...filter, destination }, page);
   const { places, ...total } = await searchTransfers(sql, {
     accountId,
     filter: { ...filter, q },
@@ -129,28 +129,11 @@ async function listAll(
   filter: TransferFilter,
   page: Required<Page>,
 ): Promise<TransferPage> {
-  const countedByHour = filter.retryOf === undefined && filter.batchId === undefined;
-  const spans = countedByHour ? hourly(filter) : [whole(filter)];
-  const counted = spans.filter(({ exact }) => !exact);
-  const exact = spans.filter((span) => span.exact);
   const matches = sql`${statusMatches(sql, filter)} ${rowMatches(sql, filter)}`;
   const newestFirst = page.sort === '-created_at';
   const rows = await sql<{ total: bigint | null; state: Transfer | null }[]>`
     with spans as (
-      select hour as starts, hour + interval '1 hour' as ends, sum(transfers)::bigint as transfers
-        from read.transfer_counts
-        join unnest(${counted.map(({ from }) => from)}::text[]::timestamptz[],
-                    ${counted.map(({ to }) => to)}::text[]::timestamptz[])
-          as s(starts, ends) on hour >= s.starts and hour < s.ends
-       where account_id = ${accountId} ${statusMatches(sql, filter)}
-       group by hour having sum(transfers) > 0
-      union all
-      select s.starts, s.ends, (
-          select count(*) from read.transfers
-           where account_id = ${accountId} ${matches}
-             and created_at >= s.starts and created_at < s.ends)
-        from unnest(${exact.map(({ from }) => from)}::text[]::timestamptz[],
-                    ${exact.map(({ to }) => to)}::text[]::timestamptz[]) as s(starts, ends)
+      ${countedSpans(sql, accountId, filter)}
     ),
     running as (
       select starts, ends,
@@ -183,69 +166,4 @@ async function listAll(
     transfers: rows.slice(1).map(({ state }) => state as Transfer),
     total: Number(rows[0]?.total ?? 0),
   };
-}
-
-/**
- * Returns a page and the total of the transfers below a destination. Matches may be many or few,
- * all old or all new. So it reads the index of destinations, which has the times, and then only the
- * rows of the page.
- */
-function listByDestination(
-  sql: Sql,
-  accountId: string,
-  filter: TransferFilter,
-  { limit, offset, sort }: Required<Page>,
-): Promise<TransferPage> {
-  return withCustomPlans(sql, async (tx) => {
-    const matching = tx`from read.transfers where ${passes(tx, accountId, filter)}`;
-    const [counted] = await tx<{ total: bigint }[]>`select count(*) as total ${matching}`;
-    const total = Number(counted?.total ?? 0);
-    const onPage = Math.min(limit, total - offset);
-    if (onPage <= 0) return { transfers: [], total };
-    // The sum keeps Postgres from a walk through the index of times, which is long for old matches.
-    // The text is made outside, or it would be made of every match.
-    const [last] = await tx<{ created_at: string }[]>`
-      select created_at::text as created_at from (
-        select created_at ${matching}
-         order by created_at + interval '0' ${sort === '-created_at' ? tx`desc` : tx``}
-         limit 1 offset ${offset + onPage - 1}) l`;
-    if (last === undefined) return { transfers: [], total };
-    const upToLast =
-      sort === '-created_at'
-        ? tx`created_at >= ${last.created_at}::text::timestamptz`
-        : tx`created_at <= ${last.created_at}::text::timestamptz`;
-    const rows = await tx<{ state: Transfer }[]>`
-      select state ${matching} and ${upToLast}
-       order by ${inOrder(tx, sort)} limit ${limit} offset ${offset}`;
-    return { transfers: rows.map(({ state }) => state), total };
-  });
-}
-
-interface Span {
-  /** Inclusive. */
-  from: string;
-  /** Exclusive. */
-  to: string;
-  /** True: counted row by row. False: whole hours, taken from the counts. */
-  exact: boolean;
-}
-
-function whole(filter: Pick<TransferFilter, 'from' | 'to'>): Span {
-  const { from, beyond } = timesOf(filter);
-  return { from, to: beyond, exact: true };
-}
-
-/** Splits the filter into one span of whole hours and the partial hours at both ends. */
-export function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
-  const { from, to } = whole(filter);
-  const firstHour =
-    from === '-infinity' ? from : instantOf(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
-  const lastHour =
-    to === 'infinity' ? to : instantOf(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
-  if (filter.from !== undefined && filter.to !== undefined && firstHour > lastHour)
-    return [{ from, to, exact: true }];
-  const spans: Span[] = [{ from: firstHour, to: lastHour, exact: false }];
-  if (firstHour !== from) spans.push({ from, to: firstHour, exact: true });
-  if (lastHour !== to) spans.push({ from: lastHour, to, exact: true });
-  return spans;
 }

@@ -14,6 +14,7 @@ import { INDEXED } from '../../src/installation.ts';
 import { createQueue } from '../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { findChangeable } from '../../src/projections/changeable-transfers.ts';
+import { listByDestination } from '../../src/projections/destination-list.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
 import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
@@ -36,7 +37,7 @@ const DESTINATIONS = [
   'sftp://a/1000/',
   'sftp://a/x_y/',
   'sftp://a/xzy/',
-  's3://B/',
+  's3://B/größe/日本\u{1f600}/',
 ];
 
 const { admitted, started, completed, failed, cancelled } = TRANSFER_EVENTS;
@@ -74,7 +75,7 @@ describeWithPostgres('queries of transfers', () => {
         created_at: new Date(
           START + (hour % 5 === 3 ? hour - 1 : hour) * HOUR_MS + at,
         ).toISOString(),
-        destination: `${choose(DESTINATIONS, i)}${i % 7}.csv`,
+        destination: `${i % 50 === 7 ? 'ftps://c/' : choose(DESTINATIONS, i)}${i % 7}.csv`,
         priority: choose(PRIORITIES, i % 11),
         retry_of: i % 13 === 12 ? (known[(i * 37) % i]?.created.transfer_id ?? null) : null,
       });
@@ -132,28 +133,36 @@ describeWithPostgres('queries of transfers', () => {
     instant.map((to) => ({ to })),
     fc.constant({}),
   );
+  const status = fc.record({ status: fc.constantFrom(...TRANSFER_STATUSES) }, { requiredKeys: [] });
+  const destination = fc.constantFrom(
+    'sftp://a/',
+    's3://B/',
+    's3://B/grö',
+    's3://B/größe/日',
+    's3://B/größe/日本\u{1f600}',
+    's3://B/größe/日本\u{ffff}',
+    's3://b/',
+    'sftp://a/100%',
+    'sftp://a/x_y',
+    'sftp://a/%',
+    's',
+    '',
+    '\\',
+    'sftp://a/\u{d7ff}',
+    '\u{10ffff}',
+    's\u{10ffff}\u{10ffff}',
+  );
+  const retryOf = fc
+    .nat(COUNT - 1)
+    .map((i) => ({ retryOf: known[i]?.created.retry_of ?? 'txr_000001' }));
   const filter: fc.Arbitrary<TransferFilter> = fc
     .tuple(
       span,
-      fc.record({ status: fc.constantFrom(...TRANSFER_STATUSES) }, { requiredKeys: [] }),
+      status,
       fc.oneof(
         { weight: 3, arbitrary: fc.constant({}) },
-        fc
-          .constantFrom(
-            'sftp://a/',
-            's3://B/',
-            's3://b/',
-            'sftp://a/100%',
-            'sftp://a/x_y',
-            'sftp://a/%',
-            '',
-            '\\',
-            'sftp://a/\u{d7ff}',
-            '\u{10ffff}',
-            's\u{10ffff}\u{10ffff}',
-          )
-          .map((destination) => ({ destination })),
-        fc.nat(COUNT - 1).map((i) => ({ retryOf: known[i]?.created.retry_of ?? 'txr_000001' })),
+        destination.map((destination) => ({ destination })),
+        retryOf,
       ),
     )
     .map((parts) => Object.assign({}, ...parts) as TransferFilter);
@@ -174,6 +183,34 @@ describeWithPostgres('queries of transfers', () => {
           const { transfers, total } = await listTransfers(database.sql, account, wanted, page);
           expect(total).toBe(expected.length);
           expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(
+            expected.slice(offset, offset + limit),
+          );
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it('return the transfers below a destination, whether few match, many, or all but few', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom('acc_a', 'acc_b', 'acc_none'),
+        fc.tuple(span, status, fc.oneof({ weight: 5, arbitrary: fc.constant({}) }, retryOf)),
+        // Most begin with the latter two.
+        fc.oneof(destination, fc.constantFrom('s', 'sftp://a/')),
+        fc.integer({ min: 1, max: 100 }),
+        fc.double({ min: 0, max: 1.1, noNaN: true }),
+        fc.constantFrom(...SORT_ORDERS),
+        fc.constantFrom(0, 100, COUNT / 6),
+        async (account, parts, prefix, limit, share, sort, few) => {
+          const wanted = { ...Object.assign({}, ...parts), destination: prefix };
+          const newestFirst = naive(account, wanted);
+          const expected = sort === '-created_at' ? newestFirst : newestFirst.toReversed();
+          const offset = Math.floor(share * expected.length);
+          const page = { limit, offset, sort };
+          const found = await listByDestination(database.sql, account, wanted, page, few);
+          expect(found.total).toBe(expected.length);
+          expect(found.transfers.map(({ facts }) => facts.transfer_id)).toEqual(
             expected.slice(offset, offset + limit),
           );
         },
@@ -224,6 +261,20 @@ describeWithPostgres('queries of transfers', () => {
       await read();
       // At most the rows of an hour, of which the counts know no more than their number.
       expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 6);
+    });
+
+    const few = 100;
+    it.each<[string, number]>([
+      ['a page of nearly all destinations', 0],
+      ['a late page of nearly all destinations', 2_000],
+    ])('%s', async (_, offset) => {
+      const page = { limit: 25, offset, sort: '-created_at' } as const;
+      const read = () => listByDestination(sql, 'acc_a', { destination: 's' }, page, few);
+      for (let i = 0; i < 6; i++) await read();
+      const before = await entriesRead(sql);
+      expect((await read()).total).toBe(naive('acc_a', { destination: 's' }).length);
+      // Few entries to see that many match, fewer of the others, and an hour or two.
+      expect((await entriesRead(sql)) - before).toBeLessThan(COUNT / 3);
     });
   });
 
@@ -333,6 +384,16 @@ async function rowsRead(sql: Sql): Promise<number> {
     select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
       from pg_stat_user_tables where schemaname = 'read' and relname = 'transfers'`;
   return read?.rows ?? 0;
+}
+
+/** Returns how many entries of the indexes of transfers, and rows of full scans, were read so far. */
+async function entriesRead(sql: Sql): Promise<number> {
+  await sql`select pg_stat_force_next_flush()`;
+  const [read] = await sql<{ entries: number }[]>`
+    select (seq_tup_read + (select sum(idx_tup_read) from pg_stat_user_indexes i
+                             where i.relid = t.relid))::integer as entries
+      from pg_stat_user_tables t where schemaname = 'read' and relname = 'transfers'`;
+  return read?.entries ?? 0;
 }
 
 function compare(a: string, b: string): number {

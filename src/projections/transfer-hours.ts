@@ -1,0 +1,76 @@
+/*
+ * How many transfers each hour has, for totals and for the places of pages.
+ */
+import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
+import {
+  instantOf,
+  rowMatches,
+  statusMatches,
+  type TransferFilter,
+  timesOf,
+} from './transfer-filter.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** True if the hourly counts know how many transfers match. They know nothing of a destination. */
+export function areCountedByHour(filter: TransferFilter): boolean {
+  return filter.retryOf === undefined && filter.batchId === undefined;
+}
+
+/**
+ * Returns the query of the spans of time with matches: `starts`, `ends` (exclusive) and the number of
+ * `transfers`. Whole hours come from the counts, if they are counted by hour.
+ */
+export function countedSpans(
+  sql: Queryable,
+  accountId: string,
+  filter: Omit<TransferFilter, 'destination' | 'q'>,
+): Fragment {
+  const spans = areCountedByHour(filter) ? hourly(filter) : [whole(filter)];
+  const counted = spans.filter(({ exact }) => !exact);
+  const exact = spans.filter((span) => span.exact);
+  return sql`
+    select hour as starts, hour + interval '1 hour' as ends, sum(transfers)::bigint as transfers
+      from read.transfer_counts
+      join unnest(${counted.map(({ from }) => from)}::text[]::timestamptz[],
+                  ${counted.map(({ to }) => to)}::text[]::timestamptz[])
+        as s(starts, ends) on hour >= s.starts and hour < s.ends
+     where account_id = ${accountId} ${statusMatches(sql, filter)}
+     group by hour having sum(transfers) > 0
+    union all
+    select s.starts, s.ends, (
+        select count(*) from read.transfers
+         where account_id = ${accountId} ${statusMatches(sql, filter)} ${rowMatches(sql, filter)}
+           and created_at >= s.starts and created_at < s.ends)
+      from unnest(${exact.map(({ from }) => from)}::text[]::timestamptz[],
+                  ${exact.map(({ to }) => to)}::text[]::timestamptz[]) as s(starts, ends)`;
+}
+
+interface Span {
+  /** Inclusive. */
+  from: string;
+  /** Exclusive. */
+  to: string;
+  /** True: counted row by row. False: whole hours, taken from the counts. */
+  exact: boolean;
+}
+
+function whole(filter: Pick<TransferFilter, 'from' | 'to'>): Span {
+  const { from, beyond } = timesOf(filter);
+  return { from, to: beyond, exact: true };
+}
+
+/** Splits the filter into one span of whole hours and the partial hours at both ends. */
+export function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
+  const { from, to } = whole(filter);
+  const firstHour =
+    from === '-infinity' ? from : instantOf(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);
+  const lastHour =
+    to === 'infinity' ? to : instantOf(Math.floor(Date.parse(to) / HOUR_MS) * HOUR_MS);
+  if (filter.from !== undefined && filter.to !== undefined && firstHour > lastHour)
+    return [{ from, to, exact: true }];
+  const spans: Span[] = [{ from: firstHour, to: lastHour, exact: false }];
+  if (firstHour !== from) spans.push({ from, to: firstHour, exact: true });
+  if (lastHour !== to) spans.push({ from: lastHour, to, exact: true });
+  return spans;
+}
