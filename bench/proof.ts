@@ -4,14 +4,13 @@ import { checkpointNow } from '../src/processes/proof/checkpoint-now.ts';
 import { readCheckpoint } from '../src/processes/verification/kept-checkpoints.ts';
 import { verifyLog } from '../src/processes/verification/verify-log.ts';
 import type { Bench } from './support/bench.ts';
-import { writeHistories } from './support/histories.ts';
+import { appendHistories, writeHistories } from './support/histories.ts';
 import { createMeter, type Pace, rebuildPace } from './support/pace.ts';
 import { startPostgres } from './support/postgres.ts';
 import { type RunningService, startService } from './support/service.ts';
 import { median, percentile } from './support/statistics.ts';
 import { printTable, ratio } from './support/table.ts';
 
-const PREFIX = 'waybill_';
 const CAUSE = { actor: 'cli:bench', correlationId: 'bench' };
 const RECEIPTS = 500;
 
@@ -26,7 +25,6 @@ export async function run(bench: Bench): Promise<void> {
     databaseUrl: await postgres.createDatabase('proof'),
     endpoints: [],
     roles: 'api',
-    settings: { WAYBILL_STREAM_PREFIX: PREFIX },
     prepare: async (installation) => {
       events = await foldAndVerify(bench, installation);
     },
@@ -36,7 +34,9 @@ export async function run(bench: Bench): Promise<void> {
 }
 
 async function foldAndVerify({ options }: Bench, installation: Installation): Promise<number> {
-  const events = await writeHistories(installation.sql, PREFIX, options.events);
+  const events = process.env.EVENTSTORE_URL
+    ? await appendHistories(installation.store, options.events)
+    : await writeHistories(installation.sql, installation.config.streamPrefix, options.events);
   console.log(`${events} events are written`);
   const paces: Record<string, Pace> = {};
   for (const projection of ['transfers', 'proof'] as const)

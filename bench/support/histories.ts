@@ -1,13 +1,16 @@
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { canonicalJson } from '../../src/domain/canonical-json.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
-import { newId } from '../../src/domain/ids.ts';
+import { eventHash } from '../../src/domain/event-hash.ts';
+import { newId, nextEventId } from '../../src/domain/ids.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
 /**
  * Transfers whose histories interleave. The events of one transfer are this many positions apart.
  */
 const ABREAST = 64;
+const APPENDS_AT_ONCE = 256;
 const SECONDS_APART = 10;
 const BLOCKS_PER_INSERT = 200;
 /** A VACUUM of more than this may take longer than a connection waits for an answer. */
@@ -80,21 +83,42 @@ const METADATA = {
   prev_hash: HASH,
 };
 
-/** Returns the events of a transfer that completes, for the log. Their chain of hashes is not real. */
+/** Returns the events of a transfer that completes, as the service writes them. */
 export function newHistory(transferId: string): NewEvent[] {
+  const occurredAt = new Date().toISOString();
   const fill = <T>(template: T): T =>
-    JSON.parse(
-      JSON.stringify(template)
-        .replaceAll(ID, transferId)
-        .replaceAll(TIME, new Date().toISOString())
-        .replaceAll(HASH, 'd'.repeat(64)),
-    );
-  return HISTORY.map((event) => ({
-    ...fill(event),
-    id: newId('evt'),
-    schema_version: 1,
-    metadata: fill(METADATA),
-  }));
+    JSON.parse(JSON.stringify(template).replaceAll(ID, transferId).replaceAll(TIME, occurredAt));
+  const events: NewEvent[] = [];
+  for (const event of HISTORY) {
+    const last = events.at(-1);
+    const prev_hash = last ? eventHash(last) : null;
+    const metadata = { ...fill(METADATA), prev_hash };
+    const id = nextEventId(last?.id ?? null, Date.parse(occurredAt));
+    events.push({ ...fill(event), id, schema_version: 1, metadata });
+  }
+  return events;
+}
+
+/**
+ * Appends the histories of completed transfers through an engine, each with one append. Returns the
+ * number of events: `events`, rounded up to whole histories.
+ */
+export async function appendHistories(
+  store: Pick<EventStore, 'append'>,
+  events: number,
+): Promise<number> {
+  const left = Array(Math.ceil(events / HISTORY.length)).keys();
+  let appended = 0;
+  await Promise.all(
+    Array.from({ length: APPENDS_AT_ONCE }, async () => {
+      for (const _ of left) {
+        const transferId = newId('txr');
+        await store.append(`transfer-${transferId}`, 'no_stream', newHistory(transferId));
+        appended += HISTORY.length;
+      }
+    }),
+  );
+  return appended;
 }
 
 /** A function of the session: the events of one transfer, each with the hash of the one before. */

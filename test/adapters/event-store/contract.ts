@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import canonicalize from 'canonicalize';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openLog } from '../../../src/adapters/event-store/log-id.ts';
 import {
   type Batch,
@@ -315,6 +315,9 @@ export function describeEventStore(
         ]);
       });
 
+      const leavesOf = (stored: StoredEvent[]) =>
+        stored.map((each) => Buffer.from(each.leaf_hash ?? hashOfLeaf(each)).toString('hex'));
+
       it('gives readers of leaves or data what they need, and the content of the log itself', async () => {
         const data = {
           'ä\n"\\\u001e': [1e21, 1 / 3, '\u2028\u007f😀', { '10': true, '9': null }],
@@ -325,8 +328,6 @@ export function describeEventStore(
           const batches = await gather(store, { from: start, until, only });
           return batches.flatMap((batch) => batch.events);
         };
-        const leavesOf = (stored: StoredEvent[]) =>
-          stored.map((each) => Buffer.from(each.leaf_hash ?? hashOfLeaf(each)).toString('hex'));
         await store.append('transfer-1', 'no_stream', [{ ...event(), data }, ...events(2)]);
         await store.append('log-keys', 'no_stream', [{ ...event(), data }]);
         const leaves = await read(4, 'leaves');
@@ -341,6 +342,28 @@ export function describeEventStore(
         // A name that JSON escapes.
         await store.append('transfer-"2"', 'no_stream', [event()]);
         expect(leavesOf(await read(5, 'leaves'))).toEqual(leavesOf(await read(5)));
+      });
+
+      it('gives the leaves of events that this process appends', async () => {
+        let gathered = 0;
+        const live = gather(store, {
+          from: start,
+          only: 'leaves',
+          until({ count }) {
+            gathered = count;
+            return count === 6;
+          },
+        });
+        const data = { z: 'ä\n"\\', a: [1e21, { '10': true, '9': null }] };
+        // One after the other: a subscription that is behind reads from the log.
+        for (const i of numbers(6)) {
+          await store.append(`transfer-"${i}"`, 'no_stream', [{ ...event(), data }]);
+          await vi.waitFor(() => expect(gathered).toBe(i + 1), 5_000);
+        }
+        const batches = await gather(store, { from: start, until: ({ count }) => count === 6 });
+        expect(leavesOf((await live).flatMap((batch) => batch.events))).toEqual(
+          leavesOf(batches.flatMap((batch) => batch.events)),
+        );
       });
 
       it.each([undefined, 'leaves'] as const)(
