@@ -7,8 +7,9 @@
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
- * contains pull requests 1209, 1214, 1215 and 1218, and test/adapters/postgres/lost-connections
- * passes on it. Only the watchdog (`answer_timeout`) has no pull request.
+ * contains pull requests 1209, 1214, 1215 and 1218, and lost-connections and transactions-over-tls in
+ * test/adapters/postgres pass on it. The watchdog (`answer_timeout`) and the change of `drain` have no
+ * pull request.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,6 +31,12 @@ const CONNECTION: Edit[] = [
   // A lost connection closes at once, so the pool does not choose it before its socket closes.
   ["    x.on('error', error)\n", "    x.on('error', lose)\n"],
   ["    socket.on('error', error)\n", "    socket.on('error', lose)\n"],
+  // Over TLS, the end of a write may be reported after its answer. A transaction that sends nothing at
+  // that moment keeps its connection.
+  [
+    '    !query && onopen(connection)\n',
+    '    !query && !connection.reserved && onopen(connection)\n',
+  ],
   // A closing connection takes no query: the next connection could answer it.
   [
     "      return queryError(q, Errors.connection('CONNECTION_DESTROYED', options))\n\n    if (stream)",

@@ -4,7 +4,10 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { createCertificates } from './certificates.ts';
 
 export interface ScriptedSession {
-  /** The data connection that the last EPSV or PASV requested, under TLS. */
+  /**
+   * The data connection that the last EPSV or PASV requested, under TLS. The handshake begins with
+   * this call.
+   */
   data(): Promise<TLSSocket>;
   /** Sends a line at once, before the one that the script returns. */
   say(line: string): void;
@@ -65,15 +68,15 @@ export async function startScriptedFtpsServer(script: Script): Promise<ScriptedF
 
   function serve(plain: Socket): void {
     let socket: Socket = plain;
-    let coming = Promise.withResolvers<TLSSocket>();
+    let coming = Promise.withResolvers<Socket>();
     const session: ScriptedSession = {
-      data: () => coming.promise,
+      data: async () => secure(await coming.promise),
       say: (line) => void socket.write(`${line}\r\n`),
     };
 
     async function passive(): Promise<number> {
       coming = Promise.withResolvers();
-      return listen((data) => coming.resolve(secure(data)));
+      return listen((data) => coming.resolve(data));
     }
 
     const builtIn: Script = {

@@ -54,6 +54,8 @@ await describeTransfers('a service that vanishes with its leases and locks', () 
       proxy.throttle(8 * MiB);
       const id = await submit(installation, 'sftp://alpha/file', `sftp://beta/${name}`);
       await until('some of it is written', () => proxy.forwarded.up - before > 16 * MiB);
+      // The rest must not arrive before the standby process has started.
+      proxy.throttle(MiB / 8);
       const [first] = services as [SpawnedService];
       services.push(await startAnother());
       first.signal(signal);

@@ -55,7 +55,10 @@ export interface Connection {
   readonly features: ReadonlyMap<string, string>;
   /** Sends a command and awaits its reply. Send one at a time, and none during a transfer. */
   request(command: string): Promise<FTPResponse>;
-  /** Opens a data connection and sends the commands. The last one starts the transfer. */
+  /**
+   * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if the
+   * server refuses a command or rejects the data connection. Any later error is that of `ended`.
+   */
   transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer>;
   /** Maximum silence of the server. Set it on a transfer's socket while you wait for data. */
   readonly stallMs: number;
@@ -352,14 +355,29 @@ function connectionOn(
       const ended: Promise<FTPResponse> = reply.catch(loseIfUseless);
       ended.catch(() => socket.destroy());
       await inTime(Promise.race([started, ended, broken]));
-      await inTime(Promise.race([secured, ended, broken]));
-      if (hasExpired(socket)) throw new SessionExpired();
+      // A reply may overtake the TLS handshake of the data connection. It then ends a transfer that
+      // has started: it does not refuse the commands.
+      const isSecure = await inTime(
+        Promise.race([secured.then(() => true), unlessRejected(ended), broken]),
+      );
+      if (isSecure && hasExpired(socket)) throw new SessionExpired();
       return { socket, ended, broken };
     } catch (error) {
       socket.destroy();
       if (isRefusal(error)) throw error;
       return lose(error as Error);
     }
+  }
+
+  /** Resolves with false when a transfer has ended. Rejects if its data connection was rejected. */
+  function unlessRejected(ended: Promise<FTPResponse>): Promise<false> {
+    return ended.then(
+      () => false,
+      (error) => {
+        if (isDataRefusal(error)) throw error;
+        return false;
+      },
+    );
   }
 
   /**

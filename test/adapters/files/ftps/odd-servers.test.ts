@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
   createFtpsEndpoint,
@@ -15,6 +16,8 @@ import { download, options, upload, whole } from '../contract.ts';
 
 const never = new AbortController().signal;
 const content = randomBytes(300_000);
+/** Each command must be answered within it, also on a busy machine. */
+const STALL_MS = 2_000;
 let server: ScriptedFtpsServer;
 let endpoint: FileEndpoint;
 
@@ -67,6 +70,14 @@ const taking =
     return reply;
   };
 
+/** Answers `reply` before the TLS handshake of the data connection, which never begins. */
+const overtaking =
+  (reply: string) =>
+  (_path: string, { say }: ScriptedSession) => {
+    say('150 Here it comes');
+    return reply;
+  };
+
 const SIZE = () => `213 ${content.length}`;
 
 test('a PASV answer with another address leads to the server itself', async () => {
@@ -91,14 +102,48 @@ describe('a source does not count as complete', () => {
     ['after an abort', 1000, '426 Aborted', 'connection_failed'],
     ['that stalls', 1000, null, 'stalled'],
   ])('%s', async (_name, bytes, reply, code) => {
-    const over = await endpointOn({ SIZE, RETR: giving(bytes, reply) }, { stallMs: 300 });
+    const over = await endpointOn({ SIZE, RETR: giving(bytes, reply) }, { stallMs: STALL_MS });
     await expect(download(over, '/file')).rejects.toMatchObject({ code, step: 'transfer' });
+  });
+
+  test.each([0, 1000])('after an abort before its first byte, from %d', async (offset) => {
+    const over = await endpointOn({
+      SIZE,
+      REST: () => '350 From there',
+      RETR: overtaking('426 Aborted'),
+    });
+    const file = await over.openSource('/file', never);
+    await expect(file.read(offset, Buffer.alloc(1000))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'transfer',
+    });
+    await file.close();
+    // It did not refuse the offset.
+    expect(server.commands.filter((command) => command.startsWith('RETR'))).toHaveLength(1);
   });
 
   test('if it is longer than before', async () => {
     const over = await endpointOn({ SIZE: () => '213 1000', RETR: giving(1001, '226 Done') });
     await expect(download(over, '/file')).rejects.toMatchObject({ code: 'source_changed' });
   });
+});
+
+test('a source counts as complete if the answer overtakes the file', async () => {
+  const over = await endpointOn({
+    SIZE,
+    RETR: giving(content.length, '226 Done'),
+    async LIST(_path, { data, say }) {
+      say('150 Here it comes');
+      say('226 Done');
+      await sleep(50);
+      (await data()).end('-rw-r--r-- 1 me me 5 Jan 1 2026 file\r\n');
+      return null;
+    },
+  });
+  expect(content.equals(await download(over, '/file'))).toBe(true);
+  expect(await over.list('/', never)).toMatchObject([{ name: 'file', size: 5 }]);
+  // It does not mean that the TLS session has expired.
+  expect(server.commands.filter((command) => command.startsWith('PASS'))).toHaveLength(1);
 });
 
 describe('the error of a missing file, from a server that reports only an unreadable path', () => {
@@ -153,8 +198,34 @@ describe('a destination does not count as complete', () => {
   });
 });
 
+test('a destination that breaks off before its first byte is not created again', async () => {
+  const over = await endpointOn({
+    STOR: overtaking('452 No space left'),
+    SIZE: (path) => (path.endsWith('.part') ? `213 ${4 << 20}` : '550 No such file'),
+    CWD: () => '550 No such folder',
+    REST: () => '350 From there',
+  });
+  const resume = { bytes: 4 << 20, state: { part: '.file.part' } };
+  const file = await over.openDestination('/file', options(5 << 20, { resume }));
+  await expect(file.write(4 << 20, Buffer.alloc(1 << 20))).rejects.toMatchObject({
+    code: 'disk_full',
+    step: 'transfer',
+  });
+  await file.close();
+  expect(server.commands.filter((command) => command.startsWith('STOR'))).toHaveLength(1);
+});
+
 test('a destination that accepts no more bytes is a stall', async () => {
-  const over = await endpointOn({ STOR: () => '150 Go ahead' }, { stallMs: 300 });
+  const over = await endpointOn(
+    {
+      async STOR(_path, { data, say }) {
+        say('150 Go ahead');
+        await data();
+        return null;
+      },
+    },
+    { stallMs: STALL_MS },
+  );
   const size = 64 << 20;
   const file = await over.openDestination('/file', options(size));
   await expect(file.write(0, Buffer.alloc(size))).rejects.toMatchObject({
