@@ -1,10 +1,14 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createContext, Script } from 'node:vm';
 import picomatch from 'picomatch';
 import type { BatchFolder } from '../../domain/batch.ts';
 
 /** A glob with many stars can take years for a name. Time for the names of one slice. */
 const MATCHED_WITHIN_MS = 500;
-/** Takes some ten milliseconds of CPU time. A folder of any size must pass on a busy machine. */
+/**
+ * Names that take some ten milliseconds of CPU time. A folder of any size must pass on a busy
+ * machine, and the process must do other work meanwhile.
+ */
 const SLICE = 10_000;
 
 /** A script can be stopped within a regular expression, a function call cannot. */
@@ -19,7 +23,7 @@ export class GlobTooSlow extends Error {
 }
 
 /** Returns which of these paths a batch takes. Throws GlobTooSlow. */
-export type TakesPaths = (paths: string[]) => boolean[];
+export type TakesPaths = (paths: string[]) => Promise<boolean[]>;
 
 /**
  * Creates the filter of a batch. A glob with a slash is compared with the path, any other with the
@@ -41,10 +45,12 @@ export function createFilter({
     }
   }
 
-  return (paths) => {
+  return async (paths) => {
     const taken: boolean[] = [];
-    for (let from = 0; from < paths.length; from += SLICE)
+    for (let from = 0; from < paths.length; from += SLICE) {
+      if (from > 0) await nextTurn();
       taken.push(...takes(paths.slice(from, from + SLICE)));
+    }
     return taken;
   };
 }

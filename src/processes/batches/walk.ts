@@ -53,7 +53,7 @@ export async function* walk(
       const all = await listOften(list, parent, signal);
       for (const entry of all) if (isMarker(entry)) markers.set(entry.name, entry);
       entries = all.filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry)).sort(inOrder);
-      taken = takes(entries.map(({ name }) => whole + name));
+      taken = await takes(entries.map(({ name }) => whole + name));
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof FileError || error instanceof GlobTooSlow)) throw error;
