@@ -287,8 +287,9 @@ await describeConsole('transfers in the Admin Console', () => {
         for (let count = 0; count < 51; count++)
           await appendTransfer(console.installation.store, ['cancelled']);
         writeFileSync(join(alpha.root, 'unlisted.bin'), '');
-        truncateSync(join(alpha.root, 'unlisted.bin'), 512 * MiB);
-        slow.throttle(2 * MiB);
+        truncateSync(join(alpha.root, 'unlisted.bin'), 1024 * MiB);
+        // Some pieces of the file a second: its progress changes with each.
+        slow.throttle(8 * MiB);
         const id = await submit(
           console.installation,
           'sftp://slow/unlisted.bin',
