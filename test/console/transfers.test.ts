@@ -127,8 +127,8 @@ await describeConsole('transfers in the Admin Console', () => {
 
       test('a moving transfer shows its progress until it is aborted', async () => {
         writeFileSync(join(alpha.root, 'big.bin'), '');
-        truncateSync(join(alpha.root, 'big.bin'), 512 * MiB);
-        slow.throttle(2 * MiB);
+        truncateSync(join(alpha.root, 'big.bin'), 1024 * MiB);
+        slow.throttle(8 * MiB);
         const list = await visitSignedIn('/console/transfers');
         const id = await submit(console.installation, 'sftp://slow/big.bin', 'sftp://beta/big.bin');
         const row = list.getByRole('row').filter({ hasText: 'big.bin' });
