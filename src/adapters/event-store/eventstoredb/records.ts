@@ -1,3 +1,4 @@
+import { canonicalJson } from '../../../domain/canonical-json.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event.ts';
 import { toEventId, toUuid } from './uuid.ts';
 
@@ -26,12 +27,15 @@ export interface RecordedEvent {
   metadata?: unknown;
 }
 
-/** Converts an event to the record that is appended. Throws TypeError if JSON can't hold its data. */
+/**
+ * Converts an event to the record that is appended. Readers hash the RFC 8785 form of an event, so
+ * it is written in that form. Throws TypeError if JSON can't hold its data.
+ */
 export function toRecord({ id, type, schema_version, data, metadata }: NewEvent): NewRecord {
-  const json = JSON.stringify(data);
+  const json: string | undefined = canonicalJson(data as object);
   if (json === undefined) throw new TypeError(`${type} ${id}: its data can't be written as JSON`);
   const recordMetadata: RecordMetadata = { ...metadata, schema_version };
-  return { id: toUuid(id), type, data: json, metadata: JSON.stringify(recordMetadata) };
+  return { id: toUuid(id), type, data: json, metadata: canonicalJson(recordMetadata) };
 }
 
 /**
