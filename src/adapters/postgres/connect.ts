@@ -1,8 +1,10 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
 
-// The unpatched driver ends the process or loses answers when a connection is lost.
-if (!('lostConnections' in postgres))
+// The unpatched driver ends the process or loses answers when a connection is lost. The number is
+// that of scripts/patch-postgres.ts.
+const REPAIR = 2;
+if (!('lostConnections' in postgres && postgres.lostConnections === REPAIR))
   throw new Error(
     'The driver `postgres` in node_modules lacks the changes that Waybill needs. ' +
       'Run `bin/node scripts/set-up.ts`: it applies them, or says why it cannot.',
