@@ -218,10 +218,9 @@ const QUEUE: Edit[] = [
 ];
 
 const INDEX: Edit[] = [
-  // Raise the number of `lostConnections` with every change here, also in connect.ts: it refuses an
-  // older repair.
   // The connection that was used last: its server process has everything in the CPU's caches.
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
+  // Raise this number with every change of this file, also in connect.ts: it refuses an older repair.
   ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 2,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
