@@ -29,8 +29,6 @@ import canonicalize from 'canonicalize';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { withTimeout } from '../../concurrency/with-timeout.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
-import { leafHash } from '../../domain/proof/hash.ts';
-import { leafOfTexts } from '../../domain/proof/leaf.ts';
 import type { Fragment, Sql } from '../postgres/connect.ts';
 import { listen } from '../postgres/listen.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
@@ -107,8 +105,6 @@ interface StoredRow extends Row {
 export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
   /** One cache per subscription. */
   const caches = new Set<AppendCache>();
-  /** Number of subscriptions to leaves. */
-  let leafReaders = 0;
   /** What was announced during an append, handled after it. Most of it is that very append. */
   const deferred: Parameters<typeof announce>[] = [];
   let appending = 0;
@@ -204,12 +200,9 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       const { appended, revision, position } = verdicts[owner - 1] as Verdict;
       if (!appended || position === null) return [];
       const later = events.length - place;
-      const placed = { ...row, stream, revision: revision - later };
-      const event = toEvent({ ...placed, position: position - BigInt(later) });
-      // Their texts are at hand here: a reader would have to write them again.
-      if (leafReaders > 0)
-        event.leaf_hash = leafHash(leafOfTexts({ ...placed, stream: event.stream }));
-      return [event];
+      return [
+        toEvent({ ...row, stream, revision: revision - later, position: position - BigInt(later) }),
+      ];
     });
     const [first] = events;
     const last = events.at(-1);
@@ -270,7 +263,6 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const cache = createAppendCache({ streams, names, from: position, room: batchSize });
     const { wakeUp } = cache;
     caches.add(cache);
-    if (only === 'leaves') leafReaders++;
     signal.addEventListener('abort', wakeUp.wake);
     const read = (after: bigint) =>
       readAfter(sql, prefix, { from: after, limit: batchSize, names, only });
@@ -291,7 +283,6 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     } finally {
       signal.removeEventListener('abort', wakeUp.wake);
       caches.delete(cache);
-      if (only === 'leaves') leafReaders--;
     }
   }
 

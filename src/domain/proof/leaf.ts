@@ -14,19 +14,6 @@ export function leafOf(event: StoredEvent): string {
   return canonicalJson({ data, id, metadata, revision, schema_version, stream, type });
 }
 
-/** What a leaf says about an event whose data and metadata are in their RFC 8785 form. */
-export type LeafTexts = Omit<LeafContent, 'data' | 'metadata'> & { data: string; metadata: string };
-
-/** Returns the same text, without a parse and a second serialisation of data and metadata. */
-export function leafOfTexts(event: LeafTexts): string {
-  const { data, id, metadata, revision, schema_version, stream, type } = event;
-  return (
-    `{"data":${data},"id":${JSON.stringify(id)},"metadata":${metadata},"revision":${revision},` +
-    `"schema_version":${schema_version},"stream":${JSON.stringify(stream)},` +
-    `"type":${JSON.stringify(type)}}`
-  );
-}
-
 /** Returns the hash of an event's leaf. */
 export function hashOfLeaf(event: StoredEvent): Hash {
   return leafHash(leafOf(event));
