@@ -1,9 +1,9 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
+import { chain } from '../../src/commands/handle.ts';
 import { canonicalJson } from '../../src/domain/canonical-json.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
-import { eventHash } from '../../src/domain/event-hash.ts';
-import { newId, nextEventId } from '../../src/domain/ids.ts';
+import { newId } from '../../src/domain/ids.ts';
 import type { TransferEvent } from '../../src/domain/transfer.ts';
 
 /**
@@ -85,18 +85,12 @@ const METADATA = {
 
 /** Returns the events of a transfer that completes, as the service writes them. */
 export function newHistory(transferId: string): NewEvent[] {
-  const occurredAt = new Date().toISOString();
-  const fill = <T>(template: T): T =>
-    JSON.parse(JSON.stringify(template).replaceAll(ID, transferId).replaceAll(TIME, occurredAt));
-  const events: NewEvent[] = [];
-  for (const event of HISTORY) {
-    const last = events.at(-1);
-    const prev_hash = last ? eventHash(last) : null;
-    const metadata = { ...fill(METADATA), prev_hash };
-    const id = nextEventId(last?.id ?? null, Date.parse(occurredAt));
-    events.push({ ...fill(event), id, schema_version: 1, metadata });
-  }
-  return events;
+  const now = new Date().toISOString();
+  const events = JSON.parse(
+    JSON.stringify(HISTORY).replaceAll(ID, transferId).replaceAll(TIME, now),
+  ) as TransferEvent[];
+  const { actor, correlation_id: correlationId, account_id } = METADATA;
+  return chain(events, null, { actor, correlationId }, account_id, { now });
 }
 
 /**
