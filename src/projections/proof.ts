@@ -48,7 +48,7 @@ export const proofProjection: Projection = {
   only: 'leaves',
   tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
   // No request waits for it, and each batch writes the last tile of the tree again.
-  gatherMs: 250,
+  gatherMs: 1_000,
 
   async create(tx, schema) {
     await tx`
