@@ -23,6 +23,8 @@ export interface WriteConnections {
 // A server's window is 2 MiB (OpenSSH). Eight requests of 255 KiB fill it; the others keep it full.
 const REQUESTS_PER_CONNECTION = 16;
 const MAX_CONNECTIONS = 4;
+/** An abort without a reason creates one, with its stack: as long as a request of a small file. */
+const CLOSED = new Error('the file was closed');
 const SEVERAL_FROM = { bytes: 8 * CHUNK_SIZE, roundTripMs: 5 };
 
 /**
@@ -64,7 +66,7 @@ export function createWriteConnections(
 
   async function send(offset: number, data: Buffer): Promise<void> {
     // The server may have reused the handle's number for another file since.
-    if (closed) throw new Error('the file was closed');
+    if (closed) throw CLOSED;
     const least = connections.reduce((a, b) => (b.unanswered < a.unanswered ? b : a));
     least.unanswered++;
     await least.lease.connection
@@ -82,7 +84,7 @@ export function createWriteConnections(
     },
     async close() {
       closed = true;
-      noMore.abort();
+      noMore.abort(CLOSED);
       await added;
       await Promise.all(
         connections.map(({ lease, handle }) =>
@@ -96,7 +98,7 @@ export function createWriteConnections(
     },
     abandon() {
       closed = true;
-      noMore.abort();
+      noMore.abort(CLOSED);
       for (const { lease } of connections) lease.abandon();
     },
   };

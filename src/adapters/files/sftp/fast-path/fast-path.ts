@@ -1,5 +1,6 @@
 import type { Client, SFTPWrapper } from 'ssh2';
-import { internalsOf } from './internals.ts';
+import { internalsOf, nativeCipher } from './internals.ts';
+import { framePackets } from './packet.ts';
 import { readInPlace } from './read-in-place.ts';
 import type { ReceivingSocket } from './receive.ts';
 import { writeInPlace } from './write-in-place.ts';
@@ -21,4 +22,6 @@ export function takeFastPath(
   emitPackets(internals.protocol);
   readInPlace(internals.sftp);
   writeInPlace(internals);
+  const cipher = nativeCipher(internals.protocol);
+  if (cipher) framePackets(cipher);
 }

@@ -5,12 +5,21 @@ import type { Client, SFTPWrapper } from 'ssh2';
 /** The version whose internals are declared here. With any other version, ssh2 is not changed. */
 const KNOWN_VERSION = '1.17.0';
 
+/** The AES-GCM cipher of ssh2's native code; others lack `_instance`. */
+export interface Cipher {
+  outSeqno: number;
+  _dead: boolean;
+  _instance?: { encrypt(packet: Buffer): void };
+  /** Returns a packet for a payload of this many bytes, with its lengths and its padding. */
+  allocPacket(payloadBytes: number): Buffer;
+}
+
 /**
  * The part of ssh2's `Protocol` that is used. Each key exchange replaces its cipher and decipher.
  */
 export interface Protocol {
   _decipher: { _lenBytes?: number };
-  _cipher: { outSeqno: number; _dead: boolean; _instance?: { encrypt(packet: Buffer): void } };
+  _cipher: Cipher;
   /** Set during a key exchange. No channel data may be sent then. */
   _kexinit: Buffer | undefined;
   _packetRW: { write: object };
@@ -85,13 +94,21 @@ export function decryptsInPlace({ _decipher }: Protocol): boolean {
   return _decipher.constructor.name === 'AESGCMDecipherBinding' && _decipher._lenBytes === 0;
 }
 
+/** Returns what ssh2's native AES-GCM ciphers inherit; null for other ciphers. */
+export function nativeCipher({ _cipher }: Protocol): Pick<Cipher, 'allocPacket'> | null {
+  return _cipher.constructor.name === 'AESGCMCipherBinding'
+    ? (Object.getPrototypeOf(_cipher) as Cipher)
+    : null;
+}
+
 /** Returns whether ssh2's native AES-GCM would now encrypt a packet and send it uncompressed. */
-export function encryptsInPlace({ _cipher, _kexinit, _packetRW }: Protocol): boolean {
+export function encryptsInPlace(protocol: Protocol): boolean {
+  const { _kexinit, _packetRW } = protocol;
   const uncompressed = _packetRW.write.constructor.name === 'PacketWriter';
   return (
     _kexinit === undefined &&
     uncompressed &&
-    _cipher.constructor.name === 'AESGCMCipherBinding' &&
-    !_cipher._dead
+    nativeCipher(protocol) !== null &&
+    !protocol._cipher._dead
   );
 }

@@ -1,19 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import { encryptsInPlace, type Internals } from './internals.ts';
+import { frame, HEAD_BYTES, OVERHEAD_BYTES } from './packet.ts';
 
 const WRITE = 6;
 const CHANNEL_DATA = 94;
-/**
- * Bytes of an SSH packet before its data: length, length of the padding, type, channel, length of
- * the data.
- */
-const PACKET_HEAD_BYTES = 14;
-const TAG_BYTES = 16;
-const BLOCK_BYTES = 16;
-const LEAST_PADDING = 4;
-const PADDING = randomBytes(LEAST_PADDING + BLOCK_BYTES);
-/** Maximum bytes that are encrypted for one packet besides its data. */
-const OVERHEAD_BYTES = PACKET_HEAD_BYTES + PADDING.length + TAG_BYTES;
+/** Bytes of a payload before its data: type, channel, length of the data. */
+const CHANNEL_DATA_BYTES = 9;
 /** The longest packet that every server accepts. */
 const PACKET_BYTES = 32 << 10;
 const ARENA_BYTES = 320 << 10;
@@ -114,8 +105,8 @@ export function writeInPlace({ protocol, sftp, socket }: Internals): void {
     let end = 0;
     while (write.sent < size && outgoing.window > 0) {
       const bytes = Math.min(size - write.sent, outgoing.window, outgoing.packetSize, PACKET_BYTES);
-      if (end + bytes + OVERHEAD_BYTES > arena.length) break;
-      take(write, head, bytes, arena, end + PACKET_HEAD_BYTES);
+      if (end + CHANNEL_DATA_BYTES + bytes + OVERHEAD_BYTES > arena.length) break;
+      take(write, head, bytes, arena, end + HEAD_BYTES + CHANNEL_DATA_BYTES);
       write.sent += bytes;
       end += encrypt(arena, end, bytes);
     }
@@ -134,20 +125,15 @@ export function writeInPlace({ protocol, sftp, socket }: Internals): void {
 
   /** Turns the data in the arena into an encrypted packet. Returns its size. */
   function encrypt(arena: Buffer, start: number, bytes: number): number {
-    const unpadded = PACKET_HEAD_BYTES - 4 + bytes;
-    let padding = BLOCK_BYTES - (unpadded % BLOCK_BYTES);
-    if (padding < LEAST_PADDING) padding += BLOCK_BYTES;
-    const size = 4 + unpadded + padding;
-    arena.writeUInt32BE(size - 4, start);
-    arena[start + 4] = padding;
-    arena[start + 5] = CHANNEL_DATA;
-    arena.writeUInt32BE(outgoing.id, start + 6);
-    arena.writeUInt32BE(bytes, start + 10);
-    arena.set(PADDING.subarray(0, padding), start + PACKET_HEAD_BYTES + bytes);
+    const size = frame(arena, start, CHANNEL_DATA_BYTES + bytes);
+    const payload = start + HEAD_BYTES;
+    arena[payload] = CHANNEL_DATA;
+    arena.writeUInt32BE(outgoing.id, payload + 1);
+    arena.writeUInt32BE(bytes, payload + 5);
     const { _cipher: cipher } = protocol;
-    cipher._instance?.encrypt(arena.subarray(start, start + size + TAG_BYTES));
+    cipher._instance?.encrypt(arena.subarray(start, start + size));
     cipher.outSeqno = (cipher.outSeqno + 1) >>> 0;
-    return size + TAG_BYTES;
+    return size;
   }
 
   function sendPlain(write: Write, head: Buffer, size: number): void {
