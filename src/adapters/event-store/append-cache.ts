@@ -24,8 +24,8 @@ export interface AppendCache {
    * kind and any position.
    */
   announce(kinds: string[] | null, position: bigint | null): void;
-  /** Returns the events that were added since the last time. */
-  take(): Batch;
+  /** Returns the first events that were added and not taken yet, at most `limit`. */
+  take(limit: number): Batch;
   /**
    * Reads the events after `from`, up to which everything was delivered. After an error, the cache
    * stays behind.
@@ -75,7 +75,13 @@ export function createAppendCache({ streams, names, from, room }: AppendCacheOpt
         names.some((name) => kinds.some((kind) => name.startsWith(kind) || kind.startsWith(name)));
       if (known) announceTo(to ?? UNKNOWN);
     },
-    take: () => ({ events: events.splice(0), position, caughtUp: true }),
+    take(limit) {
+      const taken = events.splice(0, limit);
+      const last = taken.at(-1);
+      return events.length > 0 && last
+        ? { events: taken, position: last.position, caughtUp: false }
+        : { events: taken, position, caughtUp: true };
+    },
     async read(from, read) {
       // An event that is announced from now on may come after those that are read.
       announced = 0n;

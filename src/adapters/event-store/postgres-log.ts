@@ -53,6 +53,11 @@ const ANY_REVISION = 2_147_483_647;
 /** Notifications may be lost with a connection. This poll finds the events that none announced. */
 const POLL_MS = 1_000;
 /**
+ * Maximum number of events that wait in the append cache of a subscription: more than a request for
+ * a batch of transfers causes, or a busy process in a second. The caches share the events.
+ */
+const ROOM = 5_000;
+/**
  * After this time, the call is repeated over another connection. Otherwise it takes 15 minutes to
  * notice that the other end of a connection has vanished. A slow first call may still answer.
  */
@@ -260,7 +265,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
     let reportedCaughtUp = false;
-    const cache = createAppendCache({ streams, names, from: position, room: batchSize });
+    const cache = createAppendCache({ streams, names, from: position, room: ROOM });
     const { wakeUp } = cache;
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
@@ -271,7 +276,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
       while (!signal.aborted) {
         const batch = cache.behind()
           ? await cache.read(position, read).catch(ignoreUnavailable)
-          : cache.take();
+          : cache.take(batchSize);
         if (signal.aborted) return;
         if (batch && (batch.position > position || !reportedCaughtUp)) {
           if (batch.position > position) position = batch.position;

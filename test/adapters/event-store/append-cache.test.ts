@@ -37,7 +37,15 @@ describe('the append cache of the log', () => {
     cache.announce(['p_transfer'], 6n);
     expect(cache.behind()).toBe(false);
     expect(await cache.wakeUp.wait(0)).toBe(true);
-    expect(positions(cache.take())).toEqual([5, 6]);
+    expect(positions(cache.take(10))).toEqual([5, 6]);
+  });
+
+  it('serves many events in parts', async () => {
+    const cache = await caughtUpAt(4n);
+    cache.add(5n, 8n, [at(5n), at(6n), at(7n)]);
+    expect(cache.take(2)).toMatchObject({ position: 6n, caughtUp: false });
+    expect(cache.take(2)).toMatchObject({ position: 8n, caughtUp: true });
+    expect(cache.behind()).toBe(false);
   });
 
   it('skips events of other streams', async () => {
@@ -47,7 +55,7 @@ describe('the append cache of the log', () => {
     expect(cache.behind()).toBe(false);
     expect(await cache.wakeUp.wait(0)).toBe(false);
     cache.add(6n, 6n, [at(6n)]);
-    expect(cache.take()).toMatchObject({ position: 6n, events: [{ position: 6n }] });
+    expect(cache.take(10)).toMatchObject({ position: 6n, events: [{ position: 6n }] });
   });
 
   it.each<[string, (cache: AppendCache) => void]>([
@@ -104,7 +112,7 @@ describe('the append cache of the log', () => {
             if (during === 'foreign') appendElsewhere(1);
             return batch;
           };
-          const batch = cache.behind() ? await cache.read(given, read) : cache.take();
+          const batch = cache.behind() ? await cache.read(given, read) : cache.take(2);
           seen.push(...positions(batch));
           if (batch.position > given) given = batch.position;
         };
