@@ -134,6 +134,24 @@ describeWithPostgres('the proofs of the API', () => {
     expect((await receipt('txr_none')).status).toBe(404);
   });
 
+  test('say that the log was changed', async () => {
+    const id = await createCancelled();
+    await sign();
+    const { sql } = api.installation;
+    await sql`create table kept as select * from read.proof_tiles`;
+    await sql`
+      update read.proof_tiles set hashes = decode(repeat('00', length(hashes)), 'hex')
+      where level = 0`;
+    const answer = await receipt(id);
+    await sql`
+      update read.proof_tiles t set hashes = k.hashes from kept k
+      where (t.level, t.tile) = (k.level, k.tile)`;
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { detail: expect.stringMatching(/evidence/) },
+    });
+  });
+
   test('wait for a receipt on request', async () => {
     const id = await createCancelled();
     const waiting = receipt(id, '?wait=60');
