@@ -40,7 +40,8 @@ function appenderOf(client: EventStoreDBClient): Appender {
         ),
         { expectedRevision },
       );
-      return { revision: Number(nextExpectedRevision), position: position?.commit ?? 0n };
+      const commit = position?.commit ?? 0n;
+      return { revision: Number(nextExpectedRevision), position: commit, isNew: null };
     },
   };
 }

@@ -33,8 +33,11 @@ export interface Handled<State> {
 }
 
 export interface HandleOptions<State> {
-  /** Id and time reserved for the events, so that a repeated append is recognised as the same. */
-  reserved?: { eventId: string; now: string };
+  /**
+   * Id and time reserved for the events, so that a repeated append is recognised as the same.
+   * Another process may append other events under them, unless they are `own`.
+   */
+  reserved?: { eventId: string; now: string; own?: boolean };
   /** The stream as the caller last wrote it. The first try decides on this and does not load it. */
   known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
   /** True if another command of this process soon follows: it then need not load the stream. */
@@ -68,14 +71,20 @@ export async function handle<State, Command, E extends Event>(
     // The owner's account, not the actor's: an administrator may act for another account.
     const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);
     try {
-      const { revision, position } = await store.append(
+      const { revision, position, isNew } = await store.append(
         stream,
         before.revision < 0 ? 'no_stream' : before.revision,
         events,
       );
-      const last = events.at(-1) ?? null;
-      if (options.remember) rememberStream(store, stream, { state, revision, position, last });
-      return { state, events, revision, position, last };
+      const isOurs = isNew ?? (options.reserved === undefined || options.reserved.own === true);
+      const handled = isOurs
+        ? { state, events, revision, position, last: events.at(-1) ?? null }
+        : await readAppended(store, decider, stream, before.revision, revision);
+      if (options.remember) {
+        const { events: _, ...known } = handled;
+        rememberStream(store, stream, known);
+      }
+      return handled;
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
       if (attempt === ATTEMPTS)
@@ -86,6 +95,28 @@ export async function handle<State, Command, E extends Event>(
       await sleep(Math.random() * 5 * attempt);
     }
   }
+}
+
+/**
+ * Returns what the log has in place of events that were appended under the same ids: another process
+ * may have written them, with another cause. The next event must continue their hash chain.
+ */
+async function readAppended<State>(
+  store: EventStore,
+  { initialState, evolve }: Fold<State>,
+  stream: string,
+  before: number,
+  revision: number,
+): Promise<Handled<State>> {
+  const stored = await store.read(stream, 0, revision + 1);
+  const last = stored.at(-1) ?? null;
+  return {
+    state: stored.map(upcast).reduce(evolve, initialState()),
+    events: stored.slice(before + 1),
+    revision,
+    position: last?.position ?? null,
+    last,
+  };
 }
 
 /** Returns null for a decision on a remembered state that leads to no append. */

@@ -86,7 +86,7 @@ export async function createTransfer(
     estimated_start: estimatedStart,
   };
   const options = {
-    reserved: { eventId: reserved.eventId, now: reserved.now },
+    reserved: { eventId: reserved.eventId, now: reserved.now, own: deps.ownsIds ?? false },
     known: untouched(transferDecider.initialState),
     remember: true,
   };

@@ -83,8 +83,10 @@ export async function idempotent<Reserved, Body>(
 ): Promise<FastifyReply> {
   const key = readIdempotencyKey(request);
   const { sql, commands } = deps;
-  if (key === null)
-    return sendAnswer(reply, await operation.run(await operation.reserve(), false, commands));
+  if (key === null) {
+    const reserved = await operation.reserve();
+    return sendAnswer(reply, await operation.run(reserved, false, { ...commands, ownsIds: true }));
+  }
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(

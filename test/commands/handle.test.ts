@@ -209,6 +209,38 @@ describeWithPostgres('handle', () => {
     ]);
   });
 
+  describe.each([
+    ['knows whether an append is new', (isNew: boolean | null) => isNew],
+    ['cannot tell', () => null],
+  ])('with an engine that %s', (_, tell) => {
+    const engine = (): EventStore => ({
+      ...store,
+      append: async (...given) => {
+        const result = await store.append(...given);
+        return { ...result, isNew: tell(result.isNew) };
+      },
+    });
+
+    it.each(['remembered', 'known'])(
+      'continues what another process appended under the same ids, if it is %s',
+      async (how) => {
+        const stream = newStream();
+        const reserved = { eventId: newId('evt'), now: new Date().toISOString() };
+        const known = untouched(endpointDecider.initialState);
+        const [one, other] = [engine(), engine()];
+        const manager = { ...CAUSE, actor: 'system:manager' };
+        await handle(one, endpointDecider, stream, CONFIGURE, manager, { reserved, known });
+        const options = { reserved, known, remember: how === 'remembered' };
+        const repeated = await run(stream, CONFIGURE, other, options);
+        expect(repeated.events).toEqual(await store.read(stream));
+        await run(stream, { type: 'pause' }, other, how === 'known' ? { known: repeated } : {});
+        const events = await store.read(stream);
+        expect(events.map(({ metadata }) => metadata.actor)).toEqual([manager.actor, CAUSE.actor]);
+        expect(events[1]?.metadata.prev_hash).toBe(hashOf(events[0] as StoredEvent));
+      },
+    );
+  });
+
   describe('a remembered stream', () => {
     /** A store of its own, so with a memory of its own, that counts its reads. */
     function counted() {

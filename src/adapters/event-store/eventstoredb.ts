@@ -101,7 +101,7 @@ export function createEventStoreDb({
       );
       // A repeated append has no position if its events were scavenged since. The head is then
       // used: it is not before the append.
-      return { revision, position: position ?? (await head()) ?? 0n };
+      return { revision, position: position ?? (await head()) ?? 0n, isNew: null };
     } catch (error) {
       if (error instanceof StreamDeletedError) throw new RevisionConflict(stream, expected, null);
       if (!(error instanceof WrongExpectedVersionError)) throw error;

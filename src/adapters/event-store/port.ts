@@ -9,6 +9,12 @@ export interface AppendResult {
   revision: number;
   /** Position of the last event appended. */
   position: bigint;
+  /**
+   * True if this call appended the events. False if the log had events with these ids at these
+   * revisions, maybe with other data: by an earlier try, or by another process that uses the same
+   * ids. Null if the engine cannot tell.
+   */
+  isNew: boolean | null;
 }
 
 /**
