@@ -102,7 +102,7 @@ export async function expectGoodLooks(page: Page): Promise<void> {
 }
 
 async function expectNoViolation(page: Page, options: RunOptions): Promise<void> {
-  if ((await page.evaluate('typeof axe')) === 'undefined') await loadAxe(page);
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(AXE);
   // Else axe also describes every element that passes, which takes most of its time.
   const run = JSON.stringify({ resultTypes: ['violations'], ...options });
   const { violations } = (await page.evaluate(`axe.run(${run})`)) as AxeResults;
@@ -113,17 +113,6 @@ async function expectNoViolation(page: Page, options: RunOptions): Promise<void>
       at: nodes.map(({ target }) => target.join(' ')),
     })),
   ).toEqual([]);
-}
-
-/**
- * Loads axe into the current page. Chromium compiles it once for all pages of a renderer if it
- * comes as a script of its own: `page.evaluate` would wrap it and cost ten times as much.
- */
-async function loadAxe(page: Page): Promise<void> {
-  const devtools = await page.context().newCDPSession(page);
-  const { exceptionDetails } = await devtools.send('Runtime.evaluate', { expression: AXE });
-  await devtools.detach();
-  expect(exceptionDetails).toBeUndefined();
 }
 
 /** Fails if an element extends beyond the window. */
