@@ -2,6 +2,8 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import type { SessionInfo } from '../../src/contract/sessions.ts';
 
 const VIEWPORT = { width: 1280, height: 720 };
+/** A page of the same origin without scripts. */
+const QUIET = '/health/live';
 
 export interface ConsolePage {
   page: Page;
@@ -49,7 +51,7 @@ export async function leave({ page, complaints }: ConsolePage): Promise<void> {
   const others = context.pages().filter((other) => other !== page);
   await Promise.all(others.map((other) => other.close()));
   await page.unrouteAll({ behavior: 'ignoreErrors' });
-  await page.goto('/health/live');
+  await page.goto(QUIET);
   await page.evaluate('localStorage.clear(); sessionStorage.clear()');
   await context.clearCookies();
   await context.clearPermissions();
@@ -71,7 +73,7 @@ export async function beginSession(page: Page, url: string, key: string): Promis
   if (!answer.ok) throw new Error(`no session: ${JSON.stringify(session)}`);
   await page.context().addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }]);
   // The storage state of a new context would do the same with one more process.
-  await page.goto('/health/live');
+  if (page.url() !== url + QUIET) await page.goto(QUIET);
   const signedIn = JSON.stringify(`${session.key_id} ${session.account}`);
   await page.evaluate(`localStorage.setItem('waybill-signed-in', ${signedIn})`);
 }

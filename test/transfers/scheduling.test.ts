@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { SMALL_FILE_BYTES } from '../../src/domain/small-file.ts';
@@ -148,6 +149,7 @@ await describeTransfers('the limits of an endpoint', () => {
             select from work.transfer_jobs
              where transfer_id = any(${narrow}::text[]) and claim_id is not null`;
         atOnce.push(rows.length);
+        await sleep(10);
       }
     })();
     await until('the endpoint is full', () => atOnce.includes(2));
