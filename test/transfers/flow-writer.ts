@@ -71,14 +71,20 @@ export async function describeFlowWriter(files: number): Promise<void> {
             from work.flow_looks where flow_id = ${id}`;
         return row?.done;
       };
+      const completed = async () => {
+        const [row] = await pair.installation.sql<{ completed: number }[]>`
+          select coalesce(sum(transfers), 0)::integer as completed
+            from read.batch_counts where status = 'completed'`;
+        return row?.completed;
+      };
       await until(
         'the destination equals the source',
         async () =>
           (await rest()) &&
           JSON.stringify(contentsOf(pair.beta.root)) === JSON.stringify(source) &&
           (await flows.runs(id)).every(({ ended_at }) => ended_at !== null),
-        60,
-        () => readdirSync(join(pair.beta.root, FOLDER)).length,
+        120,
+        completed,
       );
       // By the log: no version was taken twice.
       const rows = await pair.installation.sql<{ attempts: number; versions: number }[]>`
