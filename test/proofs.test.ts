@@ -208,6 +208,21 @@ describeWithPostgres('proofs without trust', () => {
       expect(await verify('receipt.json', 'receipt.json')).toMatchObject({ code: 2 });
     });
 
+    it('hold if any of several keys has signed, as after a rotation', async () => {
+      await file('receipt.json', receipt);
+      const both = await Promise.all(
+        ['other.pem', 'key.pem'].map((name) => readFile(inFolder(name), 'utf8')),
+      );
+      await file('keys.txt', `key_id 1\n${both[0]}\nkey_id 2\n${both[1]}`);
+      expect(await verify('receipt.json', 'keys.txt')).toMatchObject({ code: 0 });
+    });
+
+    it('say which file cannot be read', async () => {
+      await file('receipt.json', receipt);
+      const beside = await verify('receipt.json/none');
+      expect([beside.code, beside.stderr]).toEqual([1, expect.stringMatching(/^waybill: ENOTDIR/)]);
+    });
+
     it('are printed by waybill receipt, and by waybill log', async () => {
       const own = createCli(api.installation.environment);
       const note = await own.run(['log', 'checkpoint']);

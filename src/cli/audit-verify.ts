@@ -1,10 +1,9 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { replaceFile } from '../adapters/durable-file.ts';
 import { DomainError } from '../domain/errors.ts';
-import { parseVerifierKey } from '../domain/proof/note.ts';
 import type { Installation } from '../installation.ts';
 import type { Fault } from '../processes/verification/fault.ts';
 import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/kept-checkpoints.ts';
@@ -13,11 +12,13 @@ import { type Verdict, verifyLog } from '../processes/verification/verify-log.ts
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
+import { readPublicKeys } from './public-keys.ts';
 import { withInstallation } from './session.ts';
 import { terminal } from './terminal.ts';
 
 const SAVE_EVERY_MS = 15_000;
-const PEM = /-----BEGIN PUBLIC KEY-----[\s\S]*?-----END PUBLIC KEY-----/g;
+/** A signed note is far smaller; exports of the log are larger. */
+const LARGEST_NOTE = 1_048_576;
 
 interface VerifyOptions {
   checkpoint?: string;
@@ -40,7 +41,7 @@ export function addVerifyCommand(audit: Command): void {
     .option('--resume <file>', 'save the progress in this file, and continue from it')
     .option('--json', 'JSON lines: each fault, then the result')
     .action(async (options: VerifyOptions) => {
-      const keys = (await Promise.all(options.key.map(readKeys))).flat();
+      const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
       const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
       await withInstallation((installation) => verify(installation, checkpoints, options));
     });
@@ -136,19 +137,6 @@ function summary(
   return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;
 }
 
-/** Reads the public keys in a file: PEM, as `waybill log keys` prints it, or a verifier key. */
-async function readKeys(file: string): Promise<KeyObject[]> {
-  const text = (await readFile(file, 'utf8')).trim();
-  const known = parseVerifierKey(text);
-  if (known) return [known.publicKey];
-  const keys = (text.match(PEM) ?? []).map((pem) => createPublicKey(pem));
-  if (keys.length > 0) return keys;
-  throw new DomainError(
-    'validation_failed',
-    `${file} has no public key: give PEM, or NAME+ID+KEY in one line`,
-  );
-}
-
 /** Reads one checkpoint, or all of a folder. Other files of the folder are left out. */
 async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptCheckpoint[]> {
   const isFolder = (await stat(path)).isDirectory();
@@ -156,7 +144,8 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
   const found: KeptCheckpoint[] = [];
   for (const name of files) {
     const file = join(path, name);
-    if (!(await stat(file)).isFile()) continue;
+    const info = await stat(file);
+    if (!info.isFile() || info.size > LARGEST_NOTE) continue;
     const checkpoint = readCheckpoint(file, await readFile(file, 'utf8'), keys);
     if (checkpoint) found.push(checkpoint);
   }

@@ -97,7 +97,8 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
       message: `Postgres is unavailable: ${error.message}. Check it and DATABASE_URL.`,
     };
   }
-  if (['ENOENT', 'EACCES', 'EISDIR', 'ENOSPC', 'EROFS'].includes(code))
+  // The system rejects what the user has named, such as a file or an address, or a disk is full.
+  if (error.syscall !== undefined || code === 'ERR_FS_FILE_TOO_LARGE')
     return { exitCode: EXIT.failed, message: error.message };
   return { exitCode: EXIT.failed, message: `This is an error in Waybill: ${error.stack ?? error}` };
 }

@@ -50,7 +50,8 @@ export function addLogCopyCommand(log: Command): void {
 /** Opens the engine that the installation does not use. */
 async function openOther({ config, sql }: Installation, to: string): Promise<EventStore> {
   const isEmbedded = config.eventStore === null;
-  if ((to === EMBEDDED) === isEmbedded)
+  // Without a URL, the settings would name this log again.
+  if (to === '' || (to === EMBEDDED) === isEmbedded)
     throw new DomainError(
       'validation_failed',
       isEmbedded

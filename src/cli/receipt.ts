@@ -1,9 +1,9 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { receipt as receiptSchema } from '../contract/proof.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
-import { keyIdOf, parseNote, parseVerifierKey } from '../domain/proof/note.ts';
+import { DomainError } from '../domain/errors.ts';
+import { isSignedBy, keyIdOf, parseNote } from '../domain/proof/note.ts';
 import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
 import type { TransferEvent } from '../domain/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
@@ -13,6 +13,7 @@ import { EXIT } from './exit-codes.ts';
 import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { parseRequest } from './parse.ts';
+import { readPublicKeys } from './public-keys.ts';
 import { operator, withInstallation } from './session.ts';
 import { terminal } from './terminal.ts';
 
@@ -51,11 +52,11 @@ export function addReceiptCommands(program: Command): void {
     .command('verify')
     .description('verify a receipt offline; exit code 1 if it proves nothing')
     .argument('<file>')
-    .requiredOption('--key <key>', 'the public key: a file in PEM, or NAME+ID+BASE64')
+    .requiredOption('--key <key>', 'public keys that you trust: a file in PEM, or NAME+ID+BASE64')
     .option('--json', 'one JSON document')
     .action(async (file: string, { key, json }: { key: string; json?: boolean }) => {
       const receipt = parseReceipt(await readFile(file, 'utf8'));
-      await show(receipt, await readPublicKey(key), json);
+      await show(receipt, await readPublicKeys(key), json);
     });
 }
 
@@ -69,19 +70,9 @@ function parseReceipt(text: string): Receipt {
   return parseRequest(receiptSchema, parsed, 'The receipt');
 }
 
-async function readPublicKey(key: string): Promise<KeyObject> {
-  const verifier = parseVerifierKey(key);
-  if (verifier !== null) return verifier.publicKey;
-  try {
-    const publicKey = createPublicKey(await readFile(key, 'utf8'));
-    if (publicKey.asymmetricKeyType === 'ed25519') return publicKey;
-  } catch (error) {
-    if ((error as { code?: string }).code === 'ENOENT') throw error;
-  }
-  throw fieldError('--key', 'must be an Ed25519 public key: a file in PEM, or NAME+ID+BASE64');
-}
-
-async function show(receipt: Receipt, publicKey: KeyObject, json?: boolean): Promise<void> {
+async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promise<void> {
+  const signed = parseNote(receipt.checkpoint);
+  const publicKey = keys.find((key) => signed && isSignedBy(signed, key)) ?? (keys[0] as KeyObject);
   const verdict = verifyReceipt(receipt, publicKey);
   if (!verdict.ok) {
     terminal().exitCode = EXIT.failed;
@@ -91,7 +82,7 @@ async function show(receipt: Receipt, publicKey: KeyObject, json?: boolean): Pro
     return print('NOT VERIFIED: this receipt proves nothing');
   }
   const { head, events } = verdict;
-  const signer = parseNote(receipt.checkpoint)?.signatures[0]?.name ?? head.origin;
+  const signer = signed?.signatures[0]?.name ?? head.origin;
   const key_id = keyIdOf(signer, publicKey);
   const facts = factsOf(events.map(({ type, data }) => ({ type, data }) as TransferEvent));
   if (json)

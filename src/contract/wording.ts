@@ -20,12 +20,12 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_key':
       return `has an invalid key: ${issue.issues.map(({ message }) => message).join(', ')}`;
     case 'too_small':
-      if (issue.origin === 'number') return `must be at least ${issue.minimum}`;
+      if (isNumber(issue.origin)) return `must be at least ${issue.minimum}`;
       return issue.minimum === 1
         ? 'must not be empty'
         : `must have at least ${issue.minimum} ${partsOf(issue.origin)}`;
     case 'too_big':
-      return issue.origin === 'number'
+      return isNumber(issue.origin)
         ? `must be at most ${issue.maximum}`
         : `must have at most ${issue.maximum} ${partsOf(issue.origin)}`;
     default:
@@ -35,6 +35,11 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
 
 function withArticle(name: string): string {
   return `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
+}
+
+/** A whole number beyond the safe ones has an origin of its own. */
+function isNumber(origin: string): boolean {
+  return origin === 'number' || origin === 'int';
 }
 
 function partsOf(origin: string): string {

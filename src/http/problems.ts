@@ -1,6 +1,7 @@
 import { isStoreUnavailable } from '../adapters/unavailable.ts';
 import { type Problem, type ProblemCode, problem } from '../contract/problems.ts';
 import { DomainError } from '../domain/errors.ts';
+import { LogChanged } from '../domain/proof/log-changed.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 
@@ -24,7 +25,10 @@ const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
   FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'Nothing exists at this path' },
 };
 
-/** Returns the error as the client sees it. A server-side error shows only the request id. */
+/**
+ * Returns the error as the client sees it. A server-side error shows only the request id, unless the
+ * log was changed.
+ */
 export function toProblem(error: unknown, requestId: string): Problem {
   if (error instanceof DomainError)
     return problem(error.code, detailOf(error), requestId, error.details);
@@ -44,6 +48,13 @@ export function toProblem(error: unknown, requestId: string): Problem {
       requestId,
     );
   }
+  if (error instanceof LogChanged)
+    return problem(
+      'internal_error',
+      `The log is not as it was signed: ${error.message}. Tell an operator and an auditor: this is ` +
+        'evidence, and must not be repaired before they have seen it',
+      requestId,
+    );
   return problem(
     'internal_error',
     'This is a fault of the service. Give the request id to its operator',

@@ -4,6 +4,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId } from '../domain/ids.ts';
 import { leafHash } from '../domain/proof/hash.ts';
 import { leafOf } from '../domain/proof/leaf.ts';
+import { LogChanged } from '../domain/proof/log-changed.ts';
 import type { Receipt } from '../domain/proof/receipt.ts';
 import { streamName } from '../domain/streams.ts';
 import { endsTransfer, notFound, type TransferCreated } from '../domain/transfer.ts';
@@ -20,8 +21,9 @@ export type ReceiptAnswer =
 
 /**
  * Makes the receipt of a transfer. Names the first checkpoint that covers its last event, so it is
- * the same each time. The steps after a transfer make it longer. `accountId` null means any account. Throws `not_found`, and Error if the log does not
- * have the events any more as they were folded.
+ * the same each time. The steps after a transfer make it longer. `accountId` null means any account.
+ * Throws `not_found`, and LogChanged if the log does not have the events any more as they were
+ * folded.
  */
 export async function makeReceipt(
   { sql, store }: { sql: Sql; store: EventStore },
@@ -69,7 +71,7 @@ export async function makeReceipt(
 }
 
 function missing({ stream, revision, id }: StoredEvent): never {
-  throw new Error(
+  throw new LogChanged(
     `${stream} revision ${revision} (${id}) is not as it was when it was folded into the tree: ` +
       'the log or the table read.proof_tiles was changed. Compare: waybill projections verify proof',
   );

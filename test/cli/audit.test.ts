@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -124,6 +124,9 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     await writeFile(join(folder, 'log.pem'), pem(publicKey));
     const other = join(folder, 'other.pem');
     await writeFile(other, pem(generateKeyPairSync('ed25519').publicKey));
+    // It is left out, and not read: it is larger than a string can be.
+    await writeFile(join(folder, 'export.ndjson'), '');
+    await truncate(join(folder, 'export.ndjson'), 3e9);
     const verify = ['audit', 'verify', '--json', '--checkpoint', folder];
     const agrees = await cli.run([...verify, '--key', join(folder, 'log.pem')]);
     expect(agrees).toMatchObject({ code: 0 });
@@ -139,6 +142,11 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await cli.run([...verify, '--key', other])).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/1\.txt: no given key signed this checkpoint/),
+    });
+    await writeFile(other, '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n');
+    expect(await cli.run([...verify, '--key', other])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/other\.pem must have Ed25519 public keys in PEM/),
     });
     await rm(folder, { recursive: true });
   });

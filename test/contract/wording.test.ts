@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { z } from 'zod';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { webhookRequest } from '../../src/contract/webhooks/requests.ts';
@@ -30,6 +31,7 @@ it.each([
     { ...SFTP, port: 65_536 },
     'must be at most 65535',
   ],
+  ['a whole number beyond all', z.int(), 1e300, `must be at most ${Number.MAX_SAFE_INTEGER}`],
   ['an empty text', endpointRequest, { ...SFTP, username: '' }, 'must not be empty'],
   [
     'a long text',

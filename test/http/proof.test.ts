@@ -63,8 +63,13 @@ describeWithPostgres('the proofs of the API', () => {
     expect((await api.ask('GET', '/v1/checkpoints/latest')).body).toEqual(next.body);
     const older = await api.ask('GET', `/v1/checkpoints/${signed.body.size}`);
     expect(older.body).toEqual(signed.body);
-    expect((await api.ask('GET', `/v1/checkpoints/${signed.body.size + 1}`)).status).toBe(404);
-    expect((await api.ask('GET', '/v1/checkpoints/none')).status).toBe(404);
+    for (const size of [signed.body.size + 1, 0, 'none']) {
+      const { status, body } = await api.ask('GET', `/v1/checkpoints/${size}`);
+      expect([status, body.detail]).toEqual([
+        404,
+        expect.stringContaining(`exactly ${size} events`),
+      ]);
+    }
   });
 
   test('show that a checkpoint extends an older one', async () => {
@@ -127,6 +132,24 @@ describeWithPostgres('the proofs of the API', () => {
     const { key } = await api.createKey(['transfers:read'], { account: 'acc_other' });
     expect((await receipt(id, '', key)).status).toBe(404);
     expect((await receipt('txr_none')).status).toBe(404);
+  });
+
+  test('say that the log was changed', async () => {
+    const id = await createCancelled();
+    await sign();
+    const { sql } = api.installation;
+    await sql`create table kept as select * from read.proof_tiles`;
+    await sql`
+      update read.proof_tiles set hashes = decode(repeat('00', length(hashes)), 'hex')
+      where level = 0`;
+    const answer = await receipt(id);
+    await sql`
+      update read.proof_tiles t set hashes = k.hashes from kept k
+      where (t.level, t.tile) = (k.level, k.tile)`;
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { detail: expect.stringMatching(/evidence/) },
+    });
   });
 
   test('wait for a receipt on request', async () => {

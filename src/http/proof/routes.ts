@@ -25,7 +25,11 @@ export function proofRoutes(
 
   async function find(size: string): Promise<schemas.Checkpoint> {
     const found = /^[1-9]\d{0,14}$/.test(size) ? await checkpointOfSize(sql, Number(size)) : null;
-    if (!found) throw new DomainError('not_found', 'No checkpoint covers this number of events');
+    if (!found)
+      throw new DomainError(
+        'not_found',
+        `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
+      );
     return schemas.toCheckpoint(found);
   }
 

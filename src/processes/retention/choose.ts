@@ -3,6 +3,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
+import { LogChanged } from '../../domain/proof/log-changed.ts';
 import type { RetainedTransfer } from '../../domain/retention.ts';
 import { parseStream, streamName } from '../../domain/streams.ts';
 import { isClosed, type TransferState } from '../../domain/transfer.ts';
@@ -32,8 +33,8 @@ export interface Chosen {
 /**
  * Yields the transfers that may leave the log: those that ended before the time, and with which
  * nothing is left to do. Their steps after the transfer, their clean-up, their batch and their run
- * have ended too. Every event has to be among the first `size` leaves of the tree. Throws Error for
- * an event that is not as it was when it was folded into the tree.
+ * have ended too. Every event has to be among the first `size` leaves of the tree. Throws
+ * LogChanged for an event that is not as it was when it was folded into the tree.
  */
 export async function* choose(
   { sql, store }: { sql: Sql; store: EventStore },
@@ -78,7 +79,7 @@ function retainedOf(
     events: events.map(({ id, position, revision }) => {
       const { hash, index } = places.get(id) as { hash: Hash; index: number | null };
       if (index === null)
-        throw new Error(
+        throw new LogChanged(
           `${stream} revision ${revision} (${id}) is not as it was when it was folded into the ` +
             'tree. Nothing leaves the log. Compare: waybill projections verify proof',
         );

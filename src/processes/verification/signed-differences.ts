@@ -24,19 +24,20 @@ export async function* signedDifferences(
 ): AsyncGenerator<Fault> {
   const start = agreed?.size ?? 0;
   const later = checkpoints.filter(({ size }) => size > start);
-  const first = later[0] as KeptCheckpoint;
+  // A log that ends before one of them ends before all of them.
+  const { size, source } = later.at(differsAt === null ? -1 : 0) as KeptCheckpoint;
   yield nowhere(
     'checkpoint',
     differsAt === null
-      ? `the log ends before the ${first.size} events that ${first.source} signs`
-      : `the first ${first.size} events of the log are not those that ${first.source} signs`,
+      ? `the log ends before the ${size} events that ${source} signs`
+      : `the first ${size} events of the log are not those that ${source} signs`,
   );
   const proven = await provenSize(deps, later, agreed);
   if (proven === null) {
     yield nowhere(
       'checkpoint',
-      `the stored tree was lost or changed too, so the events have no names. They are among the ` +
-        `events ${start + 1} to ${first.size} of the log` +
+      `the stored tree does not have them as they were signed, so the events have no names. They ` +
+        `are among the events ${start + 1} to ${size} of the log` +
         (agreed === null ? '' : `, after position ${agreed.position}`),
     );
     return;

@@ -7,7 +7,7 @@ import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake
 import { events, type GatherOptions, gather, numbers } from './events.ts';
 
 /** More than the window of the shared feed ever holds. */
-const MORE_THAN_A_WINDOW = 5_000;
+const MORE_THAN_A_WINDOW = 8_500;
 
 describe('subscriptions of one store to an EventStoreDB', () => {
   let server: FakeEventStoreDb;

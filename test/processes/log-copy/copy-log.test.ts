@@ -97,6 +97,8 @@ describeWithPostgres('a copy of the log', () => {
         root_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
       },
     ]);
+    // A shell passes an empty text for a variable that is not set.
+    expect(await cli.run(['log', 'copy', '--to', ''])).toMatchObject({ code: 2, stdout: '' });
     expect(await cli.run(['log', 'copy', '--to', 'embedded'])).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/The log is in Postgres already/),

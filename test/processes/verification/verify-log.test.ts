@@ -173,6 +173,17 @@ describeWithPostgres('the verification of a log', () => {
     });
   });
 
+  it('names all that is lost if the log and its tables are older than the checkpoints', async () => {
+    const size = original.length;
+    const newer = [...original, ...original.slice(0, 3)];
+    const checkpoints = [size, size + 1, size + 3].map((end) => checkpointAt(end, newer));
+    const { problems } = await verify({ checkpoints });
+    expect(problems).toEqual([
+      `the log ends before the ${size + 3} events that ${size + 3}.txt signs`,
+      expect.stringContaining(`among the events ${size + 1} to ${size + 3} of the log`),
+    ]);
+  });
+
   it('finds events that the head of the log hides', async () => {
     const head = original.at(-1)?.position as bigint;
     await tampered.replaceLog(original, head - 2n);

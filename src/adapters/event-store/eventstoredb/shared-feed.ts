@@ -21,8 +21,11 @@ import { BATCH_SIZE, type Feed } from './feed.ts';
  * position of a batch.
  */
 
-/** The window keeps at least so many events, and at most twice as many. */
-const KEPT_EVENTS = 2_000;
+/**
+ * The window keeps at least so many events, and at most twice as many. Followers may pause for a
+ * second of a busy process.
+ */
+const KEPT_EVENTS = 4_000;
 /** How often a follower reports a position that moved without an event for it. */
 const EMPTY_MOVES_MS = 1_000;
 
