@@ -40,7 +40,8 @@ function appenderOf(client: EventStoreDBClient): Appender {
         ),
         { expectedRevision },
       );
-      return { revision: Number(nextExpectedRevision), position: position?.commit ?? 0n };
+      const revision = Number(nextExpectedRevision);
+      return { revision, position: position?.commit ?? 0n, appended: true };
     },
   };
 }

@@ -68,13 +68,16 @@ export async function handle<State, Command, E extends Event>(
     // The owner's account, not the actor's: an administrator may act for another account.
     const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);
     try {
-      const { revision, position } = await store.append(
+      const { revision, position, appended } = await store.append(
         stream,
         before.revision < 0 ? 'no_stream' : before.revision,
         events,
       );
       const last = events.at(-1) ?? null;
-      if (options.remember) rememberStream(store, stream, { state, revision, position, last });
+      // Another command may have appended reserved events, with another cause: the log has its own.
+      const isOwn = appended || options.reserved === undefined;
+      if (options.remember && isOwn)
+        rememberStream(store, stream, { state, revision, position, last });
       return { state, events, revision, position, last };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;

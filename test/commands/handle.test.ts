@@ -260,6 +260,19 @@ describeWithPostgres('handle', () => {
       });
     });
 
+    it('is not what a command appends that another has appended before, with its own cause', async () => {
+      const stream = newStream();
+      const { through } = counted();
+      const known = untouched(endpointDecider.initialState);
+      const reserved = { eventId: newId('evt'), now: '2026-03-01T10:00:00.000Z' };
+      const other = { ...CAUSE, correlationId: 'req_2' };
+      await handle(store, endpointDecider, stream, CONFIGURE, other, { known, reserved });
+      await run(stream, CONFIGURE, through, { known, reserved, remember: true });
+      await run(stream, { type: 'pause' }, through);
+      const [first, second] = await store.read(stream);
+      expect(second!.metadata.prev_hash).toBe(hashOf(first!));
+    });
+
     it('is forgotten after 2,000 others', () => {
       const { through } = counted();
       const known = untouched(endpointDecider.initialState);

@@ -101,7 +101,8 @@ export function createEventStoreDb({
       );
       // A repeated append has no position if its events were scavenged since. The head is then
       // used: it is not before the append.
-      return { revision, position: position ?? (await head()) ?? 0n };
+      // The server does not say whether an append is a repeated one.
+      return { revision, position: position ?? (await head()) ?? 0n, appended: false };
     } catch (error) {
       if (error instanceof StreamDeletedError) throw new RevisionConflict(stream, expected, null);
       if (!(error instanceof WrongExpectedVersionError)) throw error;

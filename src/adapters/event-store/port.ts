@@ -9,6 +9,11 @@ export interface AppendResult {
   revision: number;
   /** Position of the last event appended. */
   position: bigint;
+  /**
+   * True if this call appended the events. False if an earlier one with the same ids did, or may
+   * have: then the log has the data and metadata of that one.
+   */
+  appended: boolean;
 }
 
 /**

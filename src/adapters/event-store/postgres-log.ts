@@ -132,10 +132,10 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
     const outcome = await appendOne({ stream: prefix + stream, expected, events, beside });
     if ('error' in outcome) throw outcome.error;
-    const { revision, position } = outcome;
+    const { revision, position, appended } = outcome;
     if (position === null)
       throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
-    return { revision, position };
+    return { revision, position, appended };
   }
 
   async function appendAll(appends: Append[]): Promise<Outcome[]> {

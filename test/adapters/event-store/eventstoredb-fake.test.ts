@@ -75,6 +75,7 @@ describe('an EventStoreDB that fails', () => {
       expect(await store.append('stream-1', 'no_stream', made)).toEqual({
         revision: 1,
         position: server.log.records[1]?.position,
+        appended: false,
       });
       expect(server.counts.appends).toBe(3);
       expect(stored()).toEqual(uuids(made));
