@@ -19,6 +19,8 @@ import { terminal } from './terminal.ts';
 const SAVE_EVERY_MS = 15_000;
 /** A signed note is far smaller; exports of the log are larger. */
 const LARGEST_NOTE = 1_048_576;
+/** Files that a message names. */
+const MOST_NAMED = 5;
 
 interface VerifyOptions {
   checkpoint?: string;
@@ -137,18 +139,25 @@ function summary(
   return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;
 }
 
-/** Reads one checkpoint, or all of a folder. Other files of the folder are left out. */
+/** Reads one checkpoint, or all of a folder. Leaves out its other files, and says so. */
 async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptCheckpoint[]> {
   const isFolder = (await stat(path)).isDirectory();
   const files = isFolder ? (await readdir(path, { recursive: true })).sort() : [''];
   const found: KeptCheckpoint[] = [];
+  const others: string[] = [];
   for (const name of files) {
     const file = join(path, name);
     const info = await stat(file);
-    if (!info.isFile() || info.size > LARGEST_NOTE) continue;
-    const checkpoint = readCheckpoint(file, await readFile(file, 'utf8'), keys);
+    if (info.isDirectory()) continue;
+    const isSmall = info.isFile() && info.size <= LARGEST_NOTE;
+    const checkpoint = isSmall && readCheckpoint(file, await readFile(file, 'utf8'), keys);
     if (checkpoint) found.push(checkpoint);
+    else others.push(file);
   }
+  // One of them may be a checkpoint that was damaged.
+  const named = others.slice(0, MOST_NAMED).join(', ');
+  if (others.length > 0 && found.length > 0)
+    note(`Left out, because they are no checkpoints (${others.length}): ${named}`);
   if (found.length === 0)
     throw new DomainError('validation_failed', `${path} has no checkpoint: a signed note`);
   return found.sort((a, b) => a.size - b.size);

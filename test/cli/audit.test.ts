@@ -129,7 +129,10 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     await truncate(join(folder, 'export.ndjson'), 3e9);
     const verify = ['audit', 'verify', '--json', '--checkpoint', folder];
     const agrees = await cli.run([...verify, '--key', join(folder, 'log.pem')]);
-    expect(agrees).toMatchObject({ code: 0 });
+    expect(agrees).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/no checkpoints \(3\): .*export\.ndjson, .*log\.pem, /),
+    });
     expect(agrees.json()).toMatchObject([
       {
         // The export of the lines is in the log too.
