@@ -23,7 +23,8 @@ export default defineConfig(({ mode }) => ({
       summaryReporter(process.env.TEST_RESULTS, mode === 'long' ? [] : [LONG_TAG]),
     ],
     // Test files start servers and wait for them more than they compute. The time-outs below leave
-    // room for a machine that other programs keep busy.
+    // room for a machine that other programs keep busy. Long tests fail earlier: what they wait for
+    // makes no progress.
     pool: 'forks',
     // The files of a worker share its modules: loading them takes a second of CPU time.
     isolate: false,
@@ -32,7 +33,7 @@ export default defineConfig(({ mode }) => ({
     // Tests move files through buffers outside of the heap. By default, every 64 MiB of them is the
     // reason to look through the whole heap, which took a fifth of the CPU time.
     execArgv: ['--external-memory-accounted-in-global-limit', '--initial-old-space-size=512'],
-    testTimeout: mode === 'long' ? 30 * 60_000 : 90_000,
+    testTimeout: mode === 'long' ? 120 * 60_000 : 90_000,
     hookTimeout: 120_000,
     teardownTimeout: 60_000,
     expect: { poll: { timeout: 30_000 } },

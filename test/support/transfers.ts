@@ -5,9 +5,10 @@ import { pipeline } from 'node:stream/promises';
 import { describe } from 'vitest';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { streamName } from '../../src/domain/streams.ts';
-import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { Transfer, TransferEvent } from '../../src/domain/transfer.ts';
 import type { TransferError } from '../../src/domain/transfer-errors.ts';
 import type { Installation } from '../../src/installation.ts';
+import { transferInLog } from './installation.ts';
 import { createPauses } from './pauses.ts';
 import { describeWithPostgres } from './postgres.ts';
 import { whyNoSftpServer } from './sftp-server.ts';
@@ -63,20 +64,46 @@ export async function filesBelow(folder: string): Promise<string[]> {
 }
 
 /**
- * Waits until `condition` returns something other than null, undefined or false. Fails after
- * `seconds`.
+ * Waits until `condition` returns something other than null, undefined or false. Fails `seconds`
+ * after `progress` last changed: how long many steps take depends on the machine.
  */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
   seconds = 60,
+  progress: () => unknown = () => undefined,
 ): Promise<NonNullable<T>> {
   const pause = createPauses();
-  for (const deadline = Date.now() + seconds * 1_000; ; await pause()) {
+  let reached = await progress();
+  for (let changed = Date.now(); ; await pause()) {
     const found = await condition();
     if (found !== null && found !== undefined && found !== false) return found;
-    if (Date.now() > deadline) throw new Error(`Not within ${seconds} s: ${what}`);
+    const now = await progress();
+    if (now !== reached) [reached, changed] = [now, Date.now()];
+    else if (Date.now() > changed + seconds * 1_000)
+      throw new Error(`Not within ${seconds} s: ${what} (progress: ${now ?? 'not measured'})`);
   }
+}
+
+/** Waits until a transfer of a big file has ended. Fails `seconds` after its bytes last moved. */
+export function untilEnded(
+  installation: Installation,
+  id: string,
+  seconds = 300,
+): Promise<Extract<Transfer, { status: 'completed' | 'failed' }>> {
+  return until(
+    `the end of ${id}`,
+    async () => {
+      const found = await transferInLog(installation, id);
+      return found.status === 'completed' || found.status === 'failed' ? found : null;
+    },
+    seconds,
+    async () => {
+      const [row] = await installation.sql<{ transferred_bytes: bigint }[]>`
+        select transferred_bytes from work.transfer_jobs where transfer_id = ${id}`;
+      return row?.transferred_bytes;
+    },
+  );
 }
 
 /** Chunks of a transfer at its destination, as its mover last saved them. */

@@ -1,3 +1,3 @@
 import { describeFlowWriter } from './flow-writer.ts';
 
-await describeFlowWriter(10_000, 1_200);
+await describeFlowWriter(10_000);

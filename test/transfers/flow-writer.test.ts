@@ -1,3 +1,3 @@
 import { describeFlowWriter } from './flow-writer.ts';
 
-await describeFlowWriter(40, 90);
+await describeFlowWriter(40);

@@ -13,13 +13,15 @@ import {
 } from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers } from '../support/transfers.ts';
+import { describeTransfers, until } from '../support/transfers.ts';
 
 const MiB = 1 << 20;
 const LOOK_MS = 10_000;
 /** What a process that has moved nothing yet still gains: code, caches and pools. */
 const WARM = 0.25;
 const MAY_GROW_MIB = 60;
+/** How long none may complete: listing all and creating the first takes minutes too. */
+const PATIENCE_SECONDS = 600;
 
 // To write and remove so many files takes minutes on a busy machine.
 vi.setConfig({ hookTimeout: 600_000 });
@@ -68,19 +70,20 @@ export async function describeLargeBatch(files: number): Promise<void> {
       );
       const began = Date.now();
       const looks: { seconds: number; completed: number; mib: number }[] = [];
-      for (let ended = false; !ended; ) {
+      const look = async () => {
         resetPeak(service.pid);
         await sleep(LOOK_MS);
         const [row] = await sql<{ completed: number; ended: boolean }[]>`
           select b.ended, (select coalesce(sum(transfers), 0)::integer from read.batch_counts c
                             where c.batch_id = b.batch_id and status = 'completed') as completed
             from read.batches b where batch_id = ${state.batch_id}`;
-        ended = row?.ended ?? false;
         const mib = Math.round((peakBytes(service.pid) as number) / MiB);
         const seconds = Math.round((Date.now() - began) / 1_000);
         looks.push({ seconds, completed: row?.completed ?? 0, mib });
         console.log(JSON.stringify(looks.at(-1)));
-      }
+        return row?.ended;
+      };
+      await until('the batch ends', look, PATIENCE_SECONDS, () => looks.at(-1)?.completed);
       const [end] = await sql<{ state: unknown; transfers: number }[]>`
         select state, (select count(distinct transfer_id)::integer from read.transfers)
                  as transfers

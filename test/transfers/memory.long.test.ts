@@ -8,18 +8,16 @@ import {
   openTestInstallation,
   submit,
   type TestInstallation,
-  untilStatus,
 } from '../support/installation.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers } from '../support/transfers.ts';
+import { describeTransfers, untilEnded } from '../support/transfers.ts';
 
 const MiB = 1 << 20;
 const FILES = 8;
 const FILE_BYTES = 5 * 1024 * MiB;
 /** Arriving files are not sparse. */
 const DISK_BYTES = 1.1 * FILES * FILE_BYTES;
-const PATIENCE_SECONDS = 25 * 60;
 
 await describeTransfers('the memory of a service', () => {
   let installation: TestInstallation;
@@ -56,9 +54,7 @@ await describeTransfers('the memory of a service', () => {
       names.map((name) => submit(installation, `sftp://alpha/${name}`, `sftp://beta/${name}`)),
     );
     for (const id of ids) {
-      expect(
-        await untilStatus(installation, id, ['completed', 'failed'], PATIENCE_SECONDS),
-      ).toMatchObject({ status: 'completed' });
+      expect(await untilEnded(installation, id)).toMatchObject({ status: 'completed' });
     }
     for (const name of names) expect((await stat(join(beta.root, name))).size).toBe(FILE_BYTES);
     expect((peakBytes(service.pid) as number) / MiB).toBeLessThan(300);

@@ -19,11 +19,10 @@ import {
   openTestInstallation,
   submit,
   type TestInstallation,
-  untilStatus,
 } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { untilCleanedUp } from '../support/transfers.ts';
+import { untilCleanedUp, untilEnded } from '../support/transfers.ts';
 
 const MiB = 1 << 20;
 const GiB = 2 ** 30;
@@ -73,7 +72,7 @@ describeWithPostgres('big files between every two protocols', () => {
     sha256: string | null,
   ) {
     const id = await submit(installation, uriOf(from, source), uriOf(to, destination));
-    const done = await untilStatus(installation, id, ['completed', 'failed'], 20 * 60);
+    const done = await untilEnded(installation, id);
     const route = `${from} to ${to}`;
     expect(done, route).toMatchObject({
       status: 'completed',

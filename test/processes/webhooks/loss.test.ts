@@ -8,6 +8,8 @@ import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 const DELIVERIES = [3_000, 10_000];
 /** A killed process repeats at most what it had sent and not yet recorded, however many wait. */
 const MOST_REPEATED = 100;
+/** Only a net: the waits below fail earlier, and say for what they waited. */
+const TIMEOUT_MS = 10 * 60_000;
 
 describeWithPostgres('the loss of a delivering process', () => {
   let processes: WebhookProcesses;
@@ -20,7 +22,7 @@ describeWithPostgres('the loss of a delivering process', () => {
     it(
       `by kill -9 during ${deliveries} deliveries loses no event, and repeats few`,
       {
-        timeout: 180_000,
+        timeout: TIMEOUT_MS,
         ...longUnless(deliveries === DELIVERIES[0]),
       },
       () => loseProcesses(deliveries),
@@ -38,7 +40,12 @@ describeWithPostgres('the loss of a delivering process', () => {
     for (const share of [0.1, 0.4, 0.7]) {
       const least = share * deliveries;
       const service = await processes.start();
-      await until(`${least} have arrived`, () => receiver.received.length >= least, 60);
+      await until(
+        `${least} have arrived`,
+        () => receiver.received.length >= least,
+        60,
+        () => receiver.received.length,
+      );
       await service.kill();
       expect(receiver.received.length).toBeLessThan(expected.size);
       // Has the effect of half a minute.
@@ -55,6 +62,7 @@ describeWithPostgres('the loss of a delivering process', () => {
         return row?.all;
       },
       90,
+      () => receiver.received.length,
     );
 
     const arrived = receiver.received.map(({ eventId }) => eventId);
