@@ -30,7 +30,6 @@ import {
   type Batch,
   type EventStore,
   EventStoreUnavailable,
-  type SubscribeOptions,
 } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
@@ -71,8 +70,6 @@ interface Follower {
   streams: string[];
   /** True if it gets events as they are stored. Others get them upcast. */
   asStored?: boolean;
-  /** What it needs of each event, as in `SubscribeOptions`. */
-  only?: SubscribeOptions['only'];
   /**
    * Pause after each batch of a busy moment, in milliseconds. Events that arrive in the pause form
    * one batch. No pause by default.
@@ -305,7 +302,7 @@ async function consume(
   signal: AbortSignal,
   isDone: (position: bigint, caughtUp: boolean) => boolean,
 ): Promise<void> {
-  const { name, table, version, streams, only, asStored, pauseMs, gatherMs } = consumer;
+  const { name, table, version, streams, asStored, pauseMs, gatherMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
@@ -319,7 +316,6 @@ async function consume(
     signal,
     batchSize: BATCH,
     streams,
-    only,
   })) {
     const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
     if (due && batch.position > saved) {

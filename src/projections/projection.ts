@@ -29,7 +29,7 @@ export interface Projection {
   streams: string[];
   /** True if it folds events as they are stored. Others get them upcast. */
   asStored?: boolean;
-  /** What it needs of each event, as in `SubscribeOptions`. */
+  /** What a rebuild reads of events: as in `SubscribeOptions`. */
   only?: SubscribeOptions['only'];
   /** Partitions of these tables need no entry. */
   tables: string[];

@@ -29,13 +29,12 @@ export function projectionConsumer(
   projection: Projection,
   schema: string = LIVE_SCHEMA,
 ): ApplyingConsumer {
-  const { name, version, streams, only, gatherMs, asStored = false } = projection;
+  const { name, version, streams, gatherMs, asStored = false } = projection;
   return {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
     table: 'read.checkpoints',
     version,
     streams,
-    only,
     asStored,
     ...(gatherMs === undefined ? {} : { gatherMs }),
     apply: (tx, events, removed) => projection.apply(tx, schema, events, removed),

@@ -12,8 +12,7 @@
  *
  * - Up to date: it takes the events of its own process from the cache, without a read.
  * - Behind: it reads from the table. An event of another process, a full cache, a reconnect or a
- *   second without a wake-up put it into this state. Each append does, if it needs only leaves:
- *   Postgres hashes them.
+ *   second without a wake-up put it into this state.
  *
  * What can go wrong:
  *
@@ -266,12 +265,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
     let reportedCaughtUp = false;
-    const cache = createAppendCache({
-      streams,
-      names,
-      from: position,
-      room: only === 'leaves' ? 0 : ROOM,
-    });
+    const cache = createAppendCache({ streams, names, from: position, room: ROOM });
     const { wakeUp } = cache;
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
