@@ -154,12 +154,11 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
     if (checkpoint) found.push(checkpoint);
     else others.push(file);
   }
-  // One of them may be a checkpoint that was damaged.
-  const named = others.slice(0, MOST_NAMED).join(', ');
-  if (others.length > 0 && found.length > 0)
-    note(`Left out, because they are no checkpoints (${others.length}): ${named}`);
   if (found.length === 0)
     throw new DomainError('validation_failed', `${path} has no checkpoint: a signed note`);
+  // One of them may be a checkpoint that was damaged.
+  const named = others.slice(0, MOST_NAMED).join(', ');
+  if (named) note(`Left out, because they are no checkpoints (${others.length}): ${named}`);
   return found.sort((a, b) => a.size - b.size);
 }
 

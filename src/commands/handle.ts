@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Event, EventMetadata, NewEvent } from '../domain/event.ts';
+import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
 import { eventHash } from '../domain/event-hash.ts';
 import { nextEventId } from '../domain/ids.ts';
 import { schemaVersion, upcast } from '../domain/upcast.ts';
@@ -103,20 +103,13 @@ export async function handle<State, Command, E extends Event>(
  */
 async function readAppended<State>(
   store: EventStore,
-  { initialState, evolve }: Fold<State>,
+  fold: Fold<State>,
   stream: string,
   before: number,
   revision: number,
 ): Promise<Handled<State>> {
   const stored = await store.read(stream, 0, revision + 1);
-  const last = stored.at(-1) ?? null;
-  return {
-    state: stored.map(upcast).reduce(evolve, initialState()),
-    events: stored.slice(before + 1),
-    revision,
-    position: last?.position ?? null,
-    last,
-  };
+  return { ...folded(stored, fold), events: stored.slice(before + 1) };
 }
 
 /** Returns null for a decision on a remembered state that leads to no append. */
@@ -137,12 +130,11 @@ function decideOn<State, Command, E extends Event>(
 }
 
 /** Loads a stream: its state and its first and last event. Throws EventStoreUnavailable. */
-export async function load<State>(
-  store: EventStore,
-  { initialState, evolve }: Fold<State>,
-  stream: string,
-) {
-  const stored = await store.read(stream);
+export async function load<State>(store: EventStore, fold: Fold<State>, stream: string) {
+  return folded(await store.read(stream), fold);
+}
+
+function folded<State>(stored: StoredEvent[], { initialState, evolve }: Fold<State>) {
   const last = stored.at(-1) ?? null;
   const state = stored.map(upcast).reduce(evolve, initialState());
   const first = stored[0] ?? null;

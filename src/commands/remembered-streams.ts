@@ -2,7 +2,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Handled } from './handle.ts';
 
 /*
- * Streams as this process left them. A process that creates or admits a transfer often starts it too,
+ * Streams as the log has them after an append of this process. A process that creates or admits a transfer often starts it too,
  * a moment later, and then need not read the stream. A stream may have changed since: see `handle`.
  */
 

@@ -2,7 +2,6 @@ import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { StoredEvent } from '../../../src/domain/event.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { SIGNING_KEYS } from '../../../src/domain/streams.ts';
 import { openInstallation } from '../../../src/installation.ts';
@@ -11,6 +10,7 @@ import { makeReceipt } from '../../../src/projections/receipts.ts';
 import { type Service, startService } from '../../../src/service.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { type GivenEvent, replaceLog } from '../../support/replace-log.ts';
 
 /**
  * What `waybill audit export` printed in the last version without a tree: two transfers that
@@ -21,43 +21,26 @@ const RECORDED = join(import.meta.dirname, 'log-without-tree.ndjson');
 describeWithPostgres('the log of a version without a tree', () => {
   let installation: TestInstallation;
   let service: Service;
-  let recorded: (Omit<StoredEvent, 'position' | 'leaf_hash'> & { position: string })[];
+  let recorded: GivenEvent[];
   beforeAll(async () => {
     installation = await openTestInstallation();
     recorded = (await readFile(RECORDED, 'utf8'))
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    await replaceLog();
+    const { sql, config } = installation;
+    await sql.begin(async (tx) => {
+      await tx`drop schema read cascade`;
+      await tx`delete from work.checkpoints`;
+      await tx`alter table log.events disable trigger all`;
+      await replaceLog(tx, config.streamPrefix, recorded, BigInt(recorded.length));
+      await tx`alter table log.events enable trigger all`;
+    });
   });
   afterAll(async () => {
     await service?.stop();
     await installation?.close();
   });
-
-  async function replaceLog(): Promise<void> {
-    const { sql, config } = installation;
-    const rows = recorded.map(({ stream, data, metadata, ...event }) => ({
-      ...event,
-      stream: config.streamPrefix + stream,
-      data: JSON.stringify(data),
-      metadata: JSON.stringify(metadata),
-    }));
-    await sql.begin(async (tx) => {
-      await tx`drop schema read cascade`;
-      await tx`delete from work.checkpoints`;
-      await tx`alter table log.events disable trigger all`;
-      await tx`delete from log.events`;
-      await tx`
-        insert into log.events
-          (position, stream, revision, id, type, schema_version, data, metadata)
-        select * from jsonb_to_recordset(${tx.json(rows)})
-          as r(position bigint, stream text, revision integer, id text, type text,
-               schema_version integer, data text, metadata text)`;
-      await tx`alter table log.events enable trigger all`;
-      await tx`update log.head set position = ${rows.length}`;
-    });
-  }
 
   it('is folded at the first start, and gives receipts', async () => {
     const { config, logger, store } = installation;

@@ -23,7 +23,7 @@ export interface WriteConnections {
 // A server's window is 2 MiB (OpenSSH). Eight requests of 255 KiB fill it; the others keep it full.
 const REQUESTS_PER_CONNECTION = 16;
 const MAX_CONNECTIONS = 4;
-/** An abort without a reason creates one, with its stack: as long as a request of a small file. */
+/** An abort without a reason creates one with its stack, which takes as long as a request. */
 const CLOSED = new Error('the file was closed');
 const SEVERAL_FROM = { bytes: 8 * CHUNK_SIZE, roundTripMs: 5 };
 

@@ -2,6 +2,7 @@ import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/reco
 import type { StoredEvent } from '../../../../src/domain/event.ts';
 import { startFakeEventStoreDb } from '../../../support/fake-eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
+import { replaceLog } from '../../../support/replace-log.ts';
 
 /** An installation whose log can be replaced, past every protection. */
 export interface Tampered {
@@ -19,25 +20,8 @@ export async function openEmbedded(): Promise<Tampered> {
   await sql`alter table log.events drop constraint events_stream_revision_key`;
   return {
     installation,
-    async replaceLog(events, head) {
-      const rows = events.map(({ position, stream, data, metadata, leaf_hash: _, ...event }) => ({
-        ...event,
-        position: String(position),
-        stream: config.streamPrefix + stream,
-        data: JSON.stringify(data),
-        metadata: JSON.stringify(metadata),
-      }));
-      await sql.begin(async (tx) => {
-        await tx`delete from log.events`;
-        await tx`
-          insert into log.events
-            (position, stream, revision, id, type, schema_version, data, metadata)
-          select * from jsonb_to_recordset(${tx.json(rows)})
-            as r(position bigint, stream text, revision integer, id text, type text,
-                 schema_version integer, data text, metadata text)`;
-        await tx`update log.head set position = ${head}`;
-      });
-    },
+    replaceLog: (events, head) =>
+      sql.begin((tx) => replaceLog(tx, config.streamPrefix, events, head)),
     close: () => installation.close(),
   };
 }

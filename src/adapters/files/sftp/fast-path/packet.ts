@@ -18,34 +18,24 @@ const PADDING = randomBytes(LEAST_PADDING + BLOCK_BYTES - 1);
 /** Maximum bytes of a packet besides its payload. */
 export const OVERHEAD_BYTES = HEAD_BYTES + PADDING.length + TAG_BYTES;
 
-/** Returns the size of a packet in bytes. */
-function sizeOf(payloadBytes: number): number {
-  return HEAD_BYTES + payloadBytes + paddingOf(payloadBytes) + TAG_BYTES;
-}
-
-function paddingOf(payloadBytes: number): number {
-  const padding = BLOCK_BYTES - ((HEAD_BYTES - LENGTH_BYTES + payloadBytes) % BLOCK_BYTES);
-  return padding < LEAST_PADDING ? padding + BLOCK_BYTES : padding;
-}
-
 /**
  * Writes what a packet has before and after its payload, except for the tag. Returns the size of
  * the packet in bytes.
  */
 export function frame(target: Buffer, start: number, payloadBytes: number): number {
-  const padding = paddingOf(payloadBytes);
-  const size = sizeOf(payloadBytes);
-  target.writeUInt32BE(size - LENGTH_BYTES - TAG_BYTES, start);
+  const unpadded = HEAD_BYTES - LENGTH_BYTES + payloadBytes;
+  let padding = BLOCK_BYTES - (unpadded % BLOCK_BYTES);
+  if (padding < LEAST_PADDING) padding += BLOCK_BYTES;
+  target.writeUInt32BE(unpadded + padding, start);
   target[start + LENGTH_BYTES] = padding;
   target.set(PADDING.subarray(0, padding), start + HEAD_BYTES + payloadBytes);
-  return size;
+  return LENGTH_BYTES + unpadded + padding + TAG_BYTES;
 }
 
 /** Lets ssh2 frame its own packets with the shared padding. */
 export function framePackets(cipher: Pick<Cipher, 'allocPacket'>): void {
   cipher.allocPacket = (payloadBytes) => {
-    const packet = Buffer.allocUnsafe(sizeOf(payloadBytes));
-    frame(packet, 0, payloadBytes);
-    return packet;
+    const packet = Buffer.allocUnsafe(payloadBytes + OVERHEAD_BYTES);
+    return packet.subarray(0, frame(packet, 0, payloadBytes));
   };
 }
