@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
+import { inKeyOrder } from '../domain/canonical-json.ts';
 import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
@@ -148,7 +149,10 @@ export function untouched<State>(
   return { state: initialState(), revision: -1, position: null, last: null };
 }
 
-/** Gives decided events their ids, times and place in the stream's hash chain. */
+/**
+ * Gives decided events their ids, times and place in the stream's hash chain. Their data are put in
+ * the order of RFC 8785 once, because the log, the chain and the tree each write them in it.
+ */
 export function chain(
   decided: Event[],
   last: NewEvent | null,
@@ -167,7 +171,7 @@ export function chain(
           : nextEventId(previous?.id ?? null, Date.parse(now)),
       type,
       schema_version: schemaVersion(type),
-      data,
+      data: inKeyOrder(data),
       metadata: metadata(cause, accountId, now, previous),
     };
     events.push(event);
@@ -183,11 +187,11 @@ function metadata(
   previous: NewEvent | null,
 ): EventMetadata {
   return {
-    actor: cause.actor,
-    ...(cause.clientAddress !== undefined && { client_address: cause.clientAddress }),
     account_id: accountId,
-    correlation_id: cause.correlationId,
+    actor: cause.actor,
     causation_id: cause.causationId ?? null,
+    ...(cause.clientAddress !== undefined && { client_address: cause.clientAddress }),
+    correlation_id: cause.correlationId,
     occurred_at:
       previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,
     prev_hash: previous && eventHash(previous),

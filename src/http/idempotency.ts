@@ -1,11 +1,11 @@
 import { createHash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
-import canonicalize from 'canonicalize';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../commands/deps.ts';
+import { canonicalJson } from '../domain/canonical-json.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
@@ -90,7 +90,7 @@ export async function idempotent<Reserved, Body>(
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
-    canonicalize(request.body) ?? '',
+    canonicalJson(request.body as object) ?? '',
     id,
     operation.secretBody ?? false,
   );

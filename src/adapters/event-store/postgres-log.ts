@@ -25,9 +25,9 @@
  *
  * It relies on the head lock, and on a driver that rejects every query of a lost connection.
  */
-import canonicalize from 'canonicalize';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { withTimeout } from '../../concurrency/with-timeout.ts';
+import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { Fragment, Sql } from '../postgres/connect.ts';
 import { listen } from '../postgres/listen.ts';
@@ -376,8 +376,8 @@ function toRow(
     id,
     type,
     schema_version,
-    data: canonicalize(data) as string,
-    metadata: canonicalize(metadata) as string,
+    data: canonicalJson(data as object),
+    metadata: canonicalJson(metadata),
   };
 }
 
