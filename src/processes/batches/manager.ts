@@ -15,6 +15,9 @@
  * - The process ends, or loses the lock, at any point. The next one begins again with the recorded
  *   pages. The ids of transfers derive from the batch and the place of the item, so an append that
  *   is repeated changes nothing.
+ * - The read model is far behind, because it is filled from the start of the log. The stream tells
+ *   that the batch was opened or has ended. Then it creates nothing: transfers that left the log
+ *   would begin again.
  * - A store is unavailable, or one batch fails. It is set aside for a moment, and the others go on.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -205,14 +208,14 @@ async function create(
   batch: CountedBatch,
   stop: AbortSignal,
 ): Promise<void> {
-  if (batch.status === 'creating' && !batch.listed) {
-    let last: KnownBatch | null = null;
-    for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
-    if (last && !last.state.listed)
-      last = await listBatch(commands, sql, last, causeOf(batch), stop);
-    // The read model shows it soon. The next step then creates cancelled transfers.
-    if (last?.state.status === 'cancelled') return;
-  }
+  let last: KnownBatch | null = null;
+  for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
+  if (last?.state.status === 'creating' && !last.state.listed)
+    last = await listBatch(commands, sql, last, causeOf(batch), stop);
+  // Another step follows when the read model shows it.
+  if (last?.state.status !== batch.status) return;
+  // Every item had its transfer, which may have left the log since.
+  if (last.state.opened_at !== null || last.state.ended_at !== null) return;
   let known: KnownBatch | null = null;
   for await (const { event, after } of readBatch(commands, batch.batch_id)) {
     known = after;

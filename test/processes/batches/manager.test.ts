@@ -1,0 +1,113 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import {
+  changeBatch,
+  createBatch,
+  type ReservedBatch,
+  reserveBatch,
+} from '../../../src/commands/batches.ts';
+import type { CommandDeps } from '../../../src/commands/deps.ts';
+import { cancelTransfer } from '../../../src/commands/transfers.ts';
+import { batchRequest } from '../../../src/contract/batches/requests.ts';
+import { transferIdOf } from '../../../src/domain/batch-items.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { streamName } from '../../../src/domain/streams.ts';
+import { runBatches } from '../../../src/processes/batches/manager.ts';
+import { runRetention } from '../../../src/processes/retention/run-retention.ts';
+import { saveBatch } from '../../../src/projections/consumer.ts';
+import {
+  forgetReadModels,
+  PROJECTIONS,
+  prepareReadModels,
+  projectionConsumer,
+} from '../../../src/projections/read-models.ts';
+import { createRemovedLeaves } from '../../../src/projections/removed-leaves.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { until } from '../../support/transfers.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+describeWithPostgres('the process manager of batches', () => {
+  let installation: TestInstallation;
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'waybill-batches-'));
+    installation = await openTestInstallation();
+    await configureEndpoint(installation, {
+      name: 'files',
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'me',
+      password: 'secret-1',
+    });
+  });
+  afterAll(async () => {
+    await installation?.close();
+    if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  const eventsOf = ({ batchId }: ReservedBatch) =>
+    installation.store.read(streamName('batch', batchId));
+
+  /** Creates a batch of one item, whose request was a minute ago. */
+  async function create(commands: CommandDeps): Promise<ReservedBatch> {
+    const reserved = { ...reserveBatch(), now: new Date(Date.now() - 60_000).toISOString() };
+    const request = batchRequest.parse({
+      items: [{ source_uri: 'sftp://files/a', destination_uri: 'sftp://files/b/' }],
+    });
+    await createBatch(commands, 'acc_default', request, CAUSE, reserved, false).catch(
+      (error: unknown) => {
+        if (!(error instanceof EventStoreUnavailable)) throw error;
+      },
+    );
+    return reserved;
+  }
+
+  test('creates no transfer again that left the log, while the read models are filled', async () => {
+    const { commands, store, sql, logId } = installation;
+    // The request for another batch ends before it creates its transfer.
+    const append: EventStore['append'] = async (stream, ...given) => {
+      if (stream.startsWith('transfer-')) throw new EventStoreUnavailable('gone');
+      return store.append(stream, ...given);
+    };
+    const other = await create({ ...commands, store: { ...store, append } });
+    const old = await create(commands);
+    const transferId = transferIdOf(old.batchId, 0);
+    await cancelTransfer(commands, transferId, CAUSE);
+    const ended = { completed: 0, failed: 0, cancelled: 1 };
+    const now = new Date().toISOString();
+    await changeBatch(commands, old.batchId, { type: 'complete', ended, bytes: 0, now }, CAUSE);
+    const choice = { endedBefore: new Date(Date.now() + 60_000), accountId: null, folder };
+    const onExport = async () => undefined;
+    expect(await runRetention(installation, { ...choice, onExport }, CAUSE)).toMatchObject({
+      transfers: 1,
+      completed: true,
+    });
+
+    await forgetReadModels(sql);
+    await prepareReadModels(sql, logId);
+    // The consumer of the new tables has come as far as the list of the old batch.
+    const events = [...(await eventsOf(other)), ...(await eventsOf(old)).slice(0, 2)];
+    const { position } = events.at(-1) as StoredEvent;
+    const consumer = projectionConsumer(PROJECTIONS.batches);
+    await saveBatch(sql, consumer, events, createRemovedLeaves(store, null), 0n, position);
+
+    const stopping = new AbortController();
+    const running = runBatches(installation, stopping.signal);
+    await until('the other batch is open', async () =>
+      (await eventsOf(other)).some(({ type }) => type === 'batch.opened'),
+    );
+    stopping.abort();
+    await running;
+    expect(await store.read(streamName('transfer', transferId))).toEqual([]);
+  });
+});
