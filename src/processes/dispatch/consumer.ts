@@ -61,10 +61,13 @@ function ofTransfers(events: StoredEvent[]): StoredEvent[] {
   return events.filter(({ stream }) => stream !== RETENTION);
 }
 
-/** Returns true if these events change no job, without a lock on the jobs. */
+/** Returns true if these events change no row, without a lock on the jobs. */
 async function isRecorded(sql: Queryable, events: PlacedEvent[]): Promise<boolean> {
   const { ended, open, settled } = splitEnded(events);
   if (settled.length > 0 || open.some(({ type }) => type === 'transfer.created')) return false;
+  // The lack of a job does not tell that its steps were scheduled: a crash of Postgres, or an older
+  // back-up of it, may have lost both.
+  if (ended.some(({ after }) => after)) return false;
   const jobs = await readJobs(sql, [...new Set(events.map(transferOf))]);
   return (
     ended.every(({ transferId }) => !jobs.has(transferId)) && changedJobs(jobs, open).length === 0

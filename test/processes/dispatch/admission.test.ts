@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { startTransfer } from '../../../src/commands/transfers.ts';
+import { endAttempt, startTransfer } from '../../../src/commands/transfers.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
 import { type Claim, saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
 import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
-import { rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
+import { dispatchConsumer, rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
+import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -36,7 +37,8 @@ describeWithPostgres('admission', () => {
   });
   afterAll(() => installation?.close());
 
-  const create = () => submit(installation, 'sftp://files/a', 'sftp://files/b');
+  const create = (more: Record<string, unknown> = {}) =>
+    submit(installation, 'sftp://files/a', 'sftp://files/b', more);
 
   async function claimed(id: string): Promise<Claim> {
     const claimId = newId('clm');
@@ -147,6 +149,33 @@ describeWithPostgres('admission', () => {
     const [job] = await installation.sql<{ resume_record: unknown }[]>`
       select resume_record from work.transfer_jobs where transfer_id = ${id}`;
     expect(job?.resume_record).toEqual({ committing: { size: 1 } });
+  });
+
+  test('leaves the steps after a transfer that no table knows', async () => {
+    // So it is after a crash or with an older back-up of Postgres, if the log is elsewhere.
+    const id = await create({ after: { source: 'delete' } });
+    const { claimId } = await claimed(id);
+    const { commands } = installation;
+    const verification = {
+      size: true,
+      source_unchanged: true,
+      destination_checksum: 'none',
+      read_back: false,
+      atomic_replace: true,
+    } as const;
+    const outcome = {
+      type: 'completed',
+      sizeBytes: 1,
+      speedBps: null,
+      checksumSha256: 'ab'.repeat(32),
+      verification,
+      sourceVersion: '1772359200',
+    } as const;
+    await endAttempt(commands, id, claimId, outcome, CAUSE);
+    await catchUpIfIdle(installation, dispatchConsumer);
+    expect(
+      await installation.sql`select from work.after_steps where transfer_id = ${id}`,
+    ).toHaveLength(1);
   });
 
   test('gives a lease to a claim of which it hears for the first time in the log', async () => {
