@@ -1,6 +1,11 @@
 import type { FlowChanges, FlowRequest } from '../contract/flows/requests.ts';
 import { refuseMovesInto } from '../domain/after.ts';
-import { type BatchCommand, type BatchCompleted, batchDecider } from '../domain/batch.ts';
+import {
+  type Batch,
+  type BatchCommand,
+  type BatchCompleted,
+  batchDecider,
+} from '../domain/batch.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import {
   batchOfRun,
@@ -18,7 +23,7 @@ import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { upcast } from '../domain/upcast.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
-import { changeBatch, type KnownBatch } from './batches.ts';
+import { changeBatch } from './batches.ts';
 import type { CommandDeps, ShownFlow } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
 import { NOT_ON_AN_ENDPOINT } from './transfers.ts';
@@ -184,7 +189,8 @@ export async function withLast(
 
 /**
  * Creates the batch of a run, unless it exists. Its ids derive from the run, so a process that
- * continues the run finds it. `isNew` means that no other process can have created it.
+ * continues the run finds it. `isNew` means that it probably does not exist. Without events, another
+ * process has created it.
  */
 export async function createBatchOfRun(
   deps: Pick<CommandDeps, 'store'>,
@@ -192,7 +198,7 @@ export async function createBatchOfRun(
   { run_id, batch_id, started_at }: Pick<OpenRun, 'run_id' | 'batch_id' | 'started_at'>,
   cause: Cause,
   isNew: boolean,
-): Promise<KnownBatch> {
+): Promise<Handled<Batch>> {
   const data = {
     batch_id,
     account_id,

@@ -1,8 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { loadFlow } from '../../src/commands/flows.ts';
 import type { BatchListed } from '../../src/domain/batch.ts';
 import { streamName } from '../../src/domain/streams.ts';
+import { runFlow } from '../../src/processes/flows/run.ts';
 import { flowsOf } from '../support/flows.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
@@ -115,5 +118,50 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     await expect.poll(steps).toEqual({ events: count, transfers: count });
     // A further run finds that all is taken.
     expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+  });
+
+  test('takes each file once if another process continues it before its first page', async () => {
+    const { installation, alpha } = pair;
+    const count = 100;
+    mkdirSync(join(alpha.root, 'frozen'));
+    for (let i = 0; i < count; i++)
+      // They fill more than a page.
+      writeFileSync(join(alpha.root, 'frozen', `${i} ${'ä#%'.repeat(20)}.csv`), '');
+    const id = await flows.create('frozen', { enabled: false });
+
+    /** Looks at the flow as a process does whose appends to batches go through `append`. */
+    async function look(append: EventStore['append'], stop = new AbortController()) {
+      const { store } = installation;
+      const commands = { ...installation.commands, store: { ...store, append } };
+      await commands.catchUp('flows');
+      const known = await loadFlow(commands, 'acc_default', id);
+      await runFlow({ ...installation, commands }, known, stop.signal);
+    }
+    async function dieAfterOnePage(): Promise<void> {
+      const dying = new AbortController();
+      await look(async (stream, expected, events) => {
+        const result = await installation.store.append(stream, expected, events);
+        if (events[0]?.type === 'batch.listed') dying.abort();
+        return result;
+      }, dying);
+    }
+    let isFrozen = true;
+    await look(async (stream, expected, events) => {
+      if (isFrozen && events[0]?.type === 'batch.created') {
+        isFrozen = false;
+        await dieAfterOnePage();
+      }
+      return installation.store.append(stream, expected, events);
+    });
+    await look(installation.store.append);
+
+    const [run] = await flows.runs(id);
+    const pages = (await installation.store.read(streamName('batch', run?.batch_id as string)))
+      .filter(({ type }) => type === 'batch.listed')
+      .map(({ data }) => data as BatchListed);
+    expect(pages.length).toBeGreaterThan(1);
+    const sources = pages.flatMap(({ items }) => items.map(({ source_uri }) => source_uri));
+    expect(sources).toHaveLength(count);
+    expect(new Set(sources).size).toBe(count);
   });
 });

@@ -13,7 +13,8 @@
  *   model shows all files of earlier runs at that revision, because `flow.run_listed` follows the
  *   pages of a run, and no run starts before that of the last one.
  * - The pages of a batch are appended at a revision too. A process that continues a run waits until
- *   the read model shows them, and goes on after the last path.
+ *   the read model shows them, and goes on after the last path. A process that has started a run and
+ *   finds that another one has created the batch leaves the run to the next look.
  *
  * What can go wrong:
  * - The process ends, or loses the lock, at any point. The open run is in the log: the next process

@@ -129,6 +129,8 @@ async function takeFiles(
     if (started.events.length === 0) return null;
     logger.info({ flow_id: state.flow_id, run_id: data.run_id }, 'a run of a flow takes files');
     const batch = await createBatchOfRun(commands, started.state, data, cause, true);
+    // Another process has continued the run. What was compared here lacks the files that it takes.
+    if (batch.events.length === 0) return null;
     return await list(commands, started, batch, data, withFirst(first.value, items), stop);
   } finally {
     await items.return();
