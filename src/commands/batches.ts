@@ -53,7 +53,8 @@ export interface CreatedBatch {
 }
 
 /**
- * Creates a batch of a folder. The process manager lists it and creates the transfers. Throws
+ * Creates a batch of a folder. The process manager lists it and creates the transfers. `repeated`
+ * means that an earlier process may have created it already: then the log decides. Throws
  * `endpoint_not_configured` for a folder that is on no endpoint.
  */
 export async function createFolderBatch(
@@ -62,7 +63,12 @@ export async function createFolderBatch(
   request: BatchRequest,
   cause: Cause,
   reserved: ReservedBatch,
+  repeated = false,
 ): Promise<Handled<Batch>> {
+  if (repeated) {
+    const known = await load(deps.store, batchDecider, streamName('batch', reserved.batchId));
+    if (known.state.status !== 'none') return { ...known, state: known.state, events: [] };
+  }
   const { source_uri = '', destination_uri = '', pattern = '*', recursive = false } = request;
   const { exclude = [], after } = request;
   refuseMovesInto(recursive, after);

@@ -49,8 +49,9 @@ export function reserveFlow(): ReservedFlow {
 export type KnownFlow = NonNullable<HandleOptions<FlowState>['known']> & { state: Flow };
 
 /**
- * Creates a flow. Throws `endpoint_not_configured` if its source or destination is on no endpoint,
- * and `limit_reached`.
+ * Creates a flow. `repeated` means that an earlier process may have created it already: then the log
+ * decides. Throws `endpoint_not_configured` if its source or destination is on no endpoint, and
+ * `limit_reached`.
  */
 export async function createFlow(
   deps: CommandDeps,
@@ -58,7 +59,13 @@ export async function createFlow(
   request: FlowRequest,
   cause: Cause,
   reserved: ReservedFlow,
+  repeated = false,
 ): Promise<Handled<Flow>> {
+  const { flowId, now } = reserved;
+  if (repeated) {
+    const known = await load(deps.store, flowDecider, streamName('flow', flowId));
+    if (known.state.status !== 'none') return { ...known, state: known.state, events: [] };
+  }
   const { enabled, start, ...settings } = request;
   await refuseUnroutable(deps, accountId, settings);
   if ((await deps.countFlows(accountId)) >= MAX_FLOWS)
@@ -66,7 +73,6 @@ export async function createFlow(
       'limit_reached',
       `The account has ${MAX_FLOWS} flows: delete one that it no longer needs`,
     );
-  const { flowId, now } = reserved;
   const data = {
     flow_id: flowId,
     account_id: accountId,

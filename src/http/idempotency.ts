@@ -111,7 +111,9 @@ export async function idempotent<Reserved, Body>(
   let answer: Stored | Answer<Body>;
   try {
     const row = await reserve(sql, id, fingerprint, await operation.reserve());
-    answer = toStored(row, fingerprint) ?? (await runOnce(deps, id, row, request.id, operation));
+    answer =
+      toStored(row, fingerprint) ??
+      (await runOnce(deps, id, row, { requestId: request.id, held: lock.signal }, operation));
   } finally {
     // Before the client gets its answer: its next request must not find the lock taken.
     await lock.release();
@@ -176,7 +178,7 @@ async function runOnce<Reserved, Body>(
   { sql, commands }: IdempotencyDeps,
   id: RowId,
   row: Row<Reserved> & { repeated: boolean },
-  requestId: string,
+  { requestId, held }: { requestId: string; held: AbortSignal },
   operation: Operation<Reserved, Body>,
 ): Promise<Answer<Body>> {
   const shown: Shown = {};
@@ -201,7 +203,8 @@ async function runOnce<Reserved, Body>(
     // After a fault, it is unknown what was appended. The next request finds the reservation.
     if (isStored(problem.status))
       await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
-    else if (problem.status < 500) await removeRow(sql, id);
+    // Another process may have appended under the reserved ids, or may do so yet.
+    else if (problem.status < 500 && !row.repeated && !held.aborted) await removeRow(sql, id);
     throw error;
   }
 }

@@ -289,6 +289,58 @@ describeWithPostgres('Idempotency-Key', () => {
       expect(await transfers()).toBe(before + 1);
     });
 
+    test.each([
+      ['flow', '/v1/flows', { name: 'out', source: { uri: 's3://archive/out/' } }, 'flowId'],
+      ['batch of a folder', '/v1/batches', { source_uri: 's3://archive/out/' }, 'batchId'],
+    ])('creates one %s, although its endpoint has gone since', async (_what, path, more, id) => {
+      const key = newKey();
+      const created = await api.createKey(['flows:write', 'transfers:write']);
+      const json = { destination_uri: 's3://archive/in/', ...more };
+      const ask = (server: Server) =>
+        server.ask('POST', path, { json, key: created.key, headers: { 'idempotency-key': key } });
+      expect(await ask(await startDyingServer('after'))).toMatchObject({ status: 503 });
+      const [row] = await rows(key);
+      const { commands } = api.installation;
+      const store = elsewhere();
+      const later = await startServer(store, {
+        commands: { ...commands, store, endpoints: async () => [] },
+      });
+      expect(await ask(later)).toMatchObject({ status: 201, body: { id: row?.reserved[id] } });
+    });
+
+    test('keeps the ids of a request that may still be carried out', async () => {
+      const key = newKey();
+      const before = await transfers();
+      const store = elsewhere();
+      const begun = Promise.withResolvers<void>();
+      const goOn = Promise.withResolvers<void>();
+      // Another process takes the lock of a process that is frozen.
+      const locks = createLocks(api.installation.environment.DATABASE_URL as string);
+      const frozen = await startServer(
+        {
+          ...store,
+          async append(...append) {
+            begun.resolve();
+            await goOn.promise;
+            return store.append(...append);
+          },
+        },
+        { locks },
+      );
+      const first = post(key, BODY, frozen);
+      await begun.promise;
+      await locks.close();
+      const { commands } = api.installation;
+      const full = await startServer(store, {
+        commands: { ...commands, store, maxOpenTransfers: 0 },
+      });
+      expect(await post(key, BODY, full)).toMatchObject({ body: { code: 'limit_reached' } });
+      goOn.resolve();
+      const { body } = await first;
+      expect(await post(key)).toMatchObject({ status: 201, body });
+      expect(await transfers()).toBe(before + 1);
+    });
+
     test('rejects another body although the first request has died', async () => {
       const key = newKey();
       await post(key, BODY, await startDyingServer('before'));

@@ -71,6 +71,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
                 request.body,
                 causeOf(request),
                 reserved,
+                repeated,
               );
               await commands.waitFor('batches', position);
               const body: answers.CreatedBatch = toBatch(state);

@@ -51,13 +51,14 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
           reserve: reserveFlow,
-          async run(reserved, _repeated, through) {
+          async run(reserved, repeated, through) {
             const { state, position } = await createFlow(
               through,
               accountId,
               request.body,
               causeOf(request),
               reserved,
+              repeated,
             );
             await through.waitFor('flows', position);
             const body = await show(state);
