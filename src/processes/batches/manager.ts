@@ -21,10 +21,7 @@
  * - A store is unavailable, or one batch fails. It is set aside for a moment, and the others go on.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from 'pino';
-import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
-import type { Locks } from '../../adapters/postgres/locks.ts';
 import {
   changeBatch,
   createTransfers,
@@ -45,7 +42,10 @@ import {
   transfersOfBatch,
 } from '../../projections/batch-queries.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
+import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { listBatch } from './listing.ts';
 
 /** Time between two looks, while there is news. */
@@ -63,11 +63,8 @@ const FULL_MS = 1_000;
 const CANCELLED_AT_ONCE = 1_000;
 const ACTOR = 'system:batches';
 
-export interface BatchManagerDeps {
-  sql: Sql;
-  locks: Locks;
+export interface BatchManagerDeps extends ConsumerDeps {
   commands: CommandDeps;
-  logger: Logger;
 }
 
 /** Works on batches until the signal aborts, if no other process does. */
@@ -80,6 +77,8 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
     if (isNews(payload)) wakeUp.wake();
   });
   signal.addEventListener('abort', wakeUp.wake);
+  // A catalog that is being filled lacks endpoints. Items without an endpoint are rejected for good.
+  await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   while (!signal.aborted) {
     const held = await deps.locks.acquire('batches', signal).catch(() => null);
     if (!held) break;

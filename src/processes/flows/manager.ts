@@ -24,19 +24,21 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../adapters/postgres/listen.ts';
-import type { Locks } from '../../adapters/postgres/locks.ts';
 import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { BatchCompleted } from '../../domain/batch.ts';
 import type { Flow, OpenRun } from '../../domain/flow.ts';
 import { streamName } from '../../domain/streams.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
+import type { ConsumerDeps } from '../../projections/consumer.ts';
 import {
   flowsAtWork,
   progressOfRuns,
   type RunProgress,
   type ShownFlow,
 } from '../../projections/flow-queries.ts';
+import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
+import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt } from './schedule.ts';
 import { type Look, lastLooks } from './table.ts';
@@ -49,9 +51,7 @@ const SET_ASIDE_MS = 5_000;
 /** Flows whose folders are listed at a time. */
 const LISTED_AT_ONCE = 8;
 
-export interface FlowManagerDeps extends RunDeps {
-  locks: Locks;
-}
+export type FlowManagerDeps = RunDeps & ConsumerDeps;
 
 /** Works on flows until the signal aborts, if no other process does. */
 export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Promise<void> {
@@ -60,6 +60,8 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     if (payload.startsWith('flows:')) wakeUp.wake();
   });
   signal.addEventListener('abort', wakeUp.wake);
+  // A catalog that is being filled lacks endpoints. A run would fail without the endpoint of its flow.
+  await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   while (!signal.aborted) {
     const held = await deps.locks.acquire('flows', signal).catch(() => null);
     if (!held) break;

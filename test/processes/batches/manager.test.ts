@@ -6,18 +6,26 @@ import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/ev
 import {
   changeBatch,
   createBatch,
+  createRetryBatch,
   type ReservedBatch,
   reserveBatch,
 } from '../../../src/commands/batches.ts';
 import type { CommandDeps } from '../../../src/commands/deps.ts';
-import { cancelTransfer } from '../../../src/commands/transfers.ts';
+import {
+  cancelTransfer,
+  endAttempt,
+  type Outcome,
+  startTransfer,
+} from '../../../src/commands/transfers.ts';
 import { batchRequest } from '../../../src/contract/batches/requests.ts';
+import type { BatchListed } from '../../../src/domain/batch.ts';
 import { transferIdOf } from '../../../src/domain/batch-items.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
+import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { runBatches } from '../../../src/processes/batches/manager.ts';
 import { runRetention } from '../../../src/processes/retention/run-retention.ts';
-import { saveBatch } from '../../../src/projections/consumer.ts';
+import { runConsumer, saveBatch } from '../../../src/projections/consumer.ts';
 import {
   forgetReadModels,
   PROJECTIONS,
@@ -58,11 +66,14 @@ describeWithPostgres('the process manager of batches', () => {
   const eventsOf = ({ batchId }: ReservedBatch) =>
     installation.store.read(streamName('batch', batchId));
 
-  /** Creates a batch of one item, whose request was a minute ago. */
-  async function create(commands: CommandDeps): Promise<ReservedBatch> {
+  /** Creates a batch of files, whose request was a minute ago. */
+  async function create(commands: CommandDeps, names = ['a']): Promise<ReservedBatch> {
     const reserved = { ...reserveBatch(), now: new Date(Date.now() - 60_000).toISOString() };
     const request = batchRequest.parse({
-      items: [{ source_uri: 'sftp://files/a', destination_uri: 'sftp://files/b/' }],
+      items: names.map((name) => ({
+        source_uri: `sftp://files/${name}`,
+        destination_uri: 'sftp://files/b/',
+      })),
     });
     await createBatch(commands, 'acc_default', request, CAUSE, reserved, false).catch(
       (error: unknown) => {
@@ -95,6 +106,7 @@ describeWithPostgres('the process manager of batches', () => {
 
     await forgetReadModels(sql);
     await prepareReadModels(sql, logId);
+    await commands.catchUp('catalog');
     // The consumer of the new tables has come as far as the list of the old batch.
     const events = [...(await eventsOf(other)), ...(await eventsOf(old)).slice(0, 2)];
     const { position } = events.at(-1) as StoredEvent;
@@ -110,4 +122,43 @@ describeWithPostgres('the process manager of batches', () => {
     await running;
     expect(await store.read(streamName('transfer', transferId))).toEqual([]);
   });
+
+  test('rejects no item for an endpoint that the catalog does not show yet', async () => {
+    const { commands, sql, logId } = installation;
+    await commands.catchUp('catalog');
+    const { batchId } = await create(commands, ['one', 'two']);
+    const failed = [0, 1].map((place) => transferIdOf(batchId, place));
+    for (const transferId of failed) await fail(transferId);
+    const retry = reserveBatch();
+    await createRetryBatch(commands, 'acc_default', batchId, CAUSE, retry);
+    await forgetReadModels(sql);
+    await prepareReadModels(sql, logId);
+    await commands.catchUp('transfers');
+    await commands.catchUp('batches');
+
+    const stopping = new AbortController();
+    const log = vi.spyOn(installation.logger, 'info');
+    const running = [runBatches(installation, stopping.signal)];
+    const isListed = async () => (await eventsOf(retry)).length > 1;
+    await until('it waits', async () => log.mock.calls.length > 0 || (await isListed()));
+    const catalog = projectionConsumer(PROJECTIONS.catalog);
+    running.push(runConsumer(installation, catalog, stopping.signal, () => undefined));
+    const page = await until('the new batch is listed', async () =>
+      (await eventsOf(retry)).find(({ type }) => type === 'batch.listed'),
+    );
+    stopping.abort();
+    await Promise.all(running);
+    const { items } = page.data as BatchListed;
+    expect(items.map((item) => 'retry_of' in item && item.retry_of)).toEqual(failed);
+  });
+
+  async function fail(transferId: string): Promise<void> {
+    const { commands } = installation;
+    const claimId = newId('clm');
+    await startTransfer(commands, transferId, { claimId, source: null, destination: null }, CAUSE);
+    const failure = { code: 'permission_denied', message: 'no', phase: 'source_open' } as const;
+    const figures = { transferred_bytes: 0, size_bytes: null, speed_bps: null };
+    const outcome: Outcome = { type: 'failed', failure, figures, retryDelays: [] };
+    await endAttempt(commands, transferId, claimId, outcome, CAUSE);
+  }
 });
