@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/audit.ts';
-import { toAuditEvent } from '../contract/events.ts';
+import { exportQuery, toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import { AUDIT_KINDS } from '../domain/audit.ts';
 import type { Installation } from '../installation.ts';
@@ -39,10 +39,11 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('export')
     .description('print all stored events, one JSON line each, oldest first')
-    .option('--from <position>', 'only events after this position', position)
+    .option('--from <position>', 'only events after this position')
     .option('--stream <name>', 'only events of this stream, such as transfer-txr_...')
-    .action(({ from, stream }: { from?: bigint; stream?: string }) =>
+    .action((options: { from?: string; stream?: string }) =>
       withInstallation(async (installation) => {
+        const { from, stream } = parseRequest(exportQuery, options, 'The export');
         const { store } = installation;
         const until = await store.head();
         const data = { export: 'log', parameters: given({ from, stream }) } as const;
@@ -102,10 +103,4 @@ async function list(
   );
   if (hasMore)
     note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
-}
-
-function position(text: string): bigint {
-  if (!/^\d{1,19}$/.test(text))
-    throw new InvalidArgumentError('It must be a position: a whole number.');
-  return BigInt(text);
 }
