@@ -32,16 +32,19 @@ interface VerifyOptions {
 export function addVerifyCommand(audit: Command): void {
   audit
     .command('verify')
-    .description('check the whole log; exit code 1 if something is wrong with it')
-    .option('--checkpoint <file or folder>', 'compare it with checkpoints that you kept elsewhere')
+    .description('check the whole log; exit code 1 if it finds a fault')
+    .option(
+      '--checkpoint <file or folder>',
+      'checkpoints that you kept elsewhere, to compare the log with',
+    )
     .option(
       '--key <file>',
-      'public keys, one of which must have signed each; repeat it for several files',
+      'public keys: one of them must have signed each checkpoint; may be repeated',
       (file: string, files: string[]) => [...files, file],
       [],
     )
-    .option('--resume <file>', 'save the progress in this file, and continue from it')
-    .option('--json', 'JSON lines: each fault, then the result')
+    .option('--resume <file>', 'save the progress in this file, and continue from there')
+    .option('--json', 'JSON lines: the faults, then the result')
     .action(async (options: VerifyOptions) => {
       const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
       const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
@@ -89,9 +92,9 @@ async function verify(
         '`waybill audit list --type log.retention_recorded` names the exports that have them',
     );
   if (!verdict.comparedApi)
-    note('The transfers were not compared with the API: their tables are being rebuilt');
+    note('The transfers were not compared with the API, because their tables are being rebuilt');
   if (checkpoints.length > 0 && key.length === 0)
-    note('The signatures of the checkpoints were not checked: give their public keys by --key');
+    note('The signatures of the checkpoints were not checked: --key takes their public keys');
 }
 
 function inWords({ stream, revision, event_id, problem }: Fault): string {
@@ -155,10 +158,13 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
     else others.push(file);
   }
   if (found.length === 0)
-    throw new DomainError('validation_failed', `${path} has no checkpoint: a signed note`);
+    throw new DomainError(
+      'validation_failed',
+      `${path} has no checkpoint (a signed note, as \`waybill log checkpoint\` prints it)`,
+    );
   // One of them may be a checkpoint that was damaged.
   const named = others.slice(0, MOST_NAMED).join(', ');
-  if (named) note(`Left out, because they are no checkpoints (${others.length}): ${named}`);
+  if (named) note(`Skipped files that are no checkpoints (${others.length}): ${named}`);
   return found.sort((a, b) => a.size - b.size);
 }
 

@@ -1,7 +1,8 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../contract/audit.ts';
-import { toAuditEvent } from '../contract/events.ts';
+import { exportQuery, toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
+import { AUDIT_KINDS } from '../domain/audit.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
 import { readLog } from '../projections/read-log.ts';
@@ -12,24 +13,23 @@ import { parseRequest } from './parse.ts';
 import { withInstallation } from './session.ts';
 
 export function addAuditCommands(program: Command): void {
-  const audit = program.command('audit').description('the whole log, for auditors');
+  const audit = program
+    .command('audit')
+    .description('list, export and verify the log, for auditors');
 
   audit
     .command('list')
     .description('list what people and keys did, newest first')
-    .option(
-      '--kind <kind>',
-      'only this kind of subject: transfer, endpoint, key, webhook, access or log',
-    )
-    .option('--type <type>', 'only this type of event: endpoint.paused')
+    .option('--kind <kind>', `only this kind of subject: ${Object.keys(AUDIT_KINDS).join(', ')}`)
+    .option('--type <type>', 'only this type of event, such as endpoint.paused')
     .option('--actor <name>', 'only this actor: a key, a user or a person')
-    .option('--subject <name>', 'only this endpoint, key, webhook or transfer: a name or an id')
+    .option('--subject <name>', 'only the subject with this id, name or URL')
     .option('--from <date>', 'at or after this date or time')
     .option('--to <date>', 'at or before this date or time')
     .option('--limit <number>', 'up to 100', '25')
-    .option('--offset <number>', 'skips the newest', '0')
+    .option('--offset <number>', 'how many to skip', '0')
     .addOption(
-      new Option('--csv', 'all matches as CSV, whatever the limit and offset').conflicts('json'),
+      new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
     )
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
@@ -39,10 +39,11 @@ export function addAuditCommands(program: Command): void {
   audit
     .command('export')
     .description('print all stored events, one JSON line each, oldest first')
-    .option('--from <position>', 'start after this position', position)
-    .option('--stream <name>', 'only the events of this stream: transfer-txr_...')
-    .action(({ from, stream }: { from?: bigint; stream?: string }) =>
+    .option('--from <position>', 'only events after this position')
+    .option('--stream <name>', 'only events of this stream, such as transfer-txr_...')
+    .action((options: { from?: string; stream?: string }) =>
       withInstallation(async (installation) => {
+        const { from, stream } = parseRequest(exportQuery, options, 'The export');
         const { store } = installation;
         const until = await store.head();
         const data = { export: 'log', parameters: given({ from, stream }) } as const;
@@ -102,10 +103,4 @@ async function list(
   );
   if (hasMore)
     note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
-}
-
-function position(text: string): bigint {
-  if (!/^\d{1,19}$/.test(text))
-    throw new InvalidArgumentError('It must be a position: a whole number.');
-  return BigInt(text);
 }

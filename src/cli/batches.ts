@@ -67,14 +67,14 @@ export function addBatchCommands(program: Command): void {
     batches.command('create').description('copy the files of a folder, or the items of a file'),
   )
     .argument('[source]', 'a folder, such as sftp://hospital/out/')
-    .argument('[destination]', 'the folder for its files; ends in a slash')
+    .argument('[destination]', 'a folder, such as sftp://bank/in/; ends in a slash')
     .option('--pattern <glob>', 'only files that match, such as *.csv')
-    .option('--recursive', 'files of subfolders too')
+    .option('--recursive', 'also files of subfolders')
     .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
     .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
     .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
-    .option('--notify-on-complete', 'notify all webhooks of the account of the end of each file')
+    .option('--notify-on-complete', 'notify all webhooks of the account when a file has ended')
     .addOption(verifyOption())
     .option(...PRESERVE_MTIME_OPTION)
     .option('--watch', 'follow it to its end, as `batches show --watch` does')
@@ -111,7 +111,7 @@ export function addBatchCommands(program: Command): void {
 
   batches
     .command('cancel')
-    .description('cancel the transfers of a batch that wait; exit code 4 if one goes on')
+    .description('cancel the transfers of a batch that wait; exit code 4 if one is in progress')
     .argument('<batch-id>')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')

@@ -5,7 +5,7 @@ export function addDevCommand(program: Command): void {
   program
     .command('dev')
     .description(
-      'everything in one process, with two demo SFTP servers and a first transfer; stays up',
+      'run everything in one process until SIGINT: the service, two demo SFTP servers, a transfer',
     )
     .action(() =>
       untilStopped(async (stop) => {

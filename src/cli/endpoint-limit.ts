@@ -20,9 +20,12 @@ interface Options {
 export function addLimitCommand(endpoints: Command, find: Find): void {
   endpoints
     .command('limit')
-    .description('limit the bandwidth of all transfers of an endpoint together; or show the limit')
+    .description('limit the bandwidth of all transfers of an endpoint together, or show the limit')
     .argument('<name>', 'of the endpoint')
-    .argument('[rate]', 'bytes per second, such as 5MB or 512KiB; none removes limit and windows')
+    .argument(
+      '[rate]',
+      'bytes per second, such as 5MB or 512KiB; `none` removes the limit and its windows',
+    )
     .option(
       '--window <window>',
       'a time with another limit, such as "mon-fri 08:00-18:00 Europe/Berlin 1MB"; may be repeated',
@@ -32,7 +35,10 @@ export function addLimitCommand(endpoints: Command, find: Find): void {
     .action(async (name: string, rate: string | undefined, { window = [], json }: Options) => {
       const wanted = rate === undefined ? undefined : limitOf(rate, window);
       if (wanted === undefined && window.length > 0)
-        throw new DomainError('validation_failed', 'Windows need a rate for the other times');
+        throw new DomainError(
+          'validation_failed',
+          '--window needs a rate for the other times, such as 5MB or none',
+        );
       const limit = await withInstallation(async (installation) => {
         const endpoint = await find(installation, name);
         if (wanted === undefined) return endpoint.bandwidth ?? null;

@@ -44,7 +44,7 @@ interface Json {
 export function addEndpointCommands(program: Command): void {
   const endpoints = program
     .command('endpoints')
-    .description('servers that files are copied from and to');
+    .description('configure, test and pause the servers that files are copied from and to');
 
   endpoints
     .command('add')
@@ -74,7 +74,7 @@ export function addEndpointCommands(program: Command): void {
 
   endpoints
     .command('list')
-    .description('all endpoints, and how they were last seen')
+    .description('list all endpoints: their settings, when each was last reached, and its state')
     .option('--json', 'one JSON line an endpoint')
     .action(async ({ json }: Json) => {
       const [all, health] = await withInstallation(({ sql }) =>
@@ -89,8 +89,8 @@ export function addEndpointCommands(program: Command): void {
   endpoints
     .command('test')
     .description(
-      'run every step that a transfer needs: resolve, connect (through its hop), sign in, list, write, rename, ' +
-        'read back, remove',
+      'run every step that a transfer needs: resolve, connect (through its jump host or proxy), ' +
+        'sign in, list, write, rename, read back, remove',
     )
     .argument('<name>', 'of the endpoint')
     .option('--accept-host-key', 'pin the host key that the server presents')
@@ -134,11 +134,11 @@ export function addEndpointCommands(program: Command): void {
   );
   change(
     'pause',
-    'start no new transfers on it; those in progress continue',
+    'start no new transfers on an endpoint; those in progress continue',
     'paused',
     ({ commands }, id) => pauseEndpoint(commands, id, operator()),
   );
-  change('resume', 'start transfers on it again', 'resumed', ({ commands }, id) =>
+  change('resume', 'start transfers on a paused endpoint again', 'resumed', ({ commands }, id) =>
     resumeEndpoint(commands, id, operator()),
   );
   addLimitCommand(endpoints, find);
@@ -211,8 +211,8 @@ async function test(
   if (options.json) await printJson({ name, accepted, ...result });
   else if (isNewKey(result)) {
     note(
-      '  No password was sent. Once you have compared the key: waybill endpoints test ' +
-        `${name} --accept-host-key`,
+      '  No password was sent. Compare the key with your partner, then accept it: ' +
+        `waybill endpoints test ${name} --accept-host-key`,
     );
   } else if (!options.json) noteNewHostKeys(configured, result.announced);
 }

@@ -58,16 +58,22 @@ export function addFlowCommands(program: Command): void {
     withAfter(flows.command('create').description('copy the files of a folder as they come'))
       .argument('<source>', 'a folder, such as sftp://hospital/out/')
       .argument('<destination>', 'a template, such as s3://archive/{date:yyyy-MM-dd}/')
-      .requiredOption('--name <name>', 'for people, and for {flow} in the destination')
+      .requiredOption(
+        '--name <name>',
+        'the name that people see; replaces {flow} in the destination',
+      )
       .option('--pattern <glob>', 'only files that match, such as *.csv')
-      .option('--recursive', 'files of subfolders too')
+      .option('--recursive', 'also files of subfolders')
       .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
-      .option('--every <duration>', 'look at the folder at this distance, such as 5m')
+      .option('--every <duration>', 'look at the folder at this interval, such as 5m')
       .option('--cron <expression>', "look at the folder at these times, such as '0 6 * * 1-5'")
-      .option('--time-zone <name>', 'of --cron, such as Europe/Berlin')
-      .option('--unchanged-for <duration>', 'a file is ready when it rested so long; 30s')
-      .option('--marker <end>', 'a file is ready when NAME and this end is beside it: .done')
-      .option('--new-only', 'skip the files that are there already')
+      .option('--time-zone <name>', 'the time zone of --cron, such as Europe/Berlin')
+      .option(
+        '--unchanged-for <duration>',
+        'take a file when it has not changed for this long, such as 30s',
+      )
+      .option('--marker <end>', 'take a file when NAME and this end, such as .done, is beside it')
+      .option('--new-only', 'skip the files that are in the folder now')
       .option('--paused', 'create it paused')
       .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
       .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {}),
@@ -89,7 +95,7 @@ export function addFlowCommands(program: Command): void {
   common(
     flows
       .command('show')
-      .description('show a flow, its outlook and its last runs')
+      .description('show a flow, its next run and its last runs')
       .argument('<flow-id>'),
   ).action((id: string, { account, json }: Common) =>
     withInstallation(async ({ sql, commands }) => {
@@ -113,9 +119,9 @@ export function addFlowCommands(program: Command): void {
   common(
     flows
       .command('run')
-      .description('run a flow now; with --dry-run, only show what a run would take')
+      .description('run a flow now, or show what a run would take')
       .argument('<flow-id>')
-      .option('--dry-run', 'take nothing'),
+      .option('--dry-run', 'only show what a run would take'),
   ).action((id: string, options: Common & { dryRun?: boolean }) =>
     withInstallation((installation) =>
       options.dryRun ? rehearse(installation, id, options) : run(installation, id, options),
@@ -123,9 +129,9 @@ export function addFlowCommands(program: Command): void {
   );
 
   for (const [name, type, description] of [
-    ['pause', 'pause', 'start no run of a flow by itself'],
-    ['resume', 'resume', 'start the runs of a flow again'],
-    ['delete', 'remove', 'delete a flow; a run that is open goes on'],
+    ['pause', 'pause', 'pause a flow: no run starts until you resume it or ask for one'],
+    ['resume', 'resume', 'resume a paused flow'],
+    ['delete', 'remove', 'delete a flow; an open run continues'],
   ] as const)
     common(flows.command(name).description(description).argument('<flow-id>')).action(
       (id: string, { account, json }: Common) =>

@@ -22,10 +22,10 @@ interface HistoryOptions {
 export function addHistoryCommand(program: Command): void {
   program
     .command('history')
-    .description('show every event of a transfer of any account, and the state after them')
+    .description('show every event of a transfer, and the state that follows; finds any account')
     .argument('<transfer-id>')
-    .option('--account <account>', 'only if the transfer belongs to this account')
-    .option('--as-of <time or revision>', 'the transfer at this point')
+    .option('--account <account>', 'reject a transfer of another account')
+    .option('--as-of <time or revision>', 'stop after the event of this revision or time')
     .option('--json', 'one JSON document: the events and the state')
     .action(async (id: string, { account, asOf, json }: HistoryOptions) => {
       const { as_of } = parseRequest(detailQuery, { as_of: asOf }, '--as-of');

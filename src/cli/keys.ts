@@ -25,10 +25,10 @@ export function addKeyCommands(program: Command): void {
   keys
     .command('create')
     .description('create a key and show it once')
-    .requiredOption('--name <name>', 'what it is for')
+    .requiredOption('--name <name>', 'what the key is for')
     .option('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
     .option('--role <role>', `a named set of scopes instead: ${ROLES.join(', ')}`)
-    .option('--account <account>', 'the account that it belongs to', 'acc_default')
+    .option('--account <account>', 'the account of the key', 'acc_default')
     .option(
       '--expires-in <duration>',
       'at most 365d, or `never` if WAYBILL_ALLOW_UNLIMITED_KEYS is true',

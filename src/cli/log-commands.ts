@@ -16,13 +16,13 @@ interface Json {
 export function addLogCommands(program: Command): void {
   const log = program
     .command('log')
-    .description('the log: its signatures, for auditors, and copies');
+    .description('sign the log, for auditors, and copy it to the other engine');
 
   addLogCopyCommand(log);
 
   log
     .command('keys')
-    .description('show the public keys that sign checkpoints, with their times')
+    .description('show the public keys that sign checkpoints, and since when')
     .option('--json', 'one JSON document, as the API answers')
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
@@ -55,7 +55,7 @@ export function addLogCommands(program: Command): void {
   log
     .command('rotate-key')
     .description('replace the key that signs checkpoints; the old key signs the new one')
-    .option('--lost', 'also if the old private key cannot be read: auditors must trust the new key')
+    .option('--lost', 'for an old private key that cannot be read: auditors must trust the new key')
     .option('--json', 'one JSON document')
     .action(({ lost = false, json }: Json & { lost?: boolean }) =>
       withInstallation(async (installation) => {

@@ -15,9 +15,9 @@ const EMBEDDED = 'embedded';
 export function addLogCopyCommand(log: Command): void {
   log
     .command('copy')
-    .description('copy the log to the other engine; run it again to continue, or for later events')
+    .description('copy the log to the other engine; repeat it to continue, or to copy later events')
     .requiredOption('--to <url>', `the URL of an EventStoreDB, or "${EMBEDDED}" for Postgres`)
-    .option('--switch', 'let the tables follow the copy; stop all processes before')
+    .option('--switch', 'let the tables follow the copy; stop all processes first')
     .option('--json', 'one JSON document')
     .action(({ to, switch: follow, json }: { to: string; switch?: boolean; json?: boolean }) =>
       withInstallation(async (installation) => {
@@ -55,8 +55,8 @@ async function openOther({ config, sql }: Installation, to: string): Promise<Eve
     throw new DomainError(
       'validation_failed',
       isEmbedded
-        ? 'The log is in Postgres already: name the URL of an EventStoreDB'
-        : `The log is in an EventStoreDB: a copy goes to the embedded log, --to ${EMBEDDED}`,
+        ? 'The log is in Postgres already: --to takes the URL of an EventStoreDB'
+        : `The log is in an EventStoreDB already: copy it with --to ${EMBEDDED}`,
     );
   if (to === EMBEDDED) return openStore({ ...config, eventStore: null }, sql);
   return openStore(parseConfig({ ...terminal().env, EVENTSTORE_URL: to }), sql);

@@ -5,7 +5,7 @@ import { withInstallation } from './session.ts';
 export function addMigrateCommand(program: Command): void {
   program
     .command('migrate')
-    .description("bring Postgres' tables up to this version; `serve` does it too")
+    .description('migrate the tables in Postgres to this version; `serve` does so too')
     .action(async () => {
       await withInstallation(async () => undefined);
       await print('The tables are up to date');

@@ -40,7 +40,7 @@ export function addProjectionCommands(program: Command): void {
     .addArgument(
       new Argument(
         '<name>',
-        'dispatch: the jobs of the movers; outbox: after the log was replaced, continue at its end',
+        'dispatch: the jobs of the movers; outbox: continue at the end of a replaced log',
       ).choices([...NAMES, 'dispatch', 'outbox']),
     )
     .option('--json', 'JSON lines: progress, then the result')

@@ -20,9 +20,9 @@ import { terminal } from './terminal.ts';
 export function addReceiptCommands(program: Command): void {
   const receipt = program
     .command('receipt')
-    .description('print the receipt of an ended transfer; it proves every event of it')
+    .description('print the receipt of an ended transfer: a proof of all of its events')
     .argument('<transfer-id>')
-    .option('--account <account>', 'only if the transfer belongs to this account')
+    .option('--account <account>', 'reject a transfer of another account')
     .option('--out <file>', 'write it to a file')
     .action(async (id: string, { account, out }: { account?: string; out?: string }) => {
       const made = await withInstallation(async (installation) => {
@@ -50,7 +50,7 @@ export function addReceiptCommands(program: Command): void {
 
   receipt
     .command('verify')
-    .description('verify a receipt offline; exit code 1 if it proves nothing')
+    .description('verify a receipt offline; exit code 1 if it is not genuine')
     .argument('<file>')
     .requiredOption('--key <key>', 'public keys that you trust: a file in PEM, or NAME+ID+BASE64')
     .option('--json', 'one JSON document')
@@ -65,7 +65,7 @@ function parseReceipt(text: string): Receipt {
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    throw new DomainError('invalid_json', `The receipt is no JSON: ${(error as Error).message}`);
+    throw new DomainError('invalid_json', `The receipt is not JSON: ${(error as Error).message}`);
   }
   return parseRequest(receiptSchema, parsed, 'The receipt');
 }

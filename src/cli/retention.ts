@@ -24,19 +24,22 @@ interface Options {
 export function addRetentionCommands(program: Command): void {
   const retention = program
     .command('retention')
-    .description('transfers that ended long ago: they leave the log after their export');
+    .description('export transfers that ended long ago, and remove them from the log');
 
   retention
     .command('run')
-    .description('export transfers that ended long ago, record it, and remove them from the log')
-    .requiredOption('--older-than <duration>', 'how long ago they ended: 400d; at least 48h')
+    .description('export transfers that ended long ago, record that, and remove them from the log')
+    .requiredOption(
+      '--older-than <duration>',
+      'how long ago they ended, such as 400d; at least 48h',
+    )
     .addOption(
       new Option('--export <folder>', 'write their events into files of this folder').conflicts(
         'dryRun',
       ),
     )
     .option('--account <account>', 'only the transfers of this account')
-    .option('--dry-run', 'count them only')
+    .option('--dry-run', 'only count them')
     .option('--json', 'one JSON document')
     .action((options: Options) => withInstallation((installation) => run(installation, options)));
 }
@@ -50,9 +53,9 @@ async function run(
   if (age < SHORTEST_MS)
     throw new DomainError('validation_failed', '--older-than must be at least 48h');
   if (folder === null && !dryRun)
-    throw new DomainError('validation_failed', 'Name a folder by --export, or give --dry-run');
+    throw new DomainError('validation_failed', 'Give a folder with --export, or --dry-run');
   if (folder !== null && !(await stat(folder)).isDirectory())
-    throw new DomainError('validation_failed', `${basename(folder)} is no folder`);
+    throw new DomainError('validation_failed', `${basename(folder)} is not a folder`);
   await foldLog(installation);
   const retained = await runRetention(
     installation,
@@ -71,7 +74,7 @@ async function run(
   if (json) return printJson(result(retained));
   await print(summary(retained, dryRun ?? false));
   if (!retained.completed)
-    note('A process is behind with the log. The transfers leave it when the process has caught up');
+    note('A process is behind the log. The transfers leave the log when it has caught up');
 }
 
 function result({ checkpoint, ...retained }: Retained) {

@@ -50,7 +50,7 @@ export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
 
 function createProgram({ stdout, stderr }: Terminal): Command {
   return new Command('waybill')
-    .description('Managed file transfer: every transfer an append-only stream of events')
+    .description('Managed file transfer. Every transfer is an append-only stream of events')
     .version(version)
     .configureOutput({
       writeOut: (text) => stdout.write(text),

@@ -29,18 +29,20 @@ export interface AfterOptions {
 export function withAfter(command: Command): Command {
   return command
     .addOption(
-      new Option('--source-after <action>', 'what becomes of the source once it is copied').choices(
-        ['keep', 'delete'],
-      ),
+      new Option('--source-after <action>', 'what to do with the source after the copy').choices([
+        'keep',
+        'delete',
+      ]),
     )
     .addOption(
-      new Option('--move-to <folder>', 'move the source there: a folder below its own').conflicts(
-        'sourceAfter',
-      ),
+      new Option(
+        '--move-to <folder>',
+        'after the copy, move the source to this folder below its own',
+      ).conflicts('sourceAfter'),
     )
     .option(
       '--write-marker <end>',
-      'then write an empty file NAME.done beside the destination: .done',
+      'after the copy, write an empty file NAME and this end, such as .done, beside the destination',
     );
 }
 

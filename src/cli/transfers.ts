@@ -63,7 +63,7 @@ export function addTransferCommands(program: Command): void {
     .argument('<destination>', 'if it ends in a slash, the file name is appended')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
     .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {})
-    .option('--notify-on-complete', 'notify all webhooks of the account of its end')
+    .option('--notify-on-complete', 'notify all webhooks of the account when it has ended')
     .option('--expected-sha256 <hex>', 'fail unless the file has this SHA-256')
     .addOption(verifyOption())
     .option(...PRESERVE_MTIME_OPTION)
@@ -80,7 +80,7 @@ export function addTransferCommands(program: Command): void {
     .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT_OPTION)
     .addOption(
-      new Option('--csv', 'all matches as CSV, whatever the limit and offset').conflicts('json'),
+      new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
     )
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>

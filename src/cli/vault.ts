@@ -5,7 +5,7 @@ import { withInstallation } from './session.ts';
 export function addVaultCommands(program: Command): void {
   program
     .command('vault')
-    .description('the encrypted credentials')
+    .description('rotate the key of the encrypted credentials')
     .command('rotate')
     .description(
       'wrap every record with a new master key: a generated one, or the first of ' +

@@ -38,7 +38,7 @@ interface DeliveriesOptions extends Common {
 export function addWebhookCommands(program: Command): void {
   const webhooks = program
     .command('webhooks')
-    .description('webhooks, their deliveries, and tools for receivers');
+    .description('register webhooks, show and retry their deliveries, and test receivers');
 
   webhooks
     .command('add')
@@ -156,9 +156,7 @@ export function addWebhookCommands(program: Command): void {
 
   webhooks
     .command('replay')
-    .description(
-      'deliver all subscribed events again, from a time or an event on, in the background',
-    )
+    .description('deliver all subscribed events again, from a time or an event, in the background')
     .argument('<webhook-id>')
     .requiredOption('--from <time or event>', 'such as 2026-01-31T09:30:00Z, or evt_...; inclusive')
     .option(...ACCOUNT)

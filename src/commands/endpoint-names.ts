@@ -48,6 +48,6 @@ export async function claimName(
   }
   throw new DomainError(
     'unavailable',
-    `Others keep changing the endpoint ${name}; try again in a moment`,
+    `Other requests keep changing the endpoint ${name}; try again in a moment`,
   );
 }

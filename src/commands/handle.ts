@@ -91,7 +91,7 @@ export async function handle<State, Command, E extends Event>(
       if (attempt === ATTEMPTS)
         throw new DomainError(
           'unavailable',
-          'Others keep changing the same thing; try again in a moment',
+          'Other requests keep changing it; try again in a moment',
         );
       await sleep(Math.random() * 5 * attempt);
     }

@@ -57,7 +57,7 @@ function translate(error: unknown): never {
   if (!(error instanceof RevisionConflict)) throw error;
   throw new DomainError(
     'unavailable',
-    'Another process records a retention; try again',
+    'Another process records retention; try again in a moment',
     {},
     {
       cause: error,

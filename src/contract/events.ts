@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { StoredEvent } from '../domain/event.ts';
+import { isStreamName } from '../domain/streams.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
@@ -57,7 +58,10 @@ export const exportQuery = z.strictObject({
     .optional()
     .describe('Only events after this position. To continue an export, give its last position.'),
   stream: text
-    .min(1)
+    .refine(
+      isStreamName,
+      'must be the name of a stream: that of a transfer is transfer- and its id',
+    )
     .optional()
     .describe('Only the events of this stream, such as `transfer-txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H`.'),
 });

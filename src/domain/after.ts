@@ -27,7 +27,7 @@ export function refuseMovesInto(recursive: boolean, after: After | null | undefi
   if (recursive && typeof after?.source === 'object')
     throw fieldError(
       'after.source.move_to',
-      'cannot be used with recursive, which would find the moved files again: leave out one of both',
+      'cannot be used with recursive, which would find the moved files again: leave out one of them',
     );
 }
 

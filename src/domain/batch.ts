@@ -84,7 +84,7 @@ export interface BatchRoute {
   destination_endpoint_id: string;
 }
 
-/** A page of items. Its JSON is below 256 KiB. */
+/** A page of items. `PAGE_BYTES` in batch-items.ts limits it. */
 export interface BatchListed {
   /** Number of items in the pages before. */
   first: number;

@@ -1,6 +1,6 @@
 /** The part of every event besides its data. Users see all of it in the history. */
 export interface EventMetadata {
-  /** Who caused it: `key:key_...`, `cli:USER`, `mover:HOST:PID` or `system`. */
+  /** Who caused it, such as `key:key_...`. docs/auditors.md lists all kinds. */
   actor: string;
   /** Address of the client whose request caused it. Absent without a request. */
   client_address?: string;

@@ -4,7 +4,7 @@ import { parseDuration } from './durations.ts';
 /** When a flow runs: at a fixed interval, or at the times of a cron expression. */
 export type FlowTrigger = { every: string } | { cron: string; time_zone: string };
 
-/** Shortest and longest distance of two runs. */
+/** Shortest and longest interval between two runs, in milliseconds. */
 export const EVERY_MS = { least: 5_000, most: 31 * 24 * 3_600_000 };
 
 /**

@@ -62,7 +62,7 @@ export interface SkippedFile {
   version: string;
 }
 
-/** A page of skipped files. Its JSON is below 256 KiB. */
+/** A page of skipped files, of about 32 KiB (src/processes/flows/run.ts). */
 export interface FilesSkipped {
   files: SkippedFile[];
   /** Where an interrupted listing continues. */

@@ -6,7 +6,7 @@ export interface HostKey {
   expires_at: string | null;
 }
 
-/** A host key that a verified server has announced, and proved to own. It is not accepted by that. */
+/** A host key that a verified server has announced and proved to own. It is not accepted yet. */
 export interface AnnouncedHostKey {
   sha256: string;
   /** Such as `ssh-ed25519`. */

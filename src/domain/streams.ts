@@ -12,6 +12,9 @@ const KINDS = [
   'log',
 ] as const;
 
+/** Every log begins with this stream of one event. */
+const LOG = { stream: 'log', type: 'log.opened' };
+
 /** The streams that the log keeps of itself, beside `log`. */
 export const SIGNING_KEYS = 'log-keys';
 export const CHECKPOINTS = 'log-checkpoints';
@@ -45,6 +48,12 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
   };
 }
 
+/** Returns whether a log may have a stream of this name. */
+export function isStreamName(name: string): boolean {
+  const { kind, id } = parseStream(name);
+  return kind === undefined ? name === LOG.stream : id !== '';
+}
+
 /** The field of an event's data that repeats the id in the name of its stream, if any does. */
 const ID_FIELDS: Record<StreamKind, string | null> = {
   transfer: 'transfer_id',
@@ -57,9 +66,6 @@ const ID_FIELDS: Record<StreamKind, string | null> = {
   access: null,
   log: null,
 };
-
-/** Every log begins with this stream of one event. */
-const LOG = { stream: 'log', type: 'log.opened' };
 
 function belongs(type: string, stream: string, revision: number): boolean {
   const { kind } = parseStream(stream);

@@ -48,12 +48,14 @@ export async function catchUp(
     streams: projection.streams,
     only: projection.only,
   });
-  // A fill relies on an empty table. An EventStoreDB may repeat events after a checkpoint.
+  // A fill relies on an empty table.
   const fill = start === null && !within ? projection.createFill?.(sql, schema) : undefined;
   let writing: Promise<unknown> = Promise.resolve();
   try {
-    for await (const { events: stored, position, caughtUp } of readAhead(batches)) {
+    for await (const { events: given, position, caughtUp } of readAhead(batches)) {
       if (position > from) {
+        // An EventStoreDB may repeat events once its connection is back. A fill can't ignore them.
+        const stored = given.filter((event) => event.position > from);
         const events = projection.asStored ? stored : stored.map(upcast);
         const writes = (await fill?.(events, removed)) ?? null;
         await writing;

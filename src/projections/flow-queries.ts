@@ -44,7 +44,7 @@ export async function countFlows(sql: Sql, accountId: string): Promise<number> {
   return row.flows;
 }
 
-/** Returns the flows that may have work, of every account: also paused ones that were asked for a run. */
+/** Returns the flows of all accounts that may have work, also paused ones with a requested run. */
 export async function flowsAtWork(sql: Sql): Promise<ShownFlow[]> {
   return sql<ShownFlow[]>`
     select state, revision, position from read.flows

@@ -114,7 +114,7 @@ export const flowsProjection: Projection = {
 interface RunChange {
   run_id: string;
   changes: Record<string, unknown>;
-  /** What a run has further that begins with this event. Null if none can. */
+  /** Further columns of a run that begins with this event. Null if no run can. */
   first: Record<string, unknown> | null;
 }
 

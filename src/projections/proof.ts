@@ -6,7 +6,7 @@
  * does not know. A leaf is found by the position of its event: each tile of level 0 knows the
  * positions of its first and last event, and the hash of the leaf tells its place in the tile. So
  * the tree needs no row for each event. Positions are no part of the tree. A tile also names its
- * events, for those who look for one that is gone. What left the log by retention stays in the tree.
+ * events, so that a removed event can be named. What left the log by retention stays in the tree.
  *
  * An event `log.checkpoint_signed` is compared with the tree when it is folded. If the tree of the
  * size that it signed has another root, the log was changed after it was signed. The fold stops

@@ -13,7 +13,10 @@ import { findLeaves, inclusionProofs } from './proof-tiles.ts';
 import { LIVE_SCHEMA } from './read-models.ts';
 import { throwNotFound } from './retained-transfers.ts';
 
-/** A receipt with the account of its transfer, or what it waits for: the end of the transfer, or a checkpoint that covers the end. */
+/**
+ * A receipt with the account of its transfer, or what it waits for: the end of the transfer
+ * (`open`), or a checkpoint that covers the end (`not_covered`).
+ */
 export type ReceiptAnswer =
   | { state: 'ready'; receipt: Receipt; owner: string }
   | { state: 'open' }
@@ -22,7 +25,7 @@ export type ReceiptAnswer =
 /**
  * Makes the receipt of a transfer. Names the first checkpoint that covers its last event, so it is
  * the same each time. The steps after a transfer make it longer. `accountId` null means any account.
- * Throws `not_found`, and LogChanged if the log does not have the events any more as they were
+ * Throws `not_found`, and LogChanged if the events are no longer in the log as they were
  * folded.
  */
 export async function makeReceipt(

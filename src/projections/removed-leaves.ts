@@ -1,12 +1,12 @@
 /*
- * The leaves of events that left the log by retention. The tree keeps them, so everything that
- * folds the log from its start weaves them in at their places.
+ * The leaves of events that left the log by retention. The tree keeps them, so each reader that
+ * folds the log from its start adds them at their places.
  *
  * The stream `log-retention` has them in pages. A page is sorted by the place in the tree. Only the
  * first and last place of each page stay in memory, and the pages that are needed right now.
  *
- * A transfer leaves the log after its record. So look for records after a batch was read, and no
- * event can be missing without being named here.
+ * A transfer leaves the log after its record. So a reader looks for records after it has read a
+ * batch. Every event that the batch lacks is then named here.
  */
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Hash } from '../domain/proof/hash.ts';

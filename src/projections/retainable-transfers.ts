@@ -2,8 +2,8 @@ import type { Sql } from '../adapters/postgres/connect.ts';
 import { batchOf } from './transfer-columns.ts';
 
 /**
- * Returns the ids of transfers that have ended, and with them their batch and their run of a flow, in
- * the order of the ids, after one of them. The events say when they ended.
+ * Returns the ids of ended transfers whose batch and flow run have ended too, in ascending order.
+ * The caller checks when they ended: the events say so.
  */
 export async function retainableTransfers(
   sql: Sql,

@@ -122,7 +122,7 @@ export async function throwNotFound(
   throw row ? retained(row.recorded_at, row.export_name) : notFound();
 }
 
-/** Returns true if a record in the log says that the transfer leaves it. The table alone proves nothing. */
+/** Returns true if a record in the log names the transfer. The table alone proves nothing. */
 export async function isRecorded(
   { sql, store }: { sql: Sql; store: EventStore },
   transferId: string,

@@ -1,7 +1,7 @@
 /*
  * The read model of searches: the text in which each transfer is found. It follows from
- * `transfer.created` alone, so no later event writes to it, but for the record that a transfer
- * leaves the log.
+ * `transfer.created` alone. No later event writes to it, except the record that a transfer leaves
+ * the log.
  *
  * Rows come into segment 0, which has no index of their texts. When an account has SEGMENT_ROWS
  * rows there, they move to a segment of their own, in the order of their times, and the segment gets

@@ -149,7 +149,7 @@ describeWithPostgres('GET /v1/events', () => {
 
   test.each([
     ...['from=-1', 'from=x', 'from=', 'from=9223372036854775808', 'from=1&from=2'],
-    ...['stream=', 'stream=a&stream=b', 'stream=%00'],
+    ...['stream=', 'stream=a&stream=b', 'stream=transfer-%00', 'stream=txr_0', 'stream=transfer-'],
   ])('rejects %s', async (query) => {
     expect(await api.ask('GET', `/v1/events?${query}`)).toMatchObject({
       status: 400,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Batch, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import { admitTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
@@ -88,6 +89,22 @@ describeWithPostgres('rebuilding a projection', () => {
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
     }
     expect(await leftovers()).toEqual([]);
+  });
+
+  it('folds each event once if the log repeats some', async () => {
+    const { store } = installation;
+    async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
+      let before: Batch['events'] = [];
+      for await (const batch of store.subscribe({ ...options, batchSize: 7 })) {
+        yield { ...batch, events: [...before, ...batch.events] };
+        before = [...before, ...batch.events].slice(-20);
+      }
+    }
+    const repeating = { ...installation, store: { ...store, subscribe } };
+    for (const name of ['transfers', 'catalog', 'transfer_search', 'audit', 'proof'] as const) {
+      expect((await rebuildProjection(repeating, name, quietly)).differences).toEqual([]);
+      expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
+    }
   });
 
   it('reports its progress', async () => {

@@ -152,8 +152,8 @@ export interface EventStore {
    */
   remove(streams: string[], record: { stream: string; revision: number }): Promise<void>;
   /**
-   * Compares the positions of all events with the head, without those of removed streams. Only an engine whose positions have no gaps
-   * has it.
+   * Compares the positions of all events with the head, without those of removed streams. Only an
+   * engine whose positions have no gaps has it.
    */
   findPositionFaults?(): AsyncIterable<PositionFault>;
   close(): Promise<void>;

@@ -12,7 +12,7 @@ export interface Frontier {
 }
 
 /**
- * Creates a tree that takes leaves one by one and tells its root. It keeps one hash for each bit
+ * Creates a tree that takes leaves one by one and returns its root. It keeps one hash for each bit
  * that is set in its size. Continues a tree of `size` leaves with the subtrees of its frontier.
  */
 export function createFrontier(size = 0, subtrees: Hash[] = []): Frontier {

@@ -127,7 +127,7 @@ function ofKnown(file: KnownFile, now: number): Undecided {
       };
 }
 
-/** `age` tells for how long the version has been seen, in milliseconds. Null if that is no matter. */
+/** `age`: for how long the version has been seen, in milliseconds. Null if that does not matter. */
 function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | null): Undecided {
   if (error) return { decision: 'take', reason: error.message };
   if ('marker' in ready) {

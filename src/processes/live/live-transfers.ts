@@ -13,7 +13,7 @@ const POLL_MS = 1_000;
  * model may be this far behind, and clocks of processes may differ by it.
  */
 const RECENT_MS = 10_000;
-/** Ended transfers of an account that one poll tells, at most. The others are only counted. */
+/** Ended transfers of an account that one poll announces, at most. The others are only counted. */
 const ENDED_ANNOUNCED = 100;
 
 export interface LiveUpdate {
@@ -36,9 +36,10 @@ export interface LiveTransfersDeps {
 export interface LiveTransfers {
   /**
    * Yields a snapshot of the open transfers, then their changes, including ends, until the signal
-   * aborts. The first changes repeat the ends of the last seconds. Yields null after `quietMs` without a change. If `transferId` is given, follows only
-   * that transfer, and with `account` only that account. A slow reader gets the latest state of each transfer, not every state. At high
-   * rates, further ended transfers are counted instead of sent.
+   * aborts. The first changes repeat the ends of the last seconds. Yields null after `quietMs`
+   * without a change. Follows only `transferId` and `account`, if they are given. A slow reader gets
+   * the latest state of each transfer, not every state. At high rates, further ended transfers are
+   * counted instead of sent.
    */
   follow(options: {
     transferId?: string | undefined;

@@ -1,11 +1,11 @@
 /*
- * The owner of `work.checkpoint_sinks`: what each place outside keeps, for other processes to show.
+ * The owner of `work.checkpoint_sinks`: what each sink keeps, for other processes to show.
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';
 
-/** Whether a place outside keeps the last checkpoint. */
+/** Whether a sink keeps the last checkpoint. */
 export interface SinkState {
-  /** Events that the last checkpoint covers which it has taken. Null before the first. */
+  /** Number of events that its last checkpoint covers. Null before the first. */
   size: number | null;
   taken_at: string | null;
   /** Why it did not take the last one. Null if it did. */
@@ -15,7 +15,7 @@ export interface SinkState {
   next_try_at: string | null;
 }
 
-/** Notes that a place took a checkpoint. */
+/** Records that a sink took a checkpoint. */
 export async function saveTaken(sql: Sql, url: string, size: number): Promise<void> {
   await sql`
     insert into work.checkpoint_sinks (url, size, taken_at) values (${url}, ${size}, now())
@@ -24,7 +24,7 @@ export async function saveTaken(sql: Sql, url: string, size: number): Promise<vo
       error = null, refuses = false, next_try_at = null`;
 }
 
-/** Notes that a place did not take a checkpoint. It keeps the size of the last that it took. */
+/** Records that a sink did not take a checkpoint. Keeps the size of the last that it took. */
 export async function saveFailed(
   sql: Sql,
   url: string,
@@ -37,12 +37,12 @@ export async function saveFailed(
       error = excluded.error, refuses = excluded.refuses, next_try_at = excluded.next_try_at`;
 }
 
-/** Forgets all places but these. */
+/** Removes all sinks but these. */
 export async function forgetOthers(sql: Sql, urls: readonly string[]): Promise<void> {
   await sql`delete from work.checkpoint_sinks where url <> all(${[...urls]}::text[])`;
 }
 
-/** Returns the states of these places, in their order. Null if no process has asked one yet. */
+/** Returns the states of these sinks, in their order. Null if no process has asked one yet. */
 export async function sinkStates(
   sql: Sql,
   urls: readonly string[],

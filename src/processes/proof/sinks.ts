@@ -1,10 +1,10 @@
 /*
  * Sends the last checkpoint to each sink, in one process of the installation. A sink that fails is
- * asked again, with longer pauses, up to five minutes. Nothing waits for a sink.
+ * retried, with longer pauses, up to five minutes. Nothing waits for a sink.
  *
- * Before its first checkpoint, a sink shows the largest that it has. The log must have it: if not,
- * an older copy of the log was restored, or the log was changed. Tables that were restored together
- * with the log cannot tell. The sink then gets nothing more, so that it keeps one history.
+ * Before its first checkpoint, a sink shows the largest that it has. If the log does not have it, an
+ * older copy of the log was restored, or the log was changed. Tables that were restored together
+ * with the log cannot show that. The sink then gets nothing more, so that it keeps one history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -22,16 +22,16 @@ import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 const LOOK_MS = 5_000;
 const LONGEST_PAUSE_MS = 300_000;
 
-/** Whether a place outside keeps the last checkpoint, for readiness. */
+/** Whether a sink keeps the last checkpoint, for readiness. */
 export interface SinkStatus {
   state: 'keeping';
-  /** Events that the last checkpoint covers which it has taken from this process. */
+  /** Number of events that the last checkpoint covers that this process sent to it. */
   size: number | null;
   /** `refuses`: it has a checkpoint that this log does not have. */
   failing: 'no' | 'retries' | 'refuses';
 }
 
-/** A place outside and its address in the settings. */
+/** A sink and its URL in the settings. */
 export interface NamedSink {
   url: string;
   sink: CheckpointSink;
@@ -94,7 +94,7 @@ async function feed(
       if (latest !== null && latest.revision > revision) {
         const until = latest.size;
         await sink.keep(latest, (from) => consistencyProof(sql, LIVE_SCHEMA, from, until));
-        // A place that takes checkpoints may be unable to list them: half a million a year.
+        // A sink that takes checkpoints may be unable to list them: half a million a year.
         if (!isCompared)
           logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
         isCompared = true;

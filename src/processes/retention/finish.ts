@@ -1,5 +1,5 @@
 /*
- * Removes what the records of retention name. A record may outlive the process that wrote it, so the
+ * Removes what the records of retention name. A record may outlive the process that wrote it, so
  * housekeeping looks for such records every minute.
  *
  * A consumer finds its place in the log by the last event that it has processed. So every consumer

@@ -1,5 +1,5 @@
 /*
- * Lets transfers leave the log that ended long ago.
+ * Exports transfers that ended long ago, and removes them from the log.
  *
  * 1. Sign a checkpoint over the whole log.
  * 2. Write all events of the transfers into a file, and flush it to disk.
@@ -8,8 +8,8 @@
  *
  * What can go wrong:
  * - The process ends before step 3. Everything is in the log. A file without a record means nothing.
- * - It ends in step 3 or 4. The recorded transfers leave the log later: the housekeeping of the service
- *   and the next run carry out every record. The others stay, and the next run exports them again.
+ * - The process ends in step 3 or 4. The recorded transfers leave the log later: housekeeping and the
+ *   next run carry out every record. The others stay, and the next run exports them again.
  * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare revisions,
  *   and a repeated removal does nothing.
  *
@@ -52,7 +52,7 @@ export interface RetentionRun extends Choice {
 export interface Retained {
   transfers: number;
   events: number;
-  /** Null if nothing was to be done. */
+  /** Null if there was nothing to do. */
   checkpoint: CheckpointSigned | null;
   files: { name: string; sha256: string; transfers: number }[];
   /** False if a consumer is behind: the recorded transfers leave the log later. */
@@ -74,7 +74,8 @@ export async function runRetention(
       `The tables of ${deps.outdated.join(', ')} are of another version: start the service first`,
     );
   const held = await deps.locks.tryAcquire(RETENTION_LOCK);
-  if (!held) throw new DomainError('unavailable', 'Another run is under way; try again later');
+  if (!held)
+    throw new DomainError('unavailable', 'Another run is under way; try again when it has ended');
   const assertHeld = () => held.signal.throwIfAborted();
   try {
     return await retain(deps, run, cause, assertHeld);

@@ -63,7 +63,7 @@ const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
   webhook: webhookDecider as Fold<{ status: string }>,
   access: accessFold as Fold<{ status: string }>,
 };
-/** What the log keeps of itself has a decider for each stream. */
+/** The deciders of the log's own streams. */
 const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {
   [SIGNING_KEYS]: signingKeyDecider as Fold<{ status: string }>,
   [CHECKPOINTS]: checkpointDecider as Fold<{ status: string }>,

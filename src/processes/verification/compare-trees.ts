@@ -1,15 +1,15 @@
 /*
- * Names what differs between a signed tree and the log of today.
+ * Names what differs between a signed tree and the current log.
  *
- * Both are long lists of hashes, which are equal but for a few places. The two are read side by
- * side. Where they differ, both are read on until they have a hash in common again. What lies
- * between is compared by stream and revision. So the memory that it takes depends on the longest
- * stretch that differs, not on the log.
+ * Both are long lists of hashes that differ in a few places. The comparison reads them side by side.
+ * At a difference, it reads on until both have a hash in common again, and compares the entries
+ * before it by stream and revision. So its memory depends on the longest stretch that differs, not
+ * on the log.
  */
 import type { Hash } from '../../domain/proof/hash.ts';
 import type { EventName, StoredLeaf } from '../../projections/proof-leaves.ts';
 
-/** An event of the log of today. */
+/** An event of the current log. */
 export interface LoggedLeaf {
   hash: Hash;
   name: EventName;
@@ -30,7 +30,7 @@ export interface Differences {
 
 /** Entries of both lists that are first searched for a common hash. */
 const WINDOW = 64;
-/** How far the log is searched for what follows the last signed leaf. The log goes on and on. */
+/** How far the log is searched for what follows the last signed leaf. A live log has no end. */
 const SEARCHED_AT_END = 100_000;
 /** Differences that are named. Memory would have no bound without a limit. */
 const NAMED = 10_000;

@@ -5,14 +5,14 @@
  * - positions against the head, if the engine's positions have no gaps,
  * - the tree over all events against checkpoints that were kept elsewhere.
  *
- * Events that left the log by retention are in the tree, not in the log: their records have the hashes
- * of their leaves. What is gone without a record counts as removed.
+ * Events that left the log by retention are in the tree, not in the log: their records have the
+ * hashes of their leaves. An event that is missing without a record counts as removed.
  *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
- * In memory are the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
- * one batch of events, and the right edge of the tree. Ended transfers, nearly all of the log, do
- * not count. `save` gets all of that, and a later run continues with it.
+ * Memory holds the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
+ * one batch of events, and the right edge of the tree. It holds no ended transfers, which are nearly
+ * all of the log. `save` gets its content, and a later run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';

@@ -29,7 +29,7 @@ import { toStoredEvent } from './records.ts';
 export const BATCH_SIZE = 500;
 /**
  * Counts search windows of 32 events. If few or none of the events in the log are ours, a restart
- * rereads about a thousand.
+ * rereads two such intervals at most, about two thousand events: see `passCheckpoint`.
  */
 const CHECKPOINT_INTERVAL = 32;
 /** Bounds a wait. Every answer and drop already wakes the feed. */
