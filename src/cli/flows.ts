@@ -35,7 +35,7 @@ interface CreateOptions extends Common, AfterOptions {
   newOnly?: boolean;
   paused?: boolean;
   priority: string;
-  metadata: Record<string, string>;
+  metadata?: Record<string, string>;
 }
 
 interface PageOptions extends Common {
@@ -76,7 +76,7 @@ export function addFlowCommands(program: Command): void {
       .option('--new-only', 'skip the files that are in the folder now')
       .option('--paused', 'create it paused')
       .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-      .option('--metadata <key=value>', 'your own data, up to ten times', keyValue, {}),
+      .option('--metadata <key=value>', 'your own data, up to ten times', keyValue),
   ).action((source: string, destination: string, options: CreateOptions) =>
     withInstallation((installation) => create(installation, source, destination, options)),
   );

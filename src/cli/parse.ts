@@ -62,7 +62,10 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
 }
 
 /** Parses an option that can be repeated: `key=value`. */
-export function keyValue(text: string, previous: Record<string, string>): Record<string, string> {
+export function keyValue(
+  text: string,
+  previous: Record<string, string> = {},
+): Record<string, string> {
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('It must be KEY=VALUE.');
   return { ...previous, [text.slice(0, at)]: text.slice(at + 1) };
