@@ -107,7 +107,7 @@ async function takeUp(
   let next = Number.POSITIVE_INFINITY;
   for (const flow of flows) {
     const { flow_id } = flow.state;
-    const due = dueAt(flow.state, looks.get(flow_id) ?? null);
+    const due = dueAt(flow.state, looks.get(flow_id) ?? null, Date.now());
     // One that is due and does not start waits for news.
     if (due !== null && due > Date.now()) next = Math.min(next, due);
     if (running.has(flow_id) || running.size >= LISTED_AT_ONCE) continue;
@@ -140,8 +140,9 @@ function stepOf(
     return run.listed && revision !== null ? { run, revision } : [];
   });
   if (ended.length > 0) return (deps, flow) => complete(deps, flow, ended);
-  const due = dueAt(state, look);
-  if (due === null || due > Date.now() || isDelayed(state, progress)) return null;
+  const now = Date.now();
+  const due = dueAt(state, look, now);
+  if (due === null || due > now || isDelayed(state, progress)) return null;
   return async (deps, flow, stop) => runFlow(deps, await withLast(deps.commands, flow), stop);
 }
 

@@ -40,7 +40,7 @@ async function outlooksOf(sql: Sql, flows: Flow[]): Promise<FlowOutlook[]> {
   const now = Date.now();
   return flows.map((flow) => {
     const look = looks.get(flow.flow_id) ?? null;
-    const due = dueAt(flow, look);
+    const due = dueAt(flow, look, now);
     const isDue = due !== null && due <= now;
     return {
       last_run_at: look?.began_at ?? null,

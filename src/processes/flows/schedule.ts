@@ -3,11 +3,17 @@ import { nextRun } from '../../domain/flow-trigger.ts';
 import type { RunProgress } from '../../projections/flow-queries.ts';
 import type { Look } from './table.ts';
 
+/** By how much the clocks of two processes may differ. */
+const CLOCKS_APART_MS = 60_000;
+
 /**
- * Returns when a flow is listed next, in epoch ms: now or earlier if it is due. Null if only a request
- * can make it run. Runs that were missed count as one, because the trigger counts from the last one.
+ * Returns when a flow is listed next, in epoch ms: `now` or earlier if it is due. Null if only a
+ * request can make it run. Runs that were missed count as one, because the trigger counts from the
+ * last look. A look that is in the future counts as none: the clock of the process that looked was
+ * wrong, and the flow would rest until then.
  */
-export function dueAt(flow: Flow, look: Look | null): number | null {
+export function dueAt(flow: Flow, last: Look | null, now: number): number | null {
+  const look = last && Date.parse(last.began_at) - now <= CLOCKS_APART_MS ? last : null;
   const { status, trigger, requested, skipping, open_runs, scheduled_from } = flow;
   if (skipping !== null || open_runs.some(({ listed }) => !listed)) return 0;
   if (status === 'removed') return null;

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import type { Flow, FlowEvent } from '../../../src/domain/flow.ts';
+import { flowDecider } from '../../../src/domain/flow-decider.ts';
+import { dueAt } from '../../../src/processes/flows/schedule.ts';
+import type { Look } from '../../../src/processes/flows/table.ts';
+import { stateAfter } from '../../support/decider.ts';
+import { flowCreated, T0 } from '../../support/samples.ts';
+
+const MINUTE = 60_000;
+const CREATED = Date.parse(T0);
+const flow = (trigger: { every: string } | { cron: string; time_zone: string }): Flow => {
+  const created: FlowEvent = { type: 'flow.created', data: flowCreated({ trigger }) };
+  return stateAfter(flowDecider, [created]) as Flow;
+};
+const lookAt = (time: number, look_again_at: string | null = null): Look => ({
+  began_at: new Date(time).toISOString(),
+  succeeded_at: null,
+  waiting: 0,
+  look_again_at,
+});
+
+describe('the next look of a flow', () => {
+  const hourly = flow({ every: '1h' });
+
+  it('is at once after the creation, and an interval after the last one', () => {
+    expect(dueAt(hourly, null, CREATED + MINUTE)).toBe(CREATED);
+    const last = CREATED + 10 * MINUTE;
+    expect(dueAt(hourly, lookAt(last), last + MINUTE)).toBe(last + 60 * MINUTE);
+  });
+
+  it('is not delayed by a clock that was a day ahead', () => {
+    const now = CREATED + 5 * MINUTE;
+    const ahead = lookAt(now + 1_440 * MINUTE, new Date(now + 1_441 * MINUTE).toISOString());
+    expect(dueAt(hourly, ahead, now)).toBeLessThanOrEqual(now);
+    const daily = flow({ cron: '1 * * * *', time_zone: 'UTC' });
+    expect(dueAt(daily, ahead, now + 60 * MINUTE)).toBeLessThanOrEqual(now + 60 * MINUTE);
+  });
+
+  it('counts from a look of a process whose clock is a little ahead', () => {
+    const last = CREATED + 10 * MINUTE;
+    expect(dueAt(hourly, lookAt(last), last - MINUTE / 2)).toBe(last + 60 * MINUTE);
+  });
+});
