@@ -22,7 +22,7 @@ function usersOf(pattern: RegExp): Record<string, string[]> {
 test('each table of the schema `work` has one owner, as docs/architecture.md says', () => {
   const documented = textOf('docs/architecture.md').split('| Table of `work` | Owner |')[1] ?? '';
   const owners: Record<string, string[]> = {};
-  for (const [, tables, owner] of documented.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| `(.+)` \|$/gm))
+  for (const [, tables, owner] of documented.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| `([^`]+)` \|$/gm))
     for (const [, table] of (tables as string).matchAll(/`(\w+)`/g))
       owners[table as string] = [owner as string];
   const found = usersOf(/\b(?:from|join|into|update|using|exists)\s+work\.(\w+)\b(?!\()/g);
