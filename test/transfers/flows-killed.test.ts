@@ -9,6 +9,7 @@ import { runFlow } from '../../src/processes/flows/run.ts';
 import { flowsOf } from '../support/flows.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
@@ -28,8 +29,9 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
   });
 
   /** Starts a process that works on flows and moves files, or several that compete. */
-  async function start(processes = 1): Promise<void> {
-    const environment = { ...pair.installation.environment, WAYBILL_LOG_LEVEL: 'info' };
+  async function start(processes = 1, settings: Record<string, string> = {}): Promise<void> {
+    const { environment: own } = pair.installation;
+    const environment = { ...own, WAYBILL_LOG_LEVEL: 'info', ...settings };
     services = await Promise.all(
       Array.from({ length: processes }, () => spawnService(environment, ['mover', 'monitor'])),
     );
@@ -60,14 +62,17 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     const runId = await flows.request(id);
     const batch = streamName('batch', runId.replace('run_', 'bat_'));
 
-    // A listing takes seconds.
-    pair.source.delay(150);
-    await start();
-    await until('a page is recorded', () => hasEvent(batch, 'batch.listed'));
+    const url = new URL(pair.installation.environment.DATABASE_URL as string);
+    const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+    url.port = String(proxy.port);
+    const afterOnePage = proxy.holdWhen(() => hasEvent(batch, 'batch.listed'), 'up');
+    await start(1, { DATABASE_URL: url.href });
+    await afterOnePage;
+    proxy.stall(true);
     await killAll();
+    await proxy.close();
     expect(await hasEvent(stream, 'flow.run_listed')).toBe(false);
 
-    pair.source.delay(0);
     await start();
     await until('the run is listed', () => hasEvent(stream, 'flow.run_listed'));
     await killAll();
