@@ -180,6 +180,7 @@ export function chain(
   return events;
 }
 
+/** Its keys are in the order of RFC 8785, as `chain` says. */
 function metadata(
   cause: Cause,
   accountId: string | null,

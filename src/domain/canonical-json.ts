@@ -5,8 +5,11 @@ import canonicalize from 'canonicalize';
  * those of new events are, and so are those of stored ones. Throws Error if a number is not finite
  * or a string holds half a character.
  */
-export function canonicalJson(value: object): string {
-  return isInOrder(value) ? JSON.stringify(value) : (canonicalize(value) as string);
+export function canonicalJson(value: object): string;
+/** Returns undefined for undefined, which has no such form. */
+export function canonicalJson(value: unknown): string | undefined;
+export function canonicalJson(value: unknown): string | undefined {
+  return isInOrder(value) ? JSON.stringify(value) : canonicalize(value);
 }
 
 /**

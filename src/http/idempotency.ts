@@ -90,7 +90,7 @@ export async function idempotent<Reserved, Body>(
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
-    canonicalJson(request.body as object) ?? '',
+    canonicalJson(request.body) ?? '',
     id,
     operation.secretBody ?? false,
   );

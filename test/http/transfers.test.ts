@@ -9,6 +9,7 @@ import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { type Ask, startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
+import { VERIFICATION } from '../support/samples.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report%20Q1.csv',
@@ -16,13 +17,6 @@ const BODY = {
 };
 const UNKNOWN = '/v1/transfers/txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const VERIFICATION = {
-  size: true,
-  source_unchanged: true,
-  destination_checksum: 'none',
-  read_back: false,
-  atomic_replace: true,
-} as const;
 
 describeWithPostgres('transfers over HTTP', () => {
   let api: TestApi;

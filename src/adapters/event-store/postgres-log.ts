@@ -376,7 +376,7 @@ function toRow(
     id,
     type,
     schema_version,
-    data: canonicalJson(data as object),
+    data: canonicalJson(data) as string,
     metadata: canonicalJson(metadata),
   };
 }

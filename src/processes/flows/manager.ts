@@ -41,7 +41,7 @@ import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.t
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt } from './schedule.ts';
-import { type Look, lastLooks } from './table.ts';
+import { lastLooks } from './table.ts';
 
 /** Time between two looks, while there is news. */
 const LOOK_MS = 500;
@@ -107,11 +107,13 @@ async function takeUp(
   let next = Number.POSITIVE_INFINITY;
   for (const flow of flows) {
     const { flow_id } = flow.state;
-    const due = dueAt(flow.state, looks.get(flow_id) ?? null, Date.now());
+    const now = Date.now();
+    const due = dueAt(flow.state, looks.get(flow_id) ?? null, now);
+    const isDue = due !== null && due <= now;
     // One that is due and does not start waits for news.
-    if (due !== null && due > Date.now()) next = Math.min(next, due);
+    if (due !== null && !isDue) next = Math.min(next, due);
     if (running.has(flow_id) || running.size >= LISTED_AT_ONCE) continue;
-    const step = stepOf(flow, looks.get(flow_id) ?? null, byBatch);
+    const step = stepOf(flow, isDue, byBatch);
     if (step === null) continue;
     const work = step(deps, flow, stop)
       .catch(async (error: unknown) => {
@@ -132,7 +134,7 @@ type Step = (deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal) => Promi
 
 function stepOf(
   { state }: ShownFlow,
-  look: Look | null,
+  isDue: boolean,
   progress: Map<string, RunProgress>,
 ): Step | null {
   const ended = state.open_runs.flatMap((run) => {
@@ -140,9 +142,7 @@ function stepOf(
     return run.listed && revision !== null ? { run, revision } : [];
   });
   if (ended.length > 0) return (deps, flow) => complete(deps, flow, ended);
-  const now = Date.now();
-  const due = dueAt(state, look, now);
-  if (due === null || due > now || isDelayed(state, progress)) return null;
+  if (!isDue || isDelayed(state, progress)) return null;
   return async (deps, flow, stop) => runFlow(deps, await withLast(deps.commands, flow), stop);
 }
 

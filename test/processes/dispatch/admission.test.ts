@@ -16,6 +16,7 @@ import {
 } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { startDispatch } from '../../support/roles.ts';
+import { VERIFICATION } from '../../support/samples.ts';
 import { storyOf, until } from '../../support/transfers.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -156,19 +157,12 @@ describeWithPostgres('admission', () => {
     const id = await create({ after: { source: 'delete' } });
     const { claimId } = await claimed(id);
     const { commands } = installation;
-    const verification = {
-      size: true,
-      source_unchanged: true,
-      destination_checksum: 'none',
-      read_back: false,
-      atomic_replace: true,
-    } as const;
     const outcome = {
       type: 'completed',
       sizeBytes: 1,
       speedBps: null,
       checksumSha256: 'ab'.repeat(32),
-      verification,
+      verification: VERIFICATION,
       sourceVersion: '1772359200',
     } as const;
     await endAttempt(commands, id, claimId, outcome, CAUSE);

@@ -32,7 +32,7 @@ export interface RecordedEvent {
  * it is written in that form. Throws TypeError if JSON can't hold its data.
  */
 export function toRecord({ id, type, schema_version, data, metadata }: NewEvent): NewRecord {
-  const json: string | undefined = canonicalJson(data as object);
+  const json = canonicalJson(data);
   if (json === undefined) throw new TypeError(`${type} ${id}: its data can't be written as JSON`);
   const recordMetadata: RecordMetadata = { ...metadata, schema_version };
   return { id: toUuid(id), type, data: json, metadata: canonicalJson(recordMetadata) };

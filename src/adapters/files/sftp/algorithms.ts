@@ -20,8 +20,8 @@ export function sharesNoAlgorithm(error: unknown): boolean {
 
 /**
  * Begins a handshake on another connection and returns a sentence: which kind of algorithm has no
- * match, and what each side offers. ssh2 reports the offers to `debug` only, which would slow down every connection. Does not
- * sign in.
+ * match, and what each side offers. ssh2 reports the offers to `debug` only, which would slow down
+ * every connection. Does not sign in.
  */
 export async function describeOffers(
   sock: Duplex,
