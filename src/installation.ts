@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres-log.ts';
@@ -65,7 +66,7 @@ export interface Installation {
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
  * the vault and the log. Throws EmbeddedPostgresError, MigrationError, MasterKeyError,
- * EventStoreUnavailable, or the driver's error if Postgres is unreachable.
+ * EventStoreUnavailable, EventStoreUnusable, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -95,6 +96,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const store = await openStore(config, sql);
     closers.push(() => store.close());
     const logId = await openLog(store);
+    await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());
     const outdated = await prepareReadModels(patient, logId);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { createHealth, type Health } from './health.ts';
 import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
@@ -11,6 +12,7 @@ import { createConnectivity } from './processes/endpoints/connectivity.ts';
 import { runProbes } from './processes/endpoints/probes.ts';
 import { runFlows } from './processes/flows/manager.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
+import { joinServices, stayJoined } from './processes/log-copy/running-services.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
 import { openCheckpointSink } from './processes/proof/open-sink.ts';
@@ -53,8 +55,9 @@ export interface Service {
 }
 
 /**
- * Starts the given roles in this process. `startUp` waits for stores that are unavailable. Throws
- * WrongLog if the database belongs to another log.
+ * Starts the given roles in this process. `startUp` waits for stores that are unavailable, and while
+ * the log moves to the other engine. Throws WrongLog if the database belongs to another log, and
+ * EventStoreUnusable if the log is in the other engine.
  */
 export async function startService(
   installation: Installation,
@@ -65,6 +68,10 @@ export async function startService(
   }),
 ): Promise<Service> {
   const { logger } = installation;
+  const joined = await joinServices(installation.locks, startUp.signal, (detail) => {
+    logger.warn(detail);
+    startUp.report({ log: { ok: false, detail } });
+  });
   await startUp.attempt(() => refuseWrongLog(installation));
   // Only a process with these roles loads them: they take as long as all the rest.
   const serving = roles.includes('api') ? await import('./http/app.ts') : null;
@@ -90,6 +97,7 @@ export async function startService(
     run(work);
   };
 
+  run(stayJoined(installation, joined, signal));
   if (roles.includes('projector')) {
     const rebuilding = { ...installation, sql: installation.patient };
     for (const projection of Object.values(PROJECTIONS)) {
@@ -240,9 +248,13 @@ async function listen(
   };
 }
 
-/** Throws WrongLog, which names every consumer whose tables do not follow this log. */
+/**
+ * Throws EventStoreUnusable if the tables follow the other engine, and WrongLog, which names every
+ * consumer whose tables do not follow this log.
+ */
 async function refuseWrongLog(installation: Installation): Promise<void> {
-  const { sql, store } = installation;
+  const { sql, store, logId } = installation;
+  await requireEngine(sql, logId, store.engine);
   const projections = Object.values(PROJECTIONS).map((projection) =>
     projectionConsumer(projection),
   );

@@ -165,6 +165,7 @@ export function createEventStoreDb({
   }
 
   return {
+    engine: 'eventstoredb',
     append,
     read,
     head,

@@ -51,6 +51,9 @@ export interface SubscribeOptions {
   only?: 'data' | 'leaves' | undefined;
 }
 
+/** What stores the log: the installation's own Postgres, or an EventStoreDB. */
+export type Engine = 'postgres' | 'eventstoredb';
+
 /** The log has another revision than the writer last saw: load and decide again. */
 export class RevisionConflict extends Error {
   override readonly name = 'RevisionConflict';
@@ -109,6 +112,7 @@ export interface Beside<Item = unknown> {
  * other streams. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
  */
 export interface EventStore {
+  readonly engine: Engine;
   /**
    * Appends all events or none. An append repeated with the same ids at the same revision returns
    * the result of the first one. Throws RevisionConflict, EventStoreUnavailable (after retries

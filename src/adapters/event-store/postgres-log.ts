@@ -332,6 +332,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
   }
 
   return {
+    engine: 'postgres',
     append: (stream, expected, events) => append(stream, expected, events),
     appendWith: append,
     read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),

@@ -6,6 +6,19 @@ const POLL_MS = 500;
 const HEARTBEAT_MS = 5_000;
 const IDLE_MS = 3 * HEARTBEAT_MS;
 
+const MODES = {
+  alone: { lock: 'pg_try_advisory_lock', unlock: 'pg_advisory_unlock' },
+  shared: { lock: 'pg_try_advisory_lock_shared', unlock: 'pg_advisory_unlock_shared' },
+};
+type Mode = keyof typeof MODES;
+
+/** A lock that this process holds or requests. */
+interface Taken {
+  name: string;
+  mode: Mode;
+  controller: AbortController;
+}
+
 /** The connection was lost right after it got the lock. */
 class LockLost extends Error {
   override readonly name = 'LockLost';
@@ -29,6 +42,10 @@ export interface Locks {
    */
   acquire(name: string, signal: AbortSignal): Promise<Held>;
   /**
+   * Waits as `acquire`. Any number of processes may share a lock that nobody holds alone.
+   */
+  acquireShared(name: string, signal: AbortSignal): Promise<Held>;
+  /**
    * Returns null if the lock is held, in this process or another. Rejects if Postgres does not
    * answer.
    */
@@ -50,7 +67,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
    * The locks that are held or requested here. Postgres would grant a lock again to the session
    * that holds it.
    */
-  const taken = new Map<string, AbortController>();
+  const taken = new Set<Taken>();
   let sql = open();
   const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
 
@@ -73,9 +90,9 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   }
 
   function loseAll(why: string): void {
-    const lost = [...taken.values()];
+    const lost = [...taken];
     taken.clear();
-    for (const controller of lost) controller.abort(new Error(why));
+    for (const { controller } of lost) controller.abort(new Error(why));
   }
 
   /** Checks the connection. If its other end has vanished, it stays open for a long time. */
@@ -92,32 +109,34 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     await current.end({ timeout: 0 });
   }
 
-  async function tryAcquire(name: string): Promise<Held | null> {
+  async function tryToTake(name: string, mode: Mode): Promise<Held | null> {
     closing.signal.throwIfAborted();
-    if (taken.has(name)) return null;
-    const controller = new AbortController();
-    taken.set(name, controller);
+    for (const held of taken)
+      if (held.name === name && (held.mode === 'alone' || mode === 'alone')) return null;
+    const lock: Taken = { name, mode, controller: new AbortController() };
+    taken.add(lock);
     let locked = false;
     try {
       const [row] = await sql<{ locked: boolean }[]>`
-        select pg_try_advisory_lock(${keyOf(name)}) as locked`;
+        select ${sql(MODES[mode].lock)}(${keyOf(name)}) as locked`;
       locked = row?.locked === true;
     } finally {
-      if (!locked) forget(name, controller);
+      if (!locked) taken.delete(lock);
     }
     if (!locked) return null;
     // Granted and lost in one packet: the lock is free, so null would be wrong.
-    if (controller.signal.aborted) throw new LockLost();
-    return hold(name, controller);
+    if (lock.controller.signal.aborted) throw new LockLost();
+    return hold(lock);
   }
 
-  function hold(name: string, controller: AbortController): Held {
+  function hold(lock: Taken): Held {
+    const { name, mode, controller } = lock;
     let released: Promise<void> | null = null;
     const release = async () => {
       if (controller.signal.aborted) return;
       // An error here means a lost connection, and the lock is lost with it.
-      await sql`select pg_advisory_unlock(${keyOf(name)})`.catch(() => {});
-      forget(name, controller);
+      await sql`select ${sql(MODES[mode].unlock)}(${keyOf(name)})`.catch(() => {});
+      taken.delete(lock);
     };
     return {
       signal: controller.signal,
@@ -128,15 +147,11 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     };
   }
 
-  function forget(name: string, controller: AbortController): void {
-    if (taken.get(name) === controller) taken.delete(name);
-  }
-
-  async function acquire(name: string, signal: AbortSignal): Promise<Held> {
+  async function take(name: string, mode: Mode, signal: AbortSignal): Promise<Held> {
     const ended = AbortSignal.any([signal, closing.signal]);
     for (;;) {
       ended.throwIfAborted();
-      const held = await tryAcquire(name).catch(() => null);
+      const held = await tryToTake(name, mode).catch(() => null);
       if (held !== null && !ended.aborted) return held;
       await held?.release();
       await setTimeout(pollMs * (0.75 + Math.random() / 2), undefined, { signal: ended }).catch(
@@ -162,7 +177,13 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     await sql.end({ timeout: 1 });
   }
 
-  return { acquire, tryAcquire, isHeld, close };
+  return {
+    acquire: (name, signal) => take(name, 'alone', signal),
+    acquireShared: (name, signal) => take(name, 'shared', signal),
+    tryAcquire: (name) => tryToTake(name, 'alone'),
+    isHeld,
+    close,
+  };
 }
 
 /**

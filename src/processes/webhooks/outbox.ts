@@ -86,20 +86,16 @@ export function createOutboxConsumer(store: EventStore): Consumer {
 /**
  * Rebuilds the outbox's state from a log that it does not know, and moves its checkpoint to the
  * end. Sends nothing that happened before. Keeps existing deliveries and deletes open replays.
- * Throws EventStoreUnavailable if the log yields nothing for ten seconds.
+ * Calls `inTransaction` in the same transaction. Throws EventStoreUnavailable if the log yields
+ * nothing for ten seconds.
  *
  * Reads the log first and then writes in one short transaction. A transaction that waits for the
  * log would block the outbox, and Postgres ends one that waits for a minute.
  */
-export async function rebuildOutbox({
-  sql,
-  store,
-  logId,
-}: {
-  sql: Sql;
-  store: EventStore;
-  logId: string;
-}): Promise<void> {
+export async function rebuildOutbox(
+  { sql, store, logId }: { sql: Sql; store: EventStore; logId: string },
+  inTransaction: (tx: Transaction) => Promise<void> = async () => undefined,
+): Promise<void> {
   const webhooks = new Map<string, Folded<WebhookState>>();
   const hours = new Map<string, bigint>();
   let position = 0n;
@@ -121,6 +117,7 @@ export async function rebuildOutbox({
     await saveFollowed(tx, webhooks);
     await saveHours(tx, hours);
     if (position > 0n) await moveCheckpoint(tx, TABLE, NAME, 0n, position, last);
+    await inTransaction(tx);
   });
 }
 

@@ -50,6 +50,9 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
     }
   }
 
+  const reopen = (environment: NodeJS.ProcessEnv) =>
+    openInstallation(parseConfig(environment), pino({ level: 'silent' }));
+
   const eventsDelivered = async ({ sql }: Installation) =>
     (await sql`select event_id from work.deliveries order by event_id`).map(
       ({ event_id }) => event_id,
@@ -68,11 +71,11 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
     await expect(follow()).rejects.toThrow(/runs dispatch: stop all of them first/);
     await running?.release();
     await follow();
+    await expect(reopen(before.environment)).rejects.toThrow(/is old\. Set EVENTSTORE_URL/);
     const old = await eventsDelivered(before);
     expect(old).toHaveLength(1);
 
-    const environment = { ...before.environment, EVENTSTORE_URL: server.url };
-    const after = await openInstallation(parseConfig(environment), pino({ level: 'silent' }));
+    const after = await reopen({ ...before.environment, EVENTSTORE_URL: server.url });
     try {
       expect(after.logId).toBe(before.logId);
       await catchUp(after);

@@ -1,0 +1,83 @@
+/*
+ * All services of an installation share one lock. `log copy --switch` takes it alone, so it finds
+ * every process that could still append to the old log, also one that only serves the API.
+ *
+ * What can go wrong:
+ * - The log moves while a service starts. The service waits for the end, and then finds its engine
+ *   old.
+ * - A service loses the lock, with its connection to Postgres. It takes the lock again. If the log
+ *   moved meanwhile, it ends, because what it would append is in no other log.
+ */
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { requireEngine } from '../../adapters/event-store/engine-of-log.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Held, Locks } from '../../adapters/postgres/locks.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+
+export const RUNNING_SERVICES = 'running services';
+
+/** A start that waits longer than this says why. */
+const QUICK_MS = 1_000;
+const PAUSE_MS = 500;
+
+export const WAITS =
+  'waits for the lock of running services: waybill log copy --switch has it, or Postgres does ' +
+  'not answer';
+
+interface Deps {
+  locks: Locks;
+  sql: Sql;
+  store: EventStore;
+  logId: string;
+}
+
+/**
+ * Joins the running services, until the locks are closed. Waits while the log moves: then calls
+ * `onWait` once. Throws the signal's reason when the signal aborts.
+ */
+export async function joinServices(
+  locks: Locks,
+  signal: AbortSignal,
+  onWait: (detail: string) => void,
+): Promise<Held> {
+  const late = setTimeout(() => onWait(WAITS), QUICK_MS);
+  try {
+    return await locks.acquireShared(RUNNING_SERVICES, signal);
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+/** Joins again after each loss, until the signal aborts. Throws EventStoreUnusable. */
+export async function stayJoined(deps: Deps, first: Held, signal: AbortSignal): Promise<void> {
+  let held: Held | null = first;
+  while (held) {
+    await untilAborted(AbortSignal.any([held.signal, signal]));
+    held = signal.aborted ? null : await joinAgain(deps, signal);
+  }
+}
+
+/** Returns null if the signal aborts first, or the locks are closed. */
+async function joinAgain(
+  { locks, sql, logId, store }: Deps,
+  signal: AbortSignal,
+): Promise<Held | null> {
+  const held = await locks.acquireShared(RUNNING_SERVICES, signal).catch(() => null);
+  while (held) {
+    try {
+      await requireEngine(sql, logId, store.engine);
+      return held;
+    } catch (error) {
+      if (!isStoreUnavailable(error)) throw error;
+    }
+    if (signal.aborted) return null;
+    await sleep(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return null;
+}
+
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
+}
