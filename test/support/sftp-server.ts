@@ -273,6 +273,16 @@ const IN_NAMESPACE = `
   exec "$@"
 `;
 
+/**
+ * Lets sshd keep the memory that it frees. It frees and allocates its buffers again and again, and
+ * by default each time returns the memory to the kernel, which then clears every page again.
+ */
+const KEEP_MEMORY = {
+  MALLOC_TOP_PAD_: String(1 << 20),
+  MALLOC_TRIM_THRESHOLD_: String(1 << 28),
+  MALLOC_MMAP_THRESHOLD_: String(1 << 30),
+};
+
 function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ServerProcess {
   const sshd = [
     openssh.path('/usr/sbin/sshd'),
@@ -285,7 +295,7 @@ function run(home: string, openssh: DebianPrograms, smallDiskBytes = 0): ServerP
   const inNamespace = AS_ROOT
     ? ['unshare', '-m', 'sh', '-euc', IN_NAMESPACE, 'namespace', home, String(smallDiskBytes)]
     : [];
-  return startProcess([...inNamespace, ...sshd], { env: openssh.env });
+  return startProcess([...inNamespace, ...sshd], { env: { ...openssh.env, ...KEEP_MEMORY } });
 }
 
 async function greets(port: number): Promise<boolean> {
