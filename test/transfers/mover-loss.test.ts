@@ -18,7 +18,7 @@ import {
 } from '../support/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 180_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;

@@ -27,7 +27,8 @@ await describeTransfers('a transfer during an outage of its stores', () => {
   /** Lets the rest arrive. */
   async function letArrive(pair: SftpPair, before: number): Promise<void> {
     pair.destination.throttle(Number.POSITIVE_INFINITY);
-    await until('all bytes have arrived', () => pair.destination.forwarded.up - before > SIZE, 60);
+    const sent = () => pair.destination.forwarded.up - before;
+    await until('all bytes have arrived', () => sent() > SIZE, 60, sent);
   }
 
   describe('Postgres', () => {

@@ -542,7 +542,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     });
 
     test('are reused only if they still answer', async () => {
-      const { proxy, over } = await proxied({ timeouts: { trustMs: 0, connectMs: 300 } });
+      const { proxy, over } = await proxied({ timeouts: { trustMs: 0, connectMs: 2_000 } });
       await over.list(server.root, never);
       proxy.stall(true);
       const listing = over.list(server.root, never);
