@@ -7,9 +7,9 @@
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
- * contains pull requests 1209, 1214, 1215 and 1218, and lost-connections and transactions-over-tls in
- * test/adapters/postgres pass on it. The watchdog (`answer_timeout`) and the change of `drain` have no
- * pull request.
+ * contains pull requests 1209, 1214, 1215 and 1218, and lost-connections and transactions-over-tls
+ * in test/adapters/postgres pass on it. The watchdog (`answer_timeout`) and the change of `drain`
+ * have no pull request.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,8 +31,8 @@ const CONNECTION: Edit[] = [
   // A lost connection closes at once, so the pool does not choose it before its socket closes.
   ["    x.on('error', error)\n", "    x.on('error', lose)\n"],
   ["    socket.on('error', error)\n", "    socket.on('error', lose)\n"],
-  // Over TLS, the end of a write may be reported after its answer. A transaction that sends nothing at
-  // that moment keeps its connection.
+  // Over TLS, the end of a write may be reported after its answer. A transaction that sends nothing
+  // at that moment keeps its connection.
   [
     '    !query && onopen(connection)\n',
     '    !query && !connection.reserved && onopen(connection)\n',
@@ -220,7 +220,8 @@ const QUEUE: Edit[] = [
 const INDEX: Edit[] = [
   // The connection that was used last: its server process has everything in the CPU's caches.
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
-  // Raise this number with every change of this file, also in connect.ts: it refuses an older repair.
+  // Raise this number with every change of this file, also in connect.ts: it refuses an older
+  // repair.
   ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 2,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],

@@ -75,7 +75,9 @@ function signed(size: number | null): string {
   return size === null ? 'no checkpoint yet' : `the last checkpoint covers ${size} events`;
 }
 
-/** A sink never turns readiness red: no request needs it. The log of the service says what fails. */
+/**
+ * A sink never turns readiness red: no request needs it. The log of the service says what fails.
+ */
 function kept({ size, failing }: SinkStatus): string {
   const has = size === null ? 'no checkpoint kept yet' : `keeps the checkpoint over ${size} events`;
   if (failing === 'refuses')

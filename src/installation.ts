@@ -45,8 +45,8 @@ export interface Installation {
   /** Commits are on disk a moment later. For tables that follow the log, and their checkpoints. */
   derived: Sql;
   /**
-   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit. Commits
-   * are on disk a moment later, or with the next commit of `sql`.
+   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit.
+   * Commits are on disk a moment later, or with the next commit of `sql`.
    */
   patient: Sql;
   store: EventStore;

@@ -36,8 +36,8 @@ import { createStartUp, readTls, type StartUp } from './start-up.ts';
 /** How long a shutdown waits for running attempts and for requests, in milliseconds. */
 const GRACE_MS = 5_000;
 /**
- * How long a shutdown waits in all, in milliseconds. A silent store holds each of its calls up for a
- * minute.
+ * How long a shutdown waits in all, in milliseconds. A silent store holds each of its calls up for
+ * a minute.
  */
 const STOP_WITHIN_MS = 15_000;
 
@@ -55,9 +55,9 @@ export interface Service {
 }
 
 /**
- * Starts the given roles in this process. `startUp` waits for stores that are unavailable, and while
- * the log moves to the other engine. Throws WrongLog if the database belongs to another log, and
- * EventStoreUnusable if the log is in the other engine.
+ * Starts the given roles in this process. `startUp` waits for stores that are unavailable, and
+ * while the log moves to the other engine. Throws WrongLog if the database belongs to another log,
+ * and EventStoreUnusable if the log is in the other engine.
  */
 export async function startService(
   installation: Installation,

@@ -12,7 +12,9 @@ import { type ServerWhileStarting, serveWhileStarting } from './http/while-start
 const QUICK_MS = 1_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** How long a step may still take after the signal aborts. A silent store holds it up much longer. */
+/**
+ * How long a step may still take after the signal aborts. A silent store holds it up much longer.
+ */
 const STEP_ENDS_WITHIN_MS = 5_000;
 
 const STARTING = { start: { ok: false, detail: 'the process is starting' } };

@@ -2,8 +2,9 @@ import { EventStoreUnavailable } from './event-store/port.ts';
 import { isPostgresUnavailable } from './postgres/unavailable.ts';
 
 /**
- * Passing errors: a deadlock, a serialization failure, a timed-out lock or statement, a disk error. And
- * a missing table: after an upgrade, a rebuild creates the table of a newer version when it is done.
+ * Passing errors: a deadlock, a serialization failure, a timed-out lock or statement, a disk error.
+ * And a missing table: after an upgrade, a rebuild creates the table of a newer version when it is
+ * done.
  */
 const PASSING = /^(40|42P01|55P03|57014|58030)/;
 

@@ -10,7 +10,9 @@ export const ENDPOINT_CREDENTIALS = 'endpoint-credentials';
 export const WEBHOOK_SECRET = 'webhook-secret';
 /** Purpose of the records that hold the tokens of a person's console session. */
 export const SESSION_TOKENS = 'session-tokens';
-/** Purpose of the records that hold the keys that sign checkpoints of the log, as `{private_key}`. */
+/**
+ * Purpose of the records that hold the keys that sign checkpoints of the log, as `{private_key}`.
+ */
 export const LOG_SIGNING_KEY = 'log-signing-key';
 
 const CHECK_TEXT = Buffer.from('waybill');

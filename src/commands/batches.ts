@@ -241,8 +241,8 @@ function pagesIn(events: StoredEvent[]): BatchListed[] {
 }
 
 /**
- * Creates the transfers of pages, those of a cancelled batch as cancelled ones. One that exists stays
- * as it is: its ids derive from the batch, so the log recognizes the repeated append.
+ * Creates the transfers of pages, those of a cancelled batch as cancelled ones. One that exists
+ * stays as it is: its ids derive from the batch, so the log recognizes the repeated append.
  */
 export async function createTransfers(
   deps: Pick<CommandDeps, 'store'>,

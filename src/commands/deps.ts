@@ -34,7 +34,9 @@ export interface CommandDeps {
   queueEstimate(accountId: string, priority: Priority): Promise<QueueEstimate>;
   countWebhooks(accountId: string): Promise<number>;
   countFlows(accountId: string): Promise<number>;
-  /** Returns a flow as its read model shows it, at a revision of its stream. Null if it has none. */
+  /**
+   * Returns a flow as its read model shows it, at a revision of its stream. Null if it has none.
+   */
   shownFlow(flowId: string): Promise<ShownFlow | null>;
   /**
    * Returns why webhooks must not be delivered to a URL, as text that follows the field name; null

@@ -49,8 +49,8 @@ export function reserveFlow(): ReservedFlow {
 export type KnownFlow = NonNullable<HandleOptions<FlowState>['known']> & { state: Flow };
 
 /**
- * Creates a flow. `repeated` means that an earlier process may have created it already: then the log
- * decides. Throws `endpoint_not_configured` if its source or destination is on no endpoint, and
+ * Creates a flow. `repeated` means that an earlier process may have created it already: then the
+ * log decides. Throws `endpoint_not_configured` if its source or destination is on no endpoint, and
  * `limit_reached`.
  */
 export async function createFlow(
@@ -195,8 +195,8 @@ export async function withLast(
 
 /**
  * Creates the batch of a run, unless it exists. Its ids derive from the run, so a process that
- * continues the run finds it. `isNew` means that it probably does not exist. Without events, another
- * process has created it.
+ * continues the run finds it. `isNew` means that it probably does not exist. Without events,
+ * another process has created it.
  */
 export async function createBatchOfRun(
   deps: Pick<CommandDeps, 'store'>,

@@ -50,8 +50,8 @@ export interface HandleOptions<State> {
  * starts over, up to ten times. Throws the decider's DomainError, `unavailable` if every try lost,
  * or EventStoreUnavailable.
  *
- * The first try decides on the stream as this process remembers it, if it does. Only an append proves
- * that nothing has happened since, so any other decision is made again on what the log has.
+ * The first try decides on the stream as this process remembers it, if it does. Only an append
+ * proves that nothing has happened since, so any other decision is made again on what the log has.
  */
 export async function handle<State, Command, E extends Event>(
   store: EventStore,
@@ -99,8 +99,8 @@ export async function handle<State, Command, E extends Event>(
 }
 
 /**
- * Returns what the log has in place of events that were appended under the same ids: another process
- * may have written them, with another cause. The next event must continue their hash chain.
+ * Returns what the log has in place of events that were appended under the same ids: another
+ * process may have written them, with another cause. The next event must continue their hash chain.
  */
 async function readAppended<State>(
   store: EventStore,

@@ -47,8 +47,8 @@ export async function ensureSigningKey(
 
 /**
  * Replaces the key that signs. The old key signs the statement of the new one. With `lost`, it does
- * not have to: auditors then have to decide to trust the new key. Throws `unavailable` if another key
- * was replaced meanwhile, and VaultError if the old key cannot be read.
+ * not have to: auditors then have to decide to trust the new key. Throws `unavailable` if another
+ * key was replaced meanwhile, and VaultError if the old key cannot be read.
  */
 export async function rotateSigningKey(
   deps: LogDeps,

@@ -3,8 +3,8 @@ import type { Handled } from './handle.ts';
 
 /*
  * Streams as the log has them after an append of this process. A process that creates or admits a
- * transfer often starts it too, a moment later, and then need not read the stream. A stream may have
- * changed since: see `handle`.
+ * transfer often starts it too, a moment later, and then need not read the stream. A stream may
+ * have changed since: see `handle`.
  */
 
 type Remembered<State> = Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;

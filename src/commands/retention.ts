@@ -11,8 +11,8 @@ const RECORD_BYTES = 32 * 1_024;
 const APPENDED = 16;
 
 /**
- * Appends the records that these transfers leave the log. `after` is a revision of the stream that is
- * known to exist, to start reading there. Throws `unavailable` if another process writes to it.
+ * Appends the records that these transfers leave the log. `after` is a revision of the stream that
+ * is known to exist, to start reading there. Throws `unavailable` if another process writes to it.
  */
 export async function appendRecords(
   store: EventStore,

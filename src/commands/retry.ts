@@ -12,9 +12,9 @@ import {
 } from './transfers.ts';
 
 /**
- * Creates a transfer that repeats a failed or cancelled one: with the same URIs, priority, metadata,
- * options and `notify_on_complete`. Throws `not_found`, `transfer_not_retryable`, and what
- * `createTransfer` throws.
+ * Creates a transfer that repeats a failed or cancelled one: with the same URIs, priority,
+ * metadata, options and `notify_on_complete`. Throws `not_found`, `transfer_not_retryable`, and
+ * what `createTransfer` throws.
  */
 export async function retryTransfer(
   deps: CommandDeps,

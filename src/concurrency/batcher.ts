@@ -16,8 +16,8 @@ export interface BatcherOptions {
    */
   answerWithinMs?: number | null;
   /**
-   * A batch begins when `count` calls wait, or `ms` milliseconds after the first of them. By default
-   * it begins at once.
+   * A batch begins when `count` calls wait, or `ms` milliseconds after the first of them. By
+   * default it begins at once.
    */
   gather?: { count: number; ms: number } | null;
 }

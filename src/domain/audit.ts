@@ -167,8 +167,8 @@ export function subjectOf({ type, data, stream }: StoredEvent): { kind: AuditKin
 /**
  * Returns true for an event of the audit log: every change of an endpoint, key, webhook or signing
  * key, every record of retention, every recorded access, the creation and cancellation of a batch,
- * the changes and failures of a flow, and what people and keys did to a transfer after its creation.
- * Creations would be nearly all of the log.
+ * the changes and failures of a flow, and what people and keys did to a transfer after its
+ * creation. Creations would be nearly all of the log.
  */
 export function isAudited({ type, stream, data, metadata: { actor } }: StoredEvent): boolean {
   if (!Object.hasOwn(AUDIT_TITLES, type)) return false;

@@ -1,9 +1,9 @@
 import canonicalize from 'canonicalize';
 
 /**
- * Returns the RFC 8785 form of an object. It is three times faster if the keys are in order already:
- * those of new events are, and so are those of stored ones. Throws Error if a number is not finite
- * or a string holds half a character.
+ * Returns the RFC 8785 form of an object. It is three times faster if the keys are in order
+ * already: those of new events are, and so are those of stored ones. Throws Error if a number is
+ * not finite or a string holds half a character.
  */
 export function canonicalJson(value: object): string;
 /** Returns undefined for undefined, which has no such form. */
@@ -13,8 +13,8 @@ export function canonicalJson(value: unknown): string | undefined {
 }
 
 /**
- * Returns a copy of JSON data whose keys are in the order of RFC 8785, in every object. The few keys
- * that no plain object holds in that order (`__proto__`, numbers) stay as they are.
+ * Returns a copy of JSON data whose keys are in the order of RFC 8785, in every object. The few
+ * keys that no plain object holds in that order (`__proto__`, numbers) stay as they are.
  */
 export function inKeyOrder<Value>(value: Value): Value {
   if (typeof value !== 'object' || value === null) return value;
@@ -27,8 +27,8 @@ export function inKeyOrder<Value>(value: Value): Value {
 }
 
 /**
- * Returns whether `JSON.stringify` writes the RFC 8785 form of a value: its keys rise by their UTF-16
- * units, in every object of it, and each number and string has such a form.
+ * Returns whether `JSON.stringify` writes the RFC 8785 form of a value: its keys rise by their
+ * UTF-16 units, in every object of it, and each number and string has such a form.
  */
 function isInOrder(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed();

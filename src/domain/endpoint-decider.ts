@@ -31,10 +31,14 @@ export type EndpointCommand =
    * if the server changes and no credentials are given.
    */
   | { type: 'update'; definition: EndpointDefinition; credentials: SealedCredentials | null }
-  /** Adds a key that the verified server has announced. Any other key replaces the accepted ones. */
+  /**
+   * Adds a key that the verified server has announced. Any other key replaces the accepted ones.
+   */
   | { type: 'accept_host_key'; host_key_sha256: string }
   | { type: 'limit_bandwidth'; bandwidth: Bandwidth | null }
-  /** Records keys that are new. Does nothing if the key that verified the server is not accepted. */
+  /**
+   * Records keys that are new. Does nothing if the key that verified the server is not accepted.
+   */
   | { type: 'announce_host_keys'; host_keys: AnnouncedHostKey[]; now: string }
   | { type: 'pause' }
   | { type: 'resume' }

@@ -7,8 +7,9 @@ import type { Priority } from './transfer.ts';
 
 /*
  * A flow takes the files of a folder again and again: each version of a file once. A run of it is a
- * batch, whose items are the versions that the run takes. So the streams of its batches say what was
- * taken, and the stream of the flow says which batches these are. flow-decider.ts has the rules.
+ * batch, whose items are the versions that the run takes. So the streams of its batches say what
+ * was taken, and the stream of the flow says which batches these are. flow-decider.ts has the
+ * rules.
  *
  * A scheduled run that finds nothing has no event. A requested one has `flow.run_empty`.
  */

@@ -41,7 +41,9 @@ export function withHostKeys<Settings extends HostKeySettings>(
   return { ...settings, host_key_sha256: first?.sha256 ?? null, host_keys: alone ? null : keys };
 }
 
-/** Returns the keys after one more was accepted. A key that was accepted before no longer expires. */
+/**
+ * Returns the keys after one more was accepted. A key that was accepted before no longer expires.
+ */
 export function withAccepted(keys: HostKey[], sha256: string): HostKey[] {
   const accepted = { sha256, expires_at: null };
   return keys.some((key) => key.sha256 === sha256)

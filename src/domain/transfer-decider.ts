@@ -247,7 +247,9 @@ function abort(
   throw inWrongState('transfer_not_cancellable', state, 'only one in progress can be aborted');
 }
 
-/** Creates the error for a command that the state of a transfer forbids. `rule` says what may be. */
+/**
+ * Creates the error for a command that the state of a transfer forbids. `rule` says what may be.
+ */
 function inWrongState(code: DomainErrorCode, { status, facts }: Transfer, rule: string) {
   const inWords = status === 'in_progress' ? 'in progress' : status;
   return new DomainError(code, `The transfer is ${inWords}; ${rule}`, {

@@ -50,7 +50,9 @@ export interface Verification {
   atomic_replace: boolean;
 }
 
-/** Whether the destination has the modification time of the source. `at` is null if that has none. */
+/**
+ * Whether the destination has the modification time of the source. `at` is null if that has none.
+ */
 export type MtimeOutcome =
   | { preserved: true; at: string }
   | { preserved: false; at: string | null; reason: string };
@@ -110,8 +112,8 @@ export interface TransferCompleted {
   checksum_sha256: string;
   verification: Verification;
   /**
-   * Modification time, ETag or version of the source when it was copied. Present if the transfer has
-   * steps to take now (`after`).
+   * Modification time, ETag or version of the source when it was copied. Present if the transfer
+   * has steps to take now (`after`).
    */
   source_version?: string | null;
   /** Only with `preserve_mtime`. */

@@ -23,7 +23,9 @@ export interface ViaCredentials {
 
 export const VIA_SECRETS = ['password', 'private_key', 'passphrase'] as const;
 
-/** Returns the hop of an endpoint; null if its server is dialled. Most events have no such field. */
+/**
+ * Returns the hop of an endpoint; null if its server is dialled. Most events have no such field.
+ */
 export function viaOf(settings: { via?: Via | null }): Via | null {
   return settings.via ?? null;
 }

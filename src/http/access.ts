@@ -30,8 +30,8 @@ export interface AccessRecorder {
    */
   exported(request: FastifyRequest, what: ExportName, accountId: string | null): Promise<void>;
   /**
-   * Records, within a second, who took the receipt of a transfer, or which operator read its history.
-   * Programs that follow the history of their own transfers are not recorded.
+   * Records, within a second, who took the receipt of a transfer, or which operator read its
+   * history. Programs that follow the history of their own transfers are not recorded.
    */
   transferRead(
     request: FastifyRequest,

@@ -15,7 +15,8 @@ export async function compressAnswers(app: FastifyInstance): Promise<void> {
     if (isWhole) route.compress = { encodings: ['br', 'gzip'] };
   });
   await app.register(compress, { global: false });
-  // Fastify's hook for HEAD drops the body. It must come last, so that the headers are those of GET.
+  // Fastify's hook for HEAD drops the body. It must come last, so that the headers are those of
+  // GET.
   app.addHook('onRoute', ({ method, compress, onSend }) => {
     if (method === 'HEAD' && compress && Array.isArray(onSend))
       onSend.unshift(...onSend.splice(-1));

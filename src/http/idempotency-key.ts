@@ -7,7 +7,9 @@ export interface KeyOfRequest {
   key: string;
 }
 
-/** Returns null for a request without a key. Throws `invalid_parameter` for a key of another form. */
+/**
+ * Returns null for a request without a key. Throws `invalid_parameter` for a key of another form.
+ */
 export function readIdempotencyKey(request: FastifyRequest): KeyOfRequest | null {
   const key = keyOf(request);
   if (key === null && request.raw.headersDistinct['idempotency-key'] !== undefined)

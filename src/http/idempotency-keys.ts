@@ -34,7 +34,9 @@ export interface Row<Reserved> {
 /** A row as it was found, and the account that it was looked up for. */
 export type KeptRow = Row<unknown> & { account_id: string };
 
-/** Selects the row of a key that still holds, as a `KeptRow`. Each part of its id is an expression. */
+/**
+ * Selects the row of a key that still holds, as a `KeptRow`. Each part of its id is an expression.
+ */
 export function keptRow(sql: Sql, id: Record<keyof RowId, Fragment>): Fragment {
   return sql`
     select account_id, fingerprint, reserved, status, answer from work.idempotency_keys

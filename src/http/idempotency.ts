@@ -71,9 +71,10 @@ interface IdempotencyDeps {
 /**
  * Answers a POST. With an Idempotency-Key, the operation is carried out once within
  * `IDEMPOTENCY_KEYS_KEPT`, also across crashes: its ids are committed before anything is appended,
- * and its answer is stored afterwards, or the answer is committed with its only append. A replay is sent when the read models show what the first
- * answer waited for. Throws `idempotency_in_progress` while another request with the key runs, and
- * `idempotency_key_reused` if the key came with another body.
+ * and its answer is stored afterwards, or the answer is committed with its only append. A replay is
+ * sent when the read models show what the first answer waited for. Throws `idempotency_in_progress`
+ * while another request with the key runs, and `idempotency_key_reused` if the key came with
+ * another body.
  */
 export async function idempotent<Reserved, Body>(
   deps: IdempotencyDeps,
@@ -122,8 +123,8 @@ export async function idempotent<Reserved, Body>(
 }
 
 /**
- * Returns the row as it was when the request began. Null if there was none: then a row that has come
- * since rejects the append, and `reserve` returns it.
+ * Returns the row as it was when the request began. Null if there was none: then a row that has
+ * come since rejects the append, and `reserve` returns it.
  */
 function foundRow({ keyRow }: FastifyRequest, id: RowId): Row<unknown> | null {
   return keyRow?.account_id === id.account_id ? keyRow : null;

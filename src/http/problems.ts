@@ -26,8 +26,8 @@ const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
 };
 
 /**
- * Returns the error as the client sees it. A server-side error shows only the request id, unless the
- * log was changed.
+ * Returns the error as the client sees it. A server-side error shows only the request id, unless
+ * the log was changed.
  */
 export function toProblem(error: unknown, requestId: string): Problem {
   if (error instanceof DomainError)

@@ -24,8 +24,8 @@ const TAKE_OVER_WITHIN_MS = 20_000;
 
 /**
  * Folds the log from the checkpoint to its current end, in transactions of its own or in `within`.
- * Calls `read` with the number of events and the position of each batch. Throws `unavailable` if the
- * signal aborts or the log does not answer.
+ * Calls `read` with the number of events and the position of each batch. Throws `unavailable` if
+ * the signal aborts or the log does not answer.
  */
 export async function catchUp(
   { sql, store }: Pick<ConsumerDeps, 'sql' | 'store'>,

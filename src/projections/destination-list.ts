@@ -89,7 +89,9 @@ interface HoursToRead {
   rows: Fragment;
   /** Counts only the rows of this status. */
   status?: TransferFilter['status'];
-  /** A query of spans, none longer than an hour, whose transfers match unless they are in `rows`. */
+  /**
+   * A query of spans, none longer than an hour, whose transfers match unless they are in `rows`.
+   */
   subtractFrom?: Fragment;
   /** The spans are not read if there are more rows. */
   few?: number;

@@ -29,9 +29,9 @@ const FLOWS = catalogTable<FlowState>({
 
 /**
  * The read model of flows: one row for each flow, one for each run that is in the log, and one for
- * each version of a file that was taken or skipped. The versions that a run takes are the items of its
- * batch, so it follows batches too. The row of a flow at a revision is never ahead of the rows of
- * its files: a run that decides on both appends at that revision.
+ * each version of a file that was taken or skipped. The versions that a run takes are the items of
+ * its batch, so it follows batches too. The row of a flow at a revision is never ahead of the rows
+ * of its files: a run that decides on both appends at that revision.
  */
 export const flowsProjection: Projection = {
   name: 'flows',

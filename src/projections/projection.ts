@@ -61,9 +61,9 @@ export interface Projection {
     removed?: RemovedLeaves,
   ): Promise<Writes | null>;
   /**
-   * Creates a function for a rebuild, which calls it with one batch after the other. It folds a batch
-   * while the one before is written, and returns what writes it; null if the batch needs `apply`,
-   * which must end before the next call.
+   * Creates a function for a rebuild, which calls it with one batch after the other. It folds a
+   * batch while the one before is written, and returns what writes it; null if the batch needs
+   * `apply`, which must end before the next call.
    */
   createFill?(sql: Sql, schema: string): Fill;
   /**

@@ -32,8 +32,8 @@ export async function readTiles(
 }
 
 /**
- * Returns the index of each leaf in the tree. Null for a leaf that the tree does not have: it is not
- * folded yet, or the event is not as it was when it was folded.
+ * Returns the index of each leaf in the tree. Null for a leaf that the tree does not have: it is
+ * not folded yet, or the event is not as it was when it was folded.
  */
 export async function findLeaves<L extends Leaf>(
   sql: Queryable,

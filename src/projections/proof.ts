@@ -2,10 +2,10 @@
  * The Merkle tree over the whole log, in tiles (src/domain/proof/tiles.ts), and what signs it: the
  * checkpoints and the public keys.
  *
- * Every event of the log is a leaf, in the order of the log, also those of streams that this version
- * does not know. A leaf is found by the position of its event: each tile of level 0 knows the
- * positions of its first and last event, and the hash of the leaf tells its place in the tile. So
- * the tree needs no row for each event. Positions are no part of the tree. A tile also names its
+ * Every event of the log is a leaf, in the order of the log, also those of streams that this
+ * version does not know. A leaf is found by the position of its event: each tile of level 0 knows
+ * the positions of its first and last event, and the hash of the leaf tells its place in the tile.
+ * So the tree needs no row for each event. Positions are no part of the tree. A tile also names its
  * events, so that a removed event can be named. What left the log by retention stays in the tree.
  *
  * An event `log.checkpoint_signed` is compared with the tree when it is folded. If the tree of the
@@ -181,7 +181,10 @@ function isOfTree(event: StoredEvent): boolean {
   return isCheckpointEvent(event) || isSigningKeyEvent(event);
 }
 
-/** What a batch adds to a tree of `size` leaves. `tiles` has those that changed, in their last state. */
+/**
+ * What a batch adds to a tree of `size` leaves. `tiles` has those that changed, in their last
+ * state.
+ */
 interface Growth {
   size: number;
   leaves: NewLeaf[];

@@ -193,8 +193,8 @@ async function takeOver(
       // A query may hold one table and wait for the next. A deadlock must not end that query, and
       // the query must not wait long.
       await tx`set local lock_timeout = '300ms'`;
-      // A consumer may lock the tables before its checkpoint: it must not hold one lock and wait for
-      // the other. Readers go on.
+      // A consumer may lock the tables before its checkpoint: it must not hold one lock and wait
+      // for the other. Readers go on.
       await lockTables(tx, projection, 'share row exclusive');
       // The row lock blocks the live consumer. Later the consumer finds its checkpoint moved and
       // continues from the new one.

@@ -24,8 +24,8 @@ export type ReceiptAnswer =
 
 /**
  * Makes the receipt of a transfer. Names the first checkpoint that covers its last event, so it is
- * the same each time. The steps after a transfer make it longer. `accountId` null means any account.
- * Throws `not_found`, and LogChanged if the events are no longer in the log as they were
+ * the same each time. The steps after a transfer make it longer. `accountId` null means any
+ * account. Throws `not_found`, and LogChanged if the events are no longer in the log as they were
  * folded.
  */
 export async function makeReceipt(

@@ -30,8 +30,8 @@ export type Woven<L> =
 
 export interface RemovedLeaves {
   /**
-   * Puts the leaves of removed events between the next leaves of the log, which follow `size` leaves
-   * of the tree. Throws EventStoreUnavailable.
+   * Puts the leaves of removed events between the next leaves of the log, which follow `size`
+   * leaves of the tree. Throws EventStoreUnavailable.
    */
   weave<L>(size: number, leaves: L[], hashOf: (leaf: L) => Hash): Promise<Woven<L>[]>;
   /** Returns true if a stream left the log. An EventStoreDB may still yield some of its events. */

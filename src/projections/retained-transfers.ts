@@ -1,6 +1,6 @@
 /*
- * What left the log by retention: the tables `retention_records` and `retained_transfers` of the read
- * model of transfers.
+ * What left the log by retention: the tables `retention_records` and `retained_transfers` of the
+ * read model of transfers.
  */
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';

@@ -1,8 +1,9 @@
 /*
- * An index of texts by their trigrams: each three characters in a row without a space. The index has
- * lists of the numbers of texts. Each trigram belongs to one list, and a list has the numbers of the
- * texts with any of its trigrams. So a text that has a word is in the lists of the word's trigrams.
- * A text in all of them need not have the word: a search compares the texts that it finds here.
+ * An index of texts by their trigrams: each three characters in a row without a space. The index
+ * has lists of the numbers of texts. Each trigram belongs to one list, and a list has the numbers
+ * of the texts with any of its trigrams. So a text that has a word is in the lists of the word's
+ * trigrams. A text in all of them need not have the word: a search compares the texts that it finds
+ * here.
  *
  * A list is one of two, whichever is shorter:
  * - A bitmap, with a bit for each text.

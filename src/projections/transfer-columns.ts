@@ -1,10 +1,10 @@
 /*
- * Indexed expressions over a row of `transfers`, each with the condition of its index. A query needs
- * both, or it reads the whole table.
+ * Indexed expressions over a row of `transfers`, each with the condition of its index. A query
+ * needs both, or it reads the whole table.
  *
  * A condition holds for all rows that have a value, and for few others. It looks at the text of the
- * state: otherwise Postgres would parse each row that is written or put into an index. The tables of an
- * older version can answer both, too.
+ * state: otherwise Postgres would parse each row that is written or put into an index. The tables
+ * of an older version can answer both, too.
  */
 import type { Queryable } from '../adapters/postgres/connect.ts';
 

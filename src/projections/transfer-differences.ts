@@ -1,9 +1,9 @@
 /*
  * Compares the read model of transfers with a rebuilt one.
  *
- * The rows are compared by sums of hashes, one sum for each of many groups of rows. Only the rows of
- * groups that differ are then compared one by one. So the comparison reads each table once and sorts
- * nothing, whatever its size.
+ * The rows are compared by sums of hashes, one sum for each of many groups of rows. Only the rows
+ * of groups that differ are then compared one by one. So the comparison reads each table once and
+ * sorts nothing, whatever its size.
  */
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { Difference, Projection } from './projection.ts';

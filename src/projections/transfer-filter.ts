@@ -48,7 +48,9 @@ export function passes(sql: Queryable, accountId: string, filter: TransferFilter
     ${timeMatches(sql, filter)}`;
 }
 
-/** Returns nothing without a time: Postgres would compare each of millions of rows with infinity. */
+/**
+ * Returns nothing without a time: Postgres would compare each of millions of rows with infinity.
+ */
 function timeMatches(sql: Queryable, filter: TransferFilter) {
   const { from, beyond } = timesOf(filter);
   const notBefore =
@@ -86,8 +88,8 @@ function isBelow(sql: Queryable, prefix: string) {
 }
 
 /**
- * Returns what holds for the destinations before, and for those after, all that begin with a prefix.
- * One condition for each, because a scan of an index has one range.
+ * Returns what holds for the destinations before, and for those after, all that begin with a
+ * prefix. One condition for each, because a scan of an index has one range.
  */
 export function isOutside(sql: Queryable, prefix: string): [before: Fragment, after: Fragment] {
   const beyond = firstBeyond(prefix);
@@ -98,8 +100,8 @@ export function isOutside(sql: Queryable, prefix: string): [before: Fragment, af
 }
 
 /**
- * Returns the first text, in the order of code points, that follows all texts with this prefix. Null
- * if there is none.
+ * Returns the first text, in the order of code points, that follows all texts with this prefix.
+ * Null if there is none.
  */
 function firstBeyond(prefix: string): string | null {
   const points = Array.from(prefix, (character) => character.codePointAt(0) as number);

@@ -18,8 +18,8 @@ export function areCountedByHour(filter: TransferFilter): boolean {
 }
 
 /**
- * Returns the query of the spans of time with matches: `starts`, `ends` (exclusive) and the number of
- * `transfers`. Whole hours come from the counts, if they are counted by hour.
+ * Returns the query of the spans of time with matches: `starts`, `ends` (exclusive) and the number
+ * of `transfers`. Whole hours come from the counts, if they are counted by hour.
  */
 export function countedSpans(
   sql: Queryable,

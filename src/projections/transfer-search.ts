@@ -4,8 +4,8 @@
  * the log.
  *
  * Rows come into segment 0, which has no index of their texts. When an account has SEGMENT_ROWS
- * rows there, they move to a segment of their own, in the order of their times, and the segment gets
- * an index of trigrams (search-trigrams.ts). A search asks one segment after the other, newest
+ * rows there, they move to a segment of their own, in the order of their times, and the segment
+ * gets an index of trigrams (search-trigrams.ts). A search asks one segment after the other, newest
  * first, and stops when it has enough (search-queries.ts):
  * - A word of half of all transfers fills the page from the first rows of the first segment.
  * - A rare word costs a few short lists of each segment.
@@ -181,7 +181,9 @@ function createdIn(events: StoredEvent[]): Created[] {
   return events.filter(({ type }) => type === 'transfer.created') as unknown as Created[];
 }
 
-/** Returns the CTEs that insert the transfers that are not there yet, if the CTE `moved` has a row. */
+/**
+ * Returns the CTEs that insert the transfers that are not there yet, if the CTE `moved` has a row.
+ */
 function inserts(sql: Queryable, schema: string, created: Created[]) {
   const facts = created.map(({ data }) => data);
   return sql`
@@ -288,8 +290,8 @@ async function index(tx: Transaction, schema: string, segment: number): Promise<
 }
 
 /**
- * Removes transfers that leave the log. They ended before a certain time, so only segments that begin
- * before it have any. A segment without rows goes too.
+ * Removes transfers that leave the log. They ended before a certain time, so only segments that
+ * begin before it have any. A segment without rows goes too.
  */
 async function remove(
   tx: Transaction,

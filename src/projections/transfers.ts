@@ -12,9 +12,9 @@ import { type BatchChange, batchChanges, type Change, countChanges } from './tra
 import { transferDifferences } from './transfer-differences.ts';
 
 /**
- * The read model of transfers: one row for each transfer, counts by account, status and hour, counts
- * by batch and status, and totals by status. Transfers that leave the log lose their rows, and the
- * counts follow (retained-transfers.ts).
+ * The read model of transfers: one row for each transfer, counts by account, status and hour,
+ * counts by batch and status, and totals by status. Transfers that leave the log lose their rows,
+ * and the counts follow (retained-transfers.ts).
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
@@ -63,8 +63,8 @@ export const transfersProjection: Projection = {
     await createRetained(tx, schema);
   },
 
-  // Oldest first, as the rows come: what is sorted already takes half the time to sort, and new rows
-  // go to the end of a page. Postgres reads them backwards for the newest.
+  // Oldest first, as the rows come: what is sorted already takes half the time to sort, and new
+  // rows go to the end of a page. Postgres reads them backwards for the newest.
   indexes: (sql, schema) => [
     // With the time, so that a page of a destination reads no other rows.
     sql`create index on ${sql(schema)}.transfers (account_id, destination, created_at)`,

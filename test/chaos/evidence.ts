@@ -99,8 +99,8 @@ export interface BatchFile {
 }
 
 /**
- * One line of `versions.ndjson`: a version of a file that a writer put into the folder of a flow, in
- * the order of the writes. Each version of a file has another size.
+ * One line of `versions.ndjson`: a version of a file that a writer put into the folder of a flow,
+ * in the order of the writes. Each version of a file has another size.
  */
 export interface VersionRecord {
   at: string;

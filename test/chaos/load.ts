@@ -47,7 +47,9 @@ interface LoadDeps {
   isFull(): boolean;
 }
 
-/** Creates transfers at the given rate. Changes, retries, repeats, aborts and reads some of them. */
+/**
+ * Creates transfers at the given rate. Changes, retries, repeats, aborts and reads some of them.
+ */
 export function startLoad({ seed, rate, client, admin, partners, files, isFull }: LoadDeps): Load {
   const random = randomFrom(seed, 'transfers');
   const created = new Set<string>();

@@ -65,7 +65,8 @@ await describeConsole('the Admin Console', () => {
       await page.getByLabel('State').selectOption('Queued');
       await eventually(() => page.url()).toBe(`${console.url}/console/transfers?status=queued`);
       await revokeKey(console.installation.commands, id, CAUSE);
-      // The page may have noticed already, so the test touches nothing that it then no longer shows.
+      // The page may have noticed already, so the test touches nothing that it then no longer
+      // shows.
       await page.evaluate(turn('visible'));
       await eventually(() => heading(page)).toBe('Sign in');
       await signIn(page, console.key);

@@ -5,7 +5,9 @@ const DAY_MS = 86_400_000;
 const BEGIN = Date.UTC(2026, 0, 1);
 const YEARS = 10;
 
-/** Fixed times of a day, in the local time of each zone: hour, minute and the days that they have. */
+/**
+ * Fixed times of a day, in the local time of each zone: hour, minute and the days that they have.
+ */
 const SCHEDULES: [cron: string, hour: number, minute: number, on: (day: Date) => boolean][] = [
   ['30 2 * * *', 2, 30, () => true],
   ['15 1 * * *', 1, 15, () => true],
@@ -38,8 +40,8 @@ function createOffset(timeZone: string): (at: number) => number {
 }
 
 /**
- * Returns when a local time comes, by the rules of the zone alone: the first time if it comes twice,
- * and the end of the gap if it does not come.
+ * Returns when a local time comes, by the rules of the zone alone: the first time if it comes
+ * twice, and the end of the gap if it does not come.
  */
 function timeOf(local: number, offset: (at: number) => number): number {
   const around = [offset(local - DAY_MS), offset(local + DAY_MS)] as const;

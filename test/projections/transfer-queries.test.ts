@@ -386,7 +386,9 @@ async function rowsRead(sql: Sql): Promise<number> {
   return read?.rows ?? 0;
 }
 
-/** Returns how many entries of the indexes of transfers, and rows of full scans, were read so far. */
+/**
+ * Returns how many entries of the indexes of transfers, and rows of full scans, were read so far.
+ */
 async function entriesRead(sql: Sql): Promise<number> {
   await sql`select pg_stat_force_next_flush()`;
   const [read] = await sql<{ entries: number }[]>`

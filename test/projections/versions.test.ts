@@ -382,7 +382,9 @@ function history(): StoredEvent[] {
   return log.events;
 }
 
-/** A flow with a run that takes two files, one of them twice, and what else can happen to a flow. */
+/**
+ * A flow with a run that takes two files, one of them twice, and what else can happen to a flow.
+ */
 function appendFlows(append: (stream: string, ...events: DomainEvent[]) => void): void {
   const { run_id, batch_id } = RUN_STARTED;
   const empty = { run_id: 'run_2', error: null, ended_at: T2 };

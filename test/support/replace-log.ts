@@ -5,8 +5,8 @@ import type { StoredEvent } from '../../src/domain/event.ts';
 export type GivenEvent = Omit<StoredEvent, 'position'> & { position: bigint | string };
 
 /**
- * Replaces all events of the embedded log. `prefix` is that of the installation, `head` what the log
- * says of its end. The triggers of `log.events` must be disabled.
+ * Replaces all events of the embedded log. `prefix` is that of the installation, `head` what the
+ * log says of its end. The triggers of `log.events` must be disabled.
  */
 export async function replaceLog(
   tx: Transaction,

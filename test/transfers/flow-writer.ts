@@ -14,9 +14,9 @@ const FOLDER = 'slow';
 const AT_ONCE = 20;
 
 /**
- * Tests a flow on a folder that a writer fills meanwhile: file by file and piece by piece. It renames
- * some into place, and rewrites some that were taken or are being taken. In the end the destination
- * equals the source, and each file was taken as often as it had a version that rested.
+ * Tests a flow on a folder that a writer fills meanwhile: file by file and piece by piece. It
+ * renames some into place, and rewrites some that were taken or are being taken. In the end the
+ * destination equals the source, and each file was taken as often as it had a version that rested.
  */
 export async function describeFlowWriter(files: number): Promise<void> {
   await describeTransfers(`a flow while a writer puts ${files} files`, () => {

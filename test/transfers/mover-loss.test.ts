@@ -52,8 +52,8 @@ await describeTransfers('lost movers', () => {
   }
 
   /**
-   * Submits the file and returns when this many bytes of it have gone to the destination. The caller
-   * decides when the rest moves.
+   * Submits the file and returns when this many bytes of it have gone to the destination. The
+   * caller decides when the rest moves.
    */
   async function submitAndReach(folder: string, bytes: number): Promise<string> {
     const before = pair.destination.forwarded.up;

@@ -252,7 +252,8 @@ describeWithPostgres('faults at one side of a transfer', () => {
         const moves = oneSide(surroundings, faulty, 'source');
         const file = `${name} becomes ${what}`;
         await moves.create(file, LARGE);
-        // Servers with times in whole seconds could not detect a replacement within the same second.
+        // Servers with times in whole seconds could not detect a replacement within the same
+        // second.
         if (faulty.root) await utimes(join(faulty.root, file), 0, 1_000_000_000);
         const before = moves.proxy.forwarded.down;
         moves.proxy.throttle(4 * MiB);

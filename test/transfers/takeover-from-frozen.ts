@@ -16,7 +16,10 @@ import { MiB, useTakeover } from './takeover.ts';
 /** Of several chunks of every protocol. */
 const LONG = 24 * MiB;
 
-/** Resolves when the mover is to be frozen, with what lets go of the bytes that are held back until it wakes up. */
+/**
+ * Resolves when the mover is to be frozen, with what lets go of the bytes that are held back until
+ * it wakes up.
+ */
 type Strike = (proxy: TcpProxy, installation: TestInstallation) => Promise<() => void>;
 
 const inTheMiddle: Strike = async (proxy) => {

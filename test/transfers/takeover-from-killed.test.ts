@@ -58,8 +58,8 @@ describeWithPostgres('a mover that is killed in the middle of a file', () => {
         const [source, destination] = await Promise.all([takeover.start(from), takeover.start(to)]);
         await source.put('file', randomBytes(SIZE));
         const sha256 = await sha256At(source, 'file');
-        // The whole file takes up to 20 s, so that it is not there before the test sees a part of it,
-        // also on a busy machine.
+        // The whole file takes up to 20 s, so that it is not there before the test sees a part of
+        // it, also on a busy machine.
         source.proxy.throttle(2 * MiB);
         const first = await takeover.startMover();
         const id = await submit(takeover.installation, uriOf(from, 'file'), uriOf(to, 'folder/'));

@@ -44,7 +44,10 @@ export interface Takeover {
   expectArrived(id: string, destination: ProxiedEndpoint, sha256: string | null): Promise<void>;
 }
 
-/** Provides one installation for the tests of a suite, in which a second mover takes over a transfer. */
+/**
+ * Provides one installation for the tests of a suite, in which a second mover takes over a
+ * transfer.
+ */
 export function useTakeover(): Takeover {
   let installation: TestInstallation;
   let dispatch: RunningRoles;

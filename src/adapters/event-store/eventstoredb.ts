@@ -129,8 +129,8 @@ export function createEventStoreDb({
   }
 
   /**
-   * Leaves a tombstone in place of each stream, so that nothing can be appended to it. A scavenge of
-   * the server frees the space.
+   * Leaves a tombstone in place of each stream, so that nothing can be appended to it. A scavenge
+   * of the server frees the space.
    */
   async function remove(streams: string[]): Promise<void> {
     const left = streams.values();

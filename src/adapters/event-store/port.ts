@@ -41,12 +41,12 @@ export interface SubscribeOptions {
    */
   streams?: string[];
   /**
-   * What a reader needs of events; all by default. It always gets all of those in streams of the log
-   * itself (`log-...`).
+   * What a reader needs of events; all by default. It always gets all of those in streams of the
+   * log itself (`log-...`).
    *
    * - `data`: no metadata. An engine may leave it out.
-   * - `leaves`: the leaves of the tree. An engine that stores the RFC 8785 form sets `leaf_hash`, and
-   *   leaves out data and metadata.
+   * - `leaves`: the leaves of the tree. An engine that stores the RFC 8785 form sets `leaf_hash`,
+   *   and leaves out data and metadata.
    */
   only?: 'data' | 'leaves' | undefined;
 }
@@ -100,9 +100,9 @@ export interface PositionFault {
 export interface Beside<Item = unknown> {
   item: Item;
   /**
-   * Returns the statement that writes the items of appends that share a call. Each has the number of
-   * its append: the column `nr` of the CTE `appended`, whose `position` is that of the last event,
-   * or null if the append is rejected.
+   * Returns the statement that writes the items of appends that share a call. Each has the number
+   * of its append: the column `nr` of the CTE `appended`, whose `position` is that of the last
+   * event, or null if the append is rejected.
    */
   write(sql: Queryable, items: { nr: number; item: Item }[]): Fragment;
 }
@@ -149,10 +149,10 @@ export interface EventStore {
    */
   head(): Promise<bigint | null>;
   /**
-   * Removes whole streams of transfers, which the event at `record` names. Does nothing for a stream
-   * that is gone. Throws Error if the record does not name them, and EventStoreUnavailable. Readers
-   * may see events of these streams until the call returns, and on an EventStoreDB also later. Nothing
-   * may be appended to them any more.
+   * Removes whole streams of transfers, which the event at `record` names. Does nothing for a
+   * stream that is gone. Throws Error if the record does not name them, and EventStoreUnavailable.
+   * Readers may see events of these streams until the call returns, and on an EventStoreDB also
+   * later. Nothing may be appended to them any more.
    */
   remove(streams: string[], record: { stream: string; revision: number }): Promise<void>;
   /**

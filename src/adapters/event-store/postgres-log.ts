@@ -20,7 +20,8 @@
  *   first result for the same ids at the same revisions, so a repetition is safe.
  * - Postgres stays unavailable. Appends and reads throw EventStoreUnavailable; subscriptions
  *   retry every second.
- * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by one.
+ * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by
+ *   one.
  * - A notification is lost. The poll after a second finds the events.
  *
  * It relies on the head lock, and on a driver that rejects every query of a lost connection.

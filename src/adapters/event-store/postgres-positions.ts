@@ -5,9 +5,9 @@ import type { PositionFault } from './port.ts';
 const COUNTED = 1_000_000n;
 
 /**
- * Compares the positions of the embedded log with its head. `log.append` gives out positions without
- * a gap, so a position without an event had one. `log.removed` has those that retention left empty.
- * Yields faults from the lowest position up.
+ * Compares the positions of the embedded log with its head. `log.append` gives out positions
+ * without a gap, so a position without an event had one. `log.removed` has those that retention
+ * left empty. Yields faults from the lowest position up.
  */
 export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFault> {
   const [{ head } = { head: 0n }] = await sql<{ head: bigint }[]>`

@@ -1,6 +1,6 @@
 /*
- * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the driver
- * takes longer for a thousand rows than for the parse of their events.
+ * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the
+ * driver takes longer for a thousand rows than for the parse of their events.
  */
 import type { EventMetadata, StoredEvent } from '../../domain/event.ts';
 import { HASH_BYTES } from '../../domain/proof/hash.ts';
@@ -30,8 +30,8 @@ interface Columns {
 }
 
 /**
- * A statement looks through this many positions at most, about a tenth of a second. A subscription to
- * rare events then shows how far it has come, and no statement takes a minute on a large log.
+ * A statement looks through this many positions at most, about a tenth of a second. A subscription
+ * to rare events then shows how far it has come, and no statement takes a minute on a large log.
  */
 const LOOKED_THROUGH = 100_000n;
 
@@ -118,8 +118,8 @@ function ofTheLog(sql: Sql, prefix: string, column: Fragment) {
 }
 
 /**
- * The hashes of leaves, side by side, as `hashOfLeaf` computes them: data and metadata are stored in
- * their RFC 8785 form. If another program changed that form, the event has another leaf.
+ * The hashes of leaves, side by side, as `hashOfLeaf` computes them: data and metadata are stored
+ * in their RFC 8785 form. If another program changed that form, the event has another leaf.
  */
 function leafColumns(sql: Sql, prefix: string) {
   return sql`

@@ -1,8 +1,8 @@
 /*
  * Deletes or moves a source on a server with folders and renames.
  *
- * The file first gets a private name in the same folder (`heldPath`). No writer replaces it there, so
- * Waybill deletes the very file that it compared. A file other than the copied one gets its name
+ * The file first gets a private name in the same folder (`heldPath`). No writer replaces it there,
+ * so Waybill deletes the very file that it compared. A file other than the copied one gets its name
  * back. An interrupted call leaves the file under the private name, and the next call continues.
  */
 import { basename, join } from 'node:path/posix';
@@ -138,8 +138,8 @@ async function gone(
 }
 
 /**
- * Gives a file its name back. If a newer file has the name, the older one stays beside it: it may be
- * one that was never copied.
+ * Gives a file its name back. If a newer file has the name, the older one stays beside it: it may
+ * be one that was never copied.
  */
 async function giveBack(
   sources: Sources,

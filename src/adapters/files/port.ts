@@ -226,8 +226,8 @@ export interface FileEndpoint {
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
   /**
-   * Connects to the server through the endpoint's hop, if it has one, and closes the connection. For
-   * endpoint tests: an endpoint in another thread does not have it.
+   * Connects to the server through the endpoint's hop, if it has one, and closes the connection.
+   * For endpoint tests: an endpoint in another thread does not have it.
    */
   reach?(signal: AbortSignal): Promise<void>;
   /**
@@ -249,9 +249,9 @@ export interface FileEndpoint {
    */
   remove(path: string, signal: AbortSignal): Promise<void>;
   /**
-   * Deletes a file, or moves it to another folder, if it is still the one that was copied. Overwrites
-   * nothing. May be repeated after a crash. After a FileError, the file has its name, unless the
-   * connection broke: then the next call continues.
+   * Deletes a file, or moves it to another folder, if it is still the one that was copied.
+   * Overwrites nothing. May be repeated after a crash. After a FileError, the file has its name,
+   * unless the connection broke: then the next call continues.
    */
   dispose(path: string, options: DisposeOptions): Promise<Disposed>;
   /** Closes all connections, idle or in use. */

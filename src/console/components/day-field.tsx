@@ -2,8 +2,8 @@ import { dayOf, type Edge, edgeOf } from './instants.ts';
 import { useZone } from './time-zone.tsx';
 
 /**
- * A field for the first or last day of a filter, in the shown zone. Its value is the instant at that
- * edge of the day, so an address with it shows the same rows in every zone.
+ * A field for the first or last day of a filter, in the shown zone. Its value is the instant at
+ * that edge of the day, so an address with it shows the same rows in every zone.
  */
 export function DayField({
   label,

@@ -39,8 +39,8 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
 }
 
 /**
- * An item whose transfer the read model does not show yet is pending. After the end of the batch, it
- * has left the log by retention.
+ * An item whose transfer the read model does not show yet is pending. After the end of the batch,
+ * it has left the log by retention.
  */
 function countsOf(
   { items, rejected, ended_at }: Batch,

@@ -34,8 +34,8 @@ export type ReceiptVerdict =
 
 /**
  * Checks a receipt with a public key that the reader trusts, and nothing else: that the key signed
- * the checkpoint, that each leaf is in its tree, and that the leaves are all events of one transfer.
- * The `public_key` in the receipt counts for nothing.
+ * the checkpoint, that each leaf is in its tree, and that the leaves are all events of one
+ * transfer. The `public_key` in the receipt counts for nothing.
  */
 export function verifyReceipt(receipt: Receipt, publicKey: KeyObject): ReceiptVerdict {
   const note = parseNote(receipt.checkpoint);

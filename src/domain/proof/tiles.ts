@@ -2,8 +2,8 @@
  * A Merkle tree (RFC 6962) in tiles, as C2SP tlog-tiles cuts it.
  *
  * A tile has up to 256 hashes, side by side. Level 0 has the hashes of the leaves. A hash of level
- * L + 1 is the root of a full tile of level L. Only the last tile of a level is partial. It grows at
- * its end, so the tile of a smaller tree is the start of the tile of a larger one.
+ * L + 1 is the root of a full tile of level L. Only the last tile of a level is partial. It grows
+ * at its end, so the tile of a smaller tree is the start of the tile of a larger one.
  *
  * A node of the tree is named by its height (0 for leaves) and its index among the nodes of that
  * height. Only nodes over 2^height leaves have a name: other nodes are made of them.
@@ -80,8 +80,8 @@ export function tilesOf(ranges: Range[]): TileName[] {
 }
 
 /**
- * Creates a reader of nodes from these tiles. It throws RangeError if one of them is missing. It keeps
- * what it has computed: the proofs of several leaves share most of their nodes.
+ * Creates a reader of nodes from these tiles. It throws RangeError if one of them is missing. It
+ * keeps what it has computed: the proofs of several leaves share most of their nodes.
  */
 export function readNodes(tiles: Iterable<Tile>): NodeReader {
   const known = new Map<string, Tile>();

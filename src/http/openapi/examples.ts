@@ -41,8 +41,9 @@ function hasOwn(field: Schema): boolean {
 }
 
 /**
- * Returns an example of the schema. A field that may be absent needs an example of its own. Null stands for a value that may be null and has no example of
- * its own. Throws `NoExample`, with the path of the field that lacks one.
+ * Returns an example of the schema. A field that may be absent needs an example of its own. Null
+ * stands for a value that may be null and has no example of its own. Throws `NoExample`, with the
+ * path of the field that lacks one.
  */
 export function exampleOf(schema: Schema, document: OpenAPIV3_1.Document, path = ''): unknown {
   const { $ref, type, properties, items } = schema as Schema & { items?: Schema };

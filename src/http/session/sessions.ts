@@ -252,7 +252,9 @@ export function createSessions(sql: Sql): Sessions {
   };
 }
 
-/** A key sees its own account, with the scope `admin` each one. A person sees those of its roles. */
+/**
+ * A key sees its own account, with the scope `admin` each one. A person sees those of its roles.
+ */
 function accountsFor({ roles, scopes, key_account, known }: DescribedRow): string[] {
   const all = [...(known ?? []), DEFAULT_ACCOUNT];
   if (roles !== null) return accountsOf(roles, all);

@@ -1,8 +1,8 @@
 /*
- * The owner of `work.after_steps`: one row for each completed transfer with steps that are left. The
- * consumer `dispatch` writes a row with the end of the transfer, and removes it with the outcome of
- * the last step. Workers claim rows that are due (worker.ts). A row decides nothing: a worker reads
- * the stream, and the stream takes each outcome once.
+ * The owner of `work.after_steps`: one row for each completed transfer with steps that are left.
+ * The consumer `dispatch` writes a row with the end of the transfer, and removes it with the
+ * outcome of the last step. Workers claim rows that are due (worker.ts). A row decides nothing: a
+ * worker reads the stream, and the stream takes each outcome once.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { AfterReason } from '../../domain/after.ts';

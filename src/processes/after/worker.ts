@@ -6,9 +6,9 @@
  * revision it read. The stream takes the outcome of a step once.
  *
  * What can go wrong:
- * - The process ends between a step and its event. The lease expires, and the next worker repeats the
- *   step. A marker is written again. A source that is gone counts as deleted only if the row says
- *   that a try had begun; the event then has `confirmed: false`.
+ * - The process ends between a step and its event. The lease expires, and the next worker repeats
+ *   the step. A marker is written again. A source that is gone counts as deleted only if the row
+ *   says that a try had begun; the event then has `confirmed: false`.
  * - Another file takes the place of the source. Each adapter compares size and version, and deletes
  *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:

@@ -35,8 +35,8 @@ export async function listBatch(
 }
 
 /**
- * Records files in pages of a batch, after those that it has, and ends its list. Stops if the batch is
- * cancelled, or if another process records its files. Returns the batch as it left it.
+ * Records files in pages of a batch, after those that it has, and ends its list. Stops if the batch
+ * is cancelled, or if another process records its files. Returns the batch as it left it.
  */
 export async function recordPages(
   deps: CommandDeps,

@@ -8,8 +8,8 @@
  *   batch only after a few seconds: the process of the request may have crashed.
  * - `cancelled`: it creates what is missing as cancelled transfers, and cancels those that wait.
  * - `open` or `cancelled`: when the read model of transfers shows that all transfers of the batch
- *   have ended, it appends `batch.completed`. An ended transfer stays ended, so a read model that is
- *   behind only delays this.
+ *   have ended, it appends `batch.completed`. An ended transfer stays ended, so a read model that
+ *   is behind only delays this.
  *
  * What can go wrong:
  * - The process ends, or loses the lock, at any point. The next one begins again with the recorded
@@ -77,7 +77,8 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
     if (isNews(payload)) wakeUp.wake();
   });
   signal.addEventListener('abort', wakeUp.wake);
-  // A catalog that is being filled lacks endpoints. Items without an endpoint are rejected for good.
+  // A catalog that is being filled lacks endpoints. Items without an endpoint are rejected for
+  // good.
   await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   while (!signal.aborted) {
     const held = await deps.locks.acquire('batches', signal).catch(() => null);

@@ -38,8 +38,8 @@ export interface Claim {
 }
 
 /**
- * Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order. With
- * `small`, an endpoint at which only small files move takes several for each connection.
+ * Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order.
+ * With `small`, an endpoint at which only small files move takes several for each connection.
  */
 export function claimTransfers(
   sql: Queryable,

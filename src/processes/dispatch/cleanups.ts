@@ -18,8 +18,8 @@ export interface Cleanup {
 }
 
 /**
- * Removes the jobs of ended transfers and schedules their clean-ups and the steps after them, in one
- * statement.
+ * Removes the jobs of ended transfers and schedules their clean-ups and the steps after them, in
+ * one statement.
  */
 export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promise<void> {
   const ids = ended.map(({ transferId }) => transferId);

@@ -44,15 +44,15 @@ export const dispatchConsumer: ApplyingConsumer = {
   name: 'dispatch',
   table: 'work.checkpoints',
   version: 1,
-  // A record of retention changes no job. It becomes the last event that the consumer has processed,
-  // before the transfers that it names leave the log.
+  // A record of retention changes no job. It becomes the last event that the consumer has
+  // processed, before the transfers that it names leave the log.
   streams: [streamPrefix('transfer'), RETENTION],
   // It can delay the start of a new transfer by this long.
   pauseMs: 10,
   apply: (tx, events) => recordInJobs(tx, ofTransfers(events), (work) => work(tx)),
   // The process that appends an event usually brings the job up to date before the event arrives
-  // here (`JobRecorder`). What such a batch says stays true: a job never goes back to an older event
-  // but with the checkpoint (`forgetRevisions`).
+  // here (`JobRecorder`). What such a batch says stays true: a job never goes back to an older
+  // event but with the checkpoint (`forgetRevisions`).
   inOneStatement: async (sql, events) =>
     (await isRecorded(sql, ofTransfers(events))) ? () => sql`` : null,
 };

@@ -16,17 +16,17 @@ const RECOUNT_AFTER_MS_PER_JOB = 0.01;
 export type QueueView = (accountId: string, priority: Priority) => QueueEstimate;
 
 /**
- * For a transfer that is created now: the endpoints, the open transfers of the account, and the time
- * until a mover starts it. That time is 0 if a mover is free. Otherwise it spreads the work ahead
- * over the movers, with the mean duration of recent transfers.
+ * For a transfer that is created now: the endpoints, the open transfers of the account, and the
+ * time until a mover starts it. That time is 0 if a mover is free. Otherwise it spreads the work
+ * ahead over the movers, with the mean duration of recent transfers.
  */
 export interface Queue {
   /** Concurrent callers share one query. */
   estimate: CommandDeps['queueEstimate'];
   /**
-   * Returns a query for one row, to be part of another one, and what reads the row. `accounts` is an
-   * expression: an array of texts. The row has the endpoints only if the catalog has changed since
-   * the last one.
+   * Returns a query for one row, to be part of another one, and what reads the row. `accounts` is
+   * an expression: an array of texts. The row has the endpoints only if the catalog has changed
+   * since the last one.
    */
   ask(accounts: Fragment): { query: Fragment; read(row: QueueRow): QueueView };
 }

@@ -351,8 +351,8 @@ export function jobsAhead(sql: Queryable) {
 }
 
 /**
- * Selects the transfers that a mover may claim now: the first `atMost` of each route. `closed` is an
- * expression: the endpoints without a free place.
+ * Selects the transfers that a mover may claim now: the first `atMost` of each route. `closed` is
+ * an expression: the endpoints without a free place.
  */
 export function dueTransfers(sql: Queryable, closed: Fragment, atMost: number) {
   return sql`select * from work.due_transfers(${closed}, ${atMost}, '{}')`;

@@ -45,8 +45,8 @@ export interface Examination {
 }
 
 /**
- * Yields the files of a flow's folder with what a run does with each, in the order of their paths. The
- * read model of flows must show what runs have taken so far.
+ * Yields the files of a flow's folder with what a run does with each, in the order of their paths.
+ * The read model of flows must show what runs have taken so far.
  */
 export async function* examine(
   deps: ExamineDeps,

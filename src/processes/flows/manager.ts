@@ -1,25 +1,28 @@
 /*
- * The process manager of flows. Its to-do list is the read model of flows: those that are active, were
- * asked for a run, or have an open run. One process of the installation works on them at a time.
+ * The process manager of flows. Its to-do list is the read model of flows: those that are active,
+ * were asked for a run, or have an open run. One process of the installation works on them at a
+ * time.
  *
- * - A flow whose time has come (schedule.ts) is listed (run.ts). If there is a file to take, the run
- *   starts: `flow.run_started` names a batch, and the files become its items, page by page. Then the
- *   process manager of batches creates the transfers. A listing that takes nothing has no event.
+ * - A flow whose time has come (schedule.ts) is listed (run.ts). If there is a file to take, the
+ *   run starts: `flow.run_started` names a batch, and the files become its items, page by page.
+ *   Then the process manager of batches creates the transfers. A listing that takes nothing has no
+ *   event.
  * - When the batch of a run has ended, it appends `flow.run_completed`.
  *
  * Why no version of a file is taken twice:
- * - A run compares the files of the folder with the read model at a revision of the flow, and starts
- *   at that revision. If another process has started a run since, its append is rejected. The read
- *   model shows all files of earlier runs at that revision, because `flow.run_listed` follows the
- *   pages of a run, and no run starts before that of the last one.
+ * - A run compares the files of the folder with the read model at a revision of the flow, and
+ *   starts at that revision. If another process has started a run since, its append is rejected.
+ *   The read model shows all files of earlier runs at that revision, because `flow.run_listed`
+ *   follows the pages of a run, and no run starts before that of the last one.
  * - The pages of a batch are appended at a revision too. A process that continues a run waits until
- *   the read model shows them, and goes on after the last path. A process that has started a run and
- *   finds that another one has created the batch leaves the run to the next look.
+ *   the read model shows them, and goes on after the last path. A process that has started a run
+ *   and finds that another one has created the batch leaves the run to the next look.
  *
  * What can go wrong:
  * - The process ends, or loses the lock, at any point. The open run is in the log: the next process
  *   continues it.
- * - A folder cannot be listed. `flow.run_failed` says so once; the files of other folders are taken.
+ * - A folder cannot be listed. `flow.run_failed` says so once; the files of other folders are
+ *   taken.
  * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others go on.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -60,7 +63,8 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     if (payload.startsWith('flows:')) wakeUp.wake();
   });
   signal.addEventListener('abort', wakeUp.wake);
-  // A catalog that is being filled lacks endpoints. A run would fail without the endpoint of its flow.
+  // A catalog that is being filled lacks endpoints. A run would fail without the endpoint of its
+  // flow.
   await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   while (!signal.aborted) {
     const held = await deps.locks.acquire('flows', signal).catch(() => null);
@@ -87,8 +91,8 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
 }
 
 /**
- * Starts what each flow needs now, unless it is under way. Returns when the next flow is due, in epoch
- * ms, infinite if none is.
+ * Starts what each flow needs now, unless it is under way. Returns when the next flow is due, in
+ * epoch ms, infinite if none is.
  */
 async function takeUp(
   deps: FlowManagerDeps,

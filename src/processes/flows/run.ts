@@ -18,8 +18,8 @@ export interface RunDeps extends ExamineDeps {
 
 /**
  * Lists the folder of a flow and takes what is ready and new. First finishes what another process
- * began: the files that a `new_only` flow skips, or an open run. Returns early if the signal aborts,
- * or if another process changes the flow: the next round then decides again.
+ * began: the files that a `new_only` flow skips, or an open run. Returns early if the signal
+ * aborts, or if another process changes the flow: the next round then decides again.
  */
 export async function runFlow(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
   const { state } = flow;
@@ -101,8 +101,8 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
 }
 
 /**
- * Starts a run if there is a file to take, and lists all of them. The append that starts it names the
- * revision on which the files were compared with those of earlier runs: if another process has
+ * Starts a run if there is a file to take, and lists all of them. The append that starts it names
+ * the revision on which the files were compared with those of earlier runs: if another process has
  * started a run meanwhile, it is rejected. Returns null if nothing more is to be said.
  */
 async function takeFiles(

@@ -33,8 +33,8 @@ function isFirst({ scheduled_from }: Flow, look: Look | null): boolean {
 }
 
 /**
- * Returns the open run that the next one waits for: one whose files move. Null if there is none. A run
- * whose files only wait for another attempt delays nothing.
+ * Returns the open run that the next one waits for: one whose files move. Null if there is none. A
+ * run whose files only wait for another attempt delays nothing.
  */
 export function delaying(flow: Flow, progress: Map<string, RunProgress>): OpenRun | null {
   return (

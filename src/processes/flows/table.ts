@@ -1,7 +1,7 @@
 /*
- * The owner of `work.flow_looks` and `work.flow_sightings`: when each flow was last listed, and since
- * when each waiting file has not changed. Neither decides what a run takes twice: a lost row only
- * makes a flow look sooner, or a file wait longer.
+ * The owner of `work.flow_looks` and `work.flow_sightings`: when each flow was last listed, and
+ * since when each waiting file has not changed. Neither decides what a run takes twice: a lost row
+ * only makes a flow look sooner, or a file wait longer.
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';
 
@@ -33,8 +33,8 @@ export async function saveLook(sql: Sql, flowId: string, look: Look): Promise<vo
 }
 
 /**
- * Records that versions of files were seen, and returns for how many milliseconds each has been. With
- * `remember` false it only returns those that were seen before.
+ * Records that versions of files were seen, and returns for how many milliseconds each has been.
+ * With `remember` false it only returns those that were seen before.
  */
 export async function sightFiles(
   sql: Sql,

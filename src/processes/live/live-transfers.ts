@@ -37,9 +37,9 @@ export interface LiveTransfers {
   /**
    * Yields a snapshot of the open transfers, then their changes, including ends, until the signal
    * aborts. The first changes repeat the ends of the last seconds. Yields null after `quietMs`
-   * without a change. Follows only `transferId` and `account`, if they are given. A slow reader gets
-   * the latest state of each transfer, not every state. At high rates, further ended transfers are
-   * counted instead of sent.
+   * without a change. Follows only `transferId` and `account`, if they are given. A slow reader
+   * gets the latest state of each transfer, not every state. At high rates, further ended transfers
+   * are counted instead of sent.
    */
   follow(options: {
     transferId?: string | undefined;

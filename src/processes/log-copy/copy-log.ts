@@ -3,8 +3,8 @@
  * and hashes. Positions are of the engine, so they differ. The copy has the same Merkle tree.
  *
  * What can go wrong:
- * - It is interrupted anywhere. The next run compares the copy with the log, and continues at the end
- *   of the copy. It also finds an append whose answer was lost.
+ * - It is interrupted anywhere. The next run compares the copy with the log, and continues at the
+ *   end of the copy. It also finds an append whose answer was lost.
  * - The copy has other events. It stops there, and changes nothing.
  * - Transfers left the log by retention. Their records go into the copy, so it has the same tree.
  *   What an earlier run copied of these transfers leaves the copy too.

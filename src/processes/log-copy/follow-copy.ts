@@ -10,8 +10,8 @@ import { RUNNING_SERVICES } from './running-services.ts';
 
 /**
  * Copies the log with `copy`, and lets the tables of this installation follow the copy from its
- * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next start
- * fills the read models from the copy. From then on, no process opens the old log. Throws
+ * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next
+ * start fills the read models from the copy. From then on, no process opens the old log. Throws
  * `unavailable` while a process of this installation runs.
  */
 export async function followCopy<Copied>(

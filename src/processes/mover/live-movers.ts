@@ -1,6 +1,6 @@
 /*
- * The owner of `work.movers`, one row for each mover process, and of `work.moved_bytes`: for estimates
- * and for people.
+ * The owner of `work.movers`, one row for each mover process, and of `work.moved_bytes`: for
+ * estimates and for people.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 

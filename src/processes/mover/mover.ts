@@ -1,6 +1,6 @@
 /*
- * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, as many at once
- * as slots.ts allows.
+ * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, as many at
+ * once as slots.ts allows.
  *
  * Five loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,

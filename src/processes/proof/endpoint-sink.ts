@@ -27,8 +27,8 @@ export interface EndpointSinkDeps {
 
 /**
  * Creates a sink that writes each checkpoint to a file of its own at a configured endpoint, below a
- * folder such as `s3://archive/checkpoints/`. It replaces no file. A bucket with a default retention
- * locks each of them.
+ * folder such as `s3://archive/checkpoints/`. It replaces no file. A bucket with a default
+ * retention locks each of them.
  */
 export function createEndpointSink(deps: EndpointSinkDeps, folder: string): CheckpointSink {
   const base = folder.endsWith('/') ? folder : `${folder}/`;

@@ -5,8 +5,8 @@ import { createWitnessSink } from '../../adapters/checkpoint-sinks/witness.ts';
 import { createEndpointSink, type EndpointSinkDeps } from './endpoint-sink.ts';
 
 /**
- * Opens the sink at a URL: `file:///folder`, `https://...` of a witness, or a folder at a configured
- * endpoint, such as `s3://archive/checkpoints/`.
+ * Opens the sink at a URL: `file:///folder`, `https://...` of a witness, or a folder at a
+ * configured endpoint, such as `s3://archive/checkpoints/`.
  */
 export function openCheckpointSink(deps: EndpointSinkDeps, url: string): CheckpointSink {
   if (url.startsWith('file:')) return createFolderSink(fileURLToPath(url));

@@ -5,7 +5,8 @@
  * compares revisions, so of two signers one is rejected, and no size has two roots.
  *
  * Before it signs, it compares:
- * - the last checkpoint that the tree knows with the stream of checkpoints, which must still have it
+ * - the last checkpoint that the tree knows with the stream of checkpoints, which must still have
+ *   it
  * - the root of the tree at the size of the last checkpoint with the root that was signed.
  * If they differ, the log was changed after it was signed. The signer then signs nothing, and
  * readiness shows why, until a person has looked at it.

@@ -2,8 +2,8 @@
  * Sends the last checkpoint to each sink, in one process of the installation. A sink that fails is
  * retried, with longer pauses, up to five minutes. Nothing waits for a sink.
  *
- * Before its first checkpoint, a sink shows the largest that it has. If the log does not have it, an
- * older copy of the log was restored, or the log was changed. Tables that were restored together
+ * Before its first checkpoint, a sink shows the largest that it has. If the log does not have it,
+ * an older copy of the log was restored, or the log was changed. Tables that were restored together
  * with the log cannot show that. The sink then gets nothing more, so that it keeps one history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -129,9 +129,9 @@ async function feed(
 type Comparison = 'done' | 'later' | 'unknown';
 
 /**
- * Compares the largest checkpoint that a sink has with the log. Returns `later` if the tree does not
- * have the whole log yet, and `unknown` if the sink does not show the checkpoint. Throws SinkRefuses
- * if the log does not have the checkpoint.
+ * Compares the largest checkpoint that a sink has with the log. Returns `later` if the tree does
+ * not have the whole log yet, and `unknown` if the sink does not show the checkpoint. Throws
+ * SinkRefuses if the log does not have the checkpoint.
  */
 async function compareNewest(
   { sql, logId, commands }: SinkDeps,

@@ -3,9 +3,9 @@
  * housekeeping looks for such records every minute.
  *
  * A consumer finds its place in the log by the last event that it has processed. So every consumer
- * that follows transfers also follows the records, and has to pass a record before its transfers go:
- * then its last event is the record or a later one. A process of an older version does not follow the
- * records. So each removal also asks which events are the last ones.
+ * that follows transfers also follows the records, and has to pass a record before its transfers
+ * go: then its last event is the record or a later one. A process of an older version does not
+ * follow the records. So each removal also asks which events are the last ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore } from '../../adapters/event-store/port.ts';
@@ -40,8 +40,8 @@ export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
 
 /**
  * Removes all transfers from the log that open records name. Returns false if a consumer has not
- * passed the last record within `waitMs`: then everything stays, and the next call tries again. Call
- * it under the lock.
+ * passed the last record within `waitMs`: then everything stays, and the next call tries again.
+ * Call it under the lock.
  */
 export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): Promise<boolean> {
   const { sql, store } = deps;

@@ -4,14 +4,16 @@
  * 1. Sign a checkpoint over the whole log.
  * 2. Write all events of the transfers into a file, and flush it to disk.
  * 3. Append records that name the transfers, the file, the checkpoint and the leaves of the tree.
- * 4. Wait until the consumers of the log have passed the records, then remove the streams (finish.ts).
+ * 4. Wait until the consumers of the log have passed the records, then remove the streams
+ *    (finish.ts).
  *
  * What can go wrong:
- * - The process ends before step 3. Everything is in the log. A file without a record means nothing.
- * - The process ends in step 3 or 4. The recorded transfers leave the log later: housekeeping and the
- *   next run carry out every record. The others stay, and the next run exports them again.
- * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare revisions,
- *   and a repeated removal does nothing.
+ * - The process ends before step 3. Everything is in the log. A file without a record means
+ *   nothing.
+ * - The process ends in step 3 or 4. The recorded transfers leave the log later: housekeeping and
+ *   the next run carry out every record. The others stay, and the next run exports them again.
+ * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare
+ *   revisions, and a repeated removal does nothing.
  *
  * The read models forget a transfer with its record, so a rebuild gives the same rows.
  */
@@ -60,8 +62,8 @@ export interface Retained {
 }
 
 /**
- * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under way,
- * or if read models are to be rebuilt first.
+ * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under
+ * way, or if read models are to be rebuilt first.
  */
 export async function runRetention(
   deps: RetentionDeps,

@@ -1,10 +1,10 @@
 /*
  * Names what differs between a signed tree and the current log.
  *
- * Both are long lists of hashes that differ in a few places. The comparison reads them side by side.
- * At a difference, it reads on until both have a hash in common again, and compares the entries
- * before it by stream and revision. So its memory depends on the longest stretch that differs, not
- * on the log.
+ * Both are long lists of hashes that differ in a few places. The comparison reads them side by
+ * side. At a difference, it reads on until both have a hash in common again, and compares the
+ * entries before it by stream and revision. So its memory depends on the longest stretch that
+ * differs, not on the log.
  */
 import type { Hash } from '../../domain/proof/hash.ts';
 import type { EventName, StoredLeaf } from '../../projections/proof-leaves.ts';

@@ -9,8 +9,8 @@ import type { CheckedStream } from './chain.ts';
 /**
  * Compares transfers, folded from the log, with what the API answers of them: the same view of the
  * state in the read model. `position` is the place up to which the log was read, `ends` has the
- * positions of last events that are known. Returns the problem of each stream that differs. What the
- * read model has not reached is no fault.
+ * positions of last events that are known. Returns the problem of each stream that differs. What
+ * the read model has not reached is no fault.
  */
 export async function compareShown(
   sql: Sql,

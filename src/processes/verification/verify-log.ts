@@ -11,8 +11,8 @@
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
  * Memory holds the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
- * one batch of events, and the right edge of the tree. It holds no ended transfers, which are nearly
- * all of the log. `save` gets its content, and a later run continues with it.
+ * one batch of events, and the right edge of the tree. It holds no ended transfers, which are
+ * nearly all of the log. `save` gets its content, and a later run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -159,8 +159,8 @@ export async function verifyLog(
       hashOf,
     )) {
       if (leaf !== null) position = leaf.position;
-      // It is about to leave the log, or an EventStoreDB has not freed its space: it is as recorded,
-      // but other events of its stream may be gone.
+      // It is about to leave the log, or an EventStoreDB has not freed its space: it is as
+      // recorded, but other events of its stream may be gone.
       if (named !== null) {
         retained++;
         if (leaf?.revision === 0) leaving.push(parseStream(leaf.stream).id);

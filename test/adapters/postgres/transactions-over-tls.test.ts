@@ -46,8 +46,8 @@ describeWithPostgres('a transaction over TLS', () => {
     let outside: Promise<unknown> | null = null;
     const transaction = sql.begin(async (tx) => {
       outside = sql`insert into public.written values ('outside')`.execute();
-      // Node.js ends a write over TLS after it has read what arrived. After a timer, that may be the
-      // answer, if the process is busy until then.
+      // Node.js ends a write over TLS after it has read what arrived. After a timer, that may be
+      // the answer, if the process is busy until then.
       await sleep(1);
       const inserted = tx`insert into public.written values (${big})`.execute();
       for (let turn = 0; turn < 5; turn++) await null;

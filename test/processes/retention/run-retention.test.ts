@@ -173,8 +173,8 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
   it('exports and removes the others, and leaves open transfers alone', async () => {
     const streams = [log.completed, log.failed, log.cancelled];
     const events = (await Promise.all(streams.map((name) => installation.store.read(name)))).flat();
-    // A transfer with a clean-up stays. Whether the failed one has one depends on how the events of the
-    // log were cut into batches, and no mover works here.
+    // A transfer with a clean-up stays. Whether the failed one has one depends on how the events of
+    // the log were cut into batches, and no mover works here.
     await installation.sql`delete from work.cleanups`;
     const { files, transfers, completed } = await run();
     expect({ transfers, completed }).toEqual({ transfers: 2, completed: true });

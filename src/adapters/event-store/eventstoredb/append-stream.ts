@@ -9,10 +9,10 @@ import { checkServerVersion } from './server-version.ts';
 /*
  * The call that carries all appends of a client, over the connection of the library.
  *
- * The library's own appends share one process-wide table of what waits for an answer, so an error of
- * one client fails the appends of another, and a late answer ends the process. Here each call has a
- * table of its own, and ignores an answer for which nothing waits. An append that was given up is
- * repeated with the same ids, so that loses nothing.
+ * The library's own appends share one process-wide table of what waits for an answer, so an error
+ * of one client fails the appends of another, and a late answer ends the process. Here each call
+ * has a table of its own, and ignores an answer for which nothing waits. An append that was given
+ * up is repeated with the same ids, so that loses nothing.
  *
  * The end of a call, with or without an error, rejects everything that waits for an answer on it.
  * The next append opens another call.
@@ -32,8 +32,8 @@ interface Open {
 export type Send = (append: Append, limits: CallLimits) => Promise<Appended>;
 
 /**
- * Creates the function that appends. It rejects with the error of the server or of the call, or with
- * EventStoreUnavailable if its time is over.
+ * Creates the function that appends. It rejects with the error of the server or of the call, or
+ * with EventStoreUnavailable if its time is over.
  */
 export function createAppendStream(client: EventStoreDBClient): Send {
   let current: Promise<Open> | null = null;

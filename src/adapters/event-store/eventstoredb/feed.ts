@@ -22,8 +22,8 @@ import { toStoredEvent } from './records.ts';
  * What can go wrong: the server reports a checkpoint at a record that it has not sent: see
  * `passCheckpoint`.
  *
- * It relies on a server that reports when a subscription has caught up (`server-version.ts`), and on
- * answers that arrive in their order.
+ * It relies on a server that reports when a subscription has caught up (`server-version.ts`), and
+ * on answers that arrive in their order.
  */
 
 export const BATCH_SIZE = 500;
@@ -37,8 +37,8 @@ const LOOK_AGAIN_MS = 60_000;
 
 export interface Feed {
   /**
-   * Resolves with the next batch, or with null after a drop or an abort. Rejects with the error that
-   * failed the feed.
+   * Resolves with the next batch, or with null after a drop or an abort. Rejects with the error
+   * that failed the feed.
    */
   next(): Promise<Batch | null>;
   close(): void;
@@ -137,7 +137,9 @@ export function openFeed(
   };
 }
 
-/** Returns the request of a subscription to `$all` after a position, for streams by their prefixes. */
+/**
+ * Returns the request of a subscription to `$all` after a position, for streams by their prefixes.
+ */
 function requestFor(position: bigint, prefixes: string[]): Buffer {
   const { Options } = streamsPb.ReadReq;
   const all = new Options.AllOptions();

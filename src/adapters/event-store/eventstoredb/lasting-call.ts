@@ -14,8 +14,8 @@ import { internalsOf, lastingCall } from './library.ts';
  *
  * The library opens such a call: it finds the server, connects, signs in, and reports how the call
  * ended. The messages do not pass through the library. It sends one in each turn of the event loop,
- * with a system call of its own, and pauses the connection after each one that it receives. Here the
- * messages of a turn share one write, and those that arrive together are read together.
+ * with a system call of its own, and pauses the connection after each one that it receives. Here
+ * the messages of a turn share one write, and those that arrive together are read together.
  *
  * It relies on Node.js, which announces each new HTTP/2 stream, and on the library's gRPC, which
  * listens to the data of its streams and does nothing else with them.
@@ -59,8 +59,8 @@ channel('http2.client.stream.created').subscribe((message) => {
 });
 
 /**
- * Opens a call. Rejects with the error that ended it before it was open, or EventStoreUnavailable if
- * the server just ended it.
+ * Opens a call. Rejects with the error that ended it before it was open, or EventStoreUnavailable
+ * if the server just ended it.
  */
 export async function openLastingCall({
   client,

@@ -11,8 +11,8 @@ export const numberField = (field: number) => (field << 3) | VARINT;
 export const field = (number: number) => (number << 3) | LENGTH_DELIMITED;
 
 /**
- * Reads a message up to `end`. Calls `read` with the tag of each field, in their order. It reads the
- * value, or returns false to skip it.
+ * Reads a message up to `end`. Calls `read` with the tag of each field, in their order. It reads
+ * the value, or returns false to skip it.
  */
 export function readFields(
   reader: protobuf.Reader,

@@ -23,7 +23,8 @@ const FIRST_PAUSE_MS = 3_000;
  * forever. After NotLeader the new client dials the leader that the answer names.
  *
  * A server that accepts connections and says nothing keeps a socket of every client, which nothing
- * can close. So the pauses between renewals after time-outs in a row double, up to `longestPauseMs`.
+ * can close. So the pauses between renewals after time-outs in a row double, up to
+ * `longestPauseMs`.
  */
 export function createRenewable<Client>(
   open: (leader: Leader | null) => Client,

@@ -7,13 +7,13 @@ import { BATCH_SIZE, type Feed } from './feed.ts';
  * One feed of all streams of the installation, for all subscriptions of a store that have caught
  * up. So the server sends each event once to a process, and the process decodes it once.
  *
- * The feed keeps a window: its latest events, in their order. Each follower looks at them at its own
- * pace, and takes those of its streams. The feed waits for none of them. The first subscription that
- * has caught up opens the window, and the last one to leave closes it.
+ * The feed keeps a window: its latest events, in their order. Each follower looks at them at its
+ * own pace, and takes those of its streams. The feed waits for none of them. The first subscription
+ * that has caught up opens the window, and the last one to leave closes it.
  *
  * What can go wrong:
- * - A follower is slower than the log: the window has dropped an event that it needs. `next` returns
- *   null, and the subscription reads with a feed of its own until it has caught up.
+ * - A follower is slower than the log: the window has dropped an event that it needs. `next`
+ *   returns null, and the subscription reads with a feed of its own until it has caught up.
  * - The feed ends or fails. `next` returns null for every follower. Each meets a failure that lasts
  *   with the feed of its own, and reports it.
  *
@@ -45,8 +45,8 @@ export function createSharedFeed(open: (options: SubscribeOptions) => Promise<Fe
       };
     },
     /**
-     * Lets a subscription that has caught up follow the window from its position on. Returns null if
-     * it is alone, or if the window does not reach back to its position.
+     * Lets a subscription that has caught up follow the window from its position on. Returns null
+     * if it is alone, or if the window does not reach back to its position.
      */
     join(position: bigint, options: FollowOptions): Feed | null {
       if (window?.ended()) window = null;

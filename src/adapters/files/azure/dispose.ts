@@ -10,8 +10,8 @@ import type { Store } from './store.ts';
 const COPY_POLL_MS = 1_000;
 
 /**
- * Deletes or moves a blob, if it is still the one that was copied. A move is a copy on the server and
- * then a delete. Both have the ETag as their condition.
+ * Deletes or moves a blob, if it is still the one that was copied. A move is a copy on the server
+ * and then a delete. Both have the ETag as their condition.
  */
 export async function dispose(
   store: Store,
@@ -87,8 +87,8 @@ async function remove(
 }
 
 /**
- * Copies a blob on the server, unless the name is taken. A blob of the same size and MD5 has the same
- * content: an interrupted call may have copied it.
+ * Copies a blob on the server, unless the name is taken. A blob of the same size and MD5 has the
+ * same content: an interrupted call may have copied it.
  */
 async function copyTo(
   store: Store,

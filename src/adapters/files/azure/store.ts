@@ -48,8 +48,8 @@ export interface Store {
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   /**
-   * Returns the signal for one upload of `bytes` bytes. It aborts with `signal`. The client counts the
-   * bytes that it sends with it, and keeps them to the pace.
+   * Returns the signal for one upload of `bytes` bytes. It aborts with `signal`. The client counts
+   * the bytes that it sends with it, and keeps them to the pace.
    */
   counted(
     options: Pick<OpenDestination, 'acknowledged' | 'pace'>,

@@ -56,8 +56,9 @@ export interface Connection {
   /** Sends a command and awaits its reply. Send one at a time, and none during a transfer. */
   request(command: string): Promise<FTPResponse>;
   /**
-   * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if the
-   * server refuses a command or rejects the data connection. Any later error is that of `ended`.
+   * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if
+   * the server refuses a command or rejects the data connection. Any later error is that of
+   * `ended`.
    */
   transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer>;
   /** Maximum silence of the server. Set it on a transfer's socket while you wait for data. */

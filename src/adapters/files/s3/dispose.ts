@@ -12,9 +12,9 @@ import type { Store } from './store.ts';
 const COPIED_AT_MOST = 5 * 2 ** 30;
 
 /**
- * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the server
- * and then a delete. The delete has the ETag as its condition. A server that ignores conditions of
- * deletes deletes a newer object, if that appears after the look before.
+ * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the
+ * server and then a delete. The delete has the ETag as its condition. A server that ignores
+ * conditions of deletes deletes a newer object, if that appears after the look before.
  */
 export async function dispose(
   store: Store,

@@ -9,8 +9,8 @@ import type { Pool } from './pool.ts';
 const REFUSED = [SSH_FX_NO_SUCH_FILE, SSH_FX_PERMISSION_DENIED];
 
 /**
- * Removes what all claims of a transfer left. If the server refuses to list the folder, removes only
- * what the resume point names. Throws FileError if the listing fails otherwise.
+ * Removes what all claims of a transfer left. If the server refuses to list the folder, removes
+ * only what the resume point names. Throws FileError if the listing fails otherwise.
  */
 export async function removeLeftovers(
   pool: Pool,

@@ -126,8 +126,8 @@ async function close(target: number): Promise<void> {
 }
 
 /**
- * `keepSignal` lets the caller's signal end a file that stays open. `lookAgain` returns the identity
- * of a file that was read to its end.
+ * `keepSignal` lets the caller's signal end a file that stays open. `lookAgain` returns the
+ * identity of a file that was read to its end.
  */
 async function openedSource(
   file: PacedSource,

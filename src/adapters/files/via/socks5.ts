@@ -89,7 +89,9 @@ function textOf(text: string): Buffer {
   return Buffer.concat([Buffer.from([bytes.length]), bytes]);
 }
 
-/** Returns an address as SOCKS5 has it. A proxy resolves a name, and takes an IPv6 address as one. */
+/**
+ * Returns an address as SOCKS5 has it. A proxy resolves a name, and takes an IPv6 address as one.
+ */
 function addressOf({ host, port }: ViaTarget): Buffer {
   const end = Buffer.alloc(2);
   end.writeUInt16BE(port);

@@ -29,7 +29,9 @@ const COLUMNS: Column<FlowFile>[] = [
   { heading: 'Taken', cell: ({ taken_at }) => <Time at={taken_at} /> },
 ];
 
-/** The versions of files that a flow took or skipped, newest first. A new `stamp` loads them again. */
+/**
+ * The versions of files that a flow took or skipped, newest first. A new `stamp` loads them again.
+ */
 export function Files({ flowId, stamp }: { flowId: string; stamp: string }) {
   const { data, error, reload } = useLoad(
     (signal) =>

@@ -6,7 +6,9 @@ import type { CatalogState } from './fold-catalog.ts';
 
 const BASE32 = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 
-/** An item of a batch. `transferId` is the transfer that it must become, null for a rejected item. */
+/**
+ * An item of a batch. `transferId` is the transfer that it must become, null for a rejected item.
+ */
 export interface BatchItem {
   item: Fields;
   transferId: string | null;

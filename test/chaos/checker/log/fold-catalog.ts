@@ -143,8 +143,8 @@ const RULES: Record<CatalogKind, Rules> = {
 };
 
 /**
- * Returns the state after one more event of a batch, endpoint, key or webhook, or why the event cannot
- * follow.
+ * Returns the state after one more event of a batch, endpoint, key or webhook, or why the event
+ * cannot follow.
  */
 export function foldCatalog(
   kind: CatalogKind,

@@ -1,8 +1,9 @@
 import type { Context } from '../context.ts';
 
 /**
- * Checks the statuses of all answers. An outage is answered with 503, so 500 is a fault of the service.
- * The load asks only for transfers whose creation was answered, so none of them may be unknown.
+ * Checks the statuses of all answers. An outage is answered with 503, so 500 is a fault of the
+ * service. The load asks only for transfers whose creation was answered, so none of them may be
+ * unknown.
  */
 export function checkStatuses({ evidence, report }: Context): void {
   for (const request of evidence.requests) {
