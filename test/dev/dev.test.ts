@@ -63,7 +63,8 @@ describeWithPostgres('waybill dev', () => {
   }
 
   it('shows the service at work, and continues after kill -9 with the same keys', {
-    timeout: CLI_TIMEOUT_MS,
+    // It starts the demo three times.
+    timeout: 3 * CLI_TIMEOUT_MS,
   }, async (context) => {
     try {
       execFileSync('curl', ['--version'], { stdio: 'ignore' });
