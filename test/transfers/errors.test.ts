@@ -341,16 +341,16 @@ await describeTransfers('transfers that fail', () => {
 
   test('a server that is down for a while gets the file by a retry', async () => {
     const server = await startSftpServer();
-    writeFileSync(join(alpha.root, 'interrupted'), randomBytes(48 << 20));
+    writeFileSync(join(alpha.root, 'interrupted'), randomBytes(16 << 20));
     const proxy = await startTcpProxy(server);
-    proxy.throttle(16 << 20);
+    proxy.throttle(8 << 20);
     await configureSftp(installation, 'unstable', { ...server, port: proxy.port });
     const id = await submit(
       installation,
       'sftp://alpha/interrupted',
       'sftp://unstable/interrupted',
     );
-    await until('some of it is written', () => proxy.forwarded.up > 20 << 20);
+    await until('some of it is written', () => proxy.forwarded.up > 4 << 20);
     await server.down();
     await untilStatus(installation, id, 'queued');
     await server.restart();

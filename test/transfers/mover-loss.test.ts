@@ -22,7 +22,7 @@ vi.setConfig({ testTimeout: 180_000 });
 
 const MiB = 1 << 20;
 const CHUNK = 8 * MiB;
-const SIZE = 64 * MiB;
+const SIZE = 32 * MiB;
 const TAKEN_OVER = [
   'created',
   'queued: admitted',
@@ -114,7 +114,7 @@ await describeTransfers('lost movers', () => {
 
   test('a mover that stops releases the transfer, and another resumes it', async () => {
     const first = await startMover();
-    const id = await submitAndReach('stopped', 48 * MiB);
+    const id = await submitAndReach('stopped', 20 * MiB);
     expect(await first.stop()).toBe(0);
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER.slice(0, 4));
     const handedBack = (await historyOf(pair.installation, id))[3];
