@@ -5,6 +5,7 @@ import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, expectGoodLooks } from '../support/console.ts';
 import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { longUnless } from '../support/long.ts';
 import { useConsole } from '../support/use-console.ts';
 import { addWebhook, appendTransfer, type Step } from '../support/webhooks.ts';
 
@@ -16,7 +17,7 @@ await describeConsole('the pages of administration', () => {
     WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
     WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms',
   });
-  let paths: string[];
+  let ids: Record<'endpoint' | 'untrusted' | 'webhook' | 'delivery' | 'transfer', string>;
 
   beforeAll(async () => {
     const { installation } = console;
@@ -50,31 +51,35 @@ await describeConsole('the pages of administration', () => {
     const failed = () =>
       installation.sql`select from work.deliveries where id = ${delivery} and status = 'failed'`;
     await vi.waitUntil(async () => (await failed()).length > 0, 30_000);
-    paths = [
-      '/console/settings/endpoints',
-      '/console/settings/endpoints/new',
-      `/console/settings/endpoints/${endpoint}`,
-      `/console/settings/endpoints/${untrusted}`,
-      `/console/settings/endpoints/${endpoint}/edit`,
-      '/console/settings/api-keys',
-      '/console/webhooks',
-      `/console/webhooks/${webhookId}`,
-      `/console/webhooks/${webhookId}/deliveries/${delivery}`,
-      '/console/webhooks/failed-deliveries',
-      '/console/webhooks/failed-deliveries?account=all',
-      '/console/operations',
-      `/console/transfers/${transferId}`,
-    ];
+    ids = { endpoint, untrusted, webhook: webhookId, delivery, transfer: transferId };
   });
 
-  test('are accessible, and fit the screen, at each width and in each theme', async () => {
-    const page = await console.visitSignedIn('/console/settings/endpoints');
-    for (const path of paths) {
-      await page.goto(path);
-      await page.locator('h1').waitFor();
-      await page.locator('main :is(table, form, .card)').first().waitFor();
-      expect(await page.getByRole('alert').count()).toBe(0);
-      await expectGoodLooks(page);
-    }
-  });
+  /** `npm test` looks at one page of each kind: a list, a form, the details of one thing. */
+  const pages: [name: string, path: () => string, short?: 'short'][] = [
+    ['the endpoints', () => 'settings/endpoints', 'short'],
+    ['a new endpoint', () => 'settings/endpoints/new'],
+    ['an endpoint', () => `settings/endpoints/${ids.endpoint}`],
+    ['an endpoint that is not trusted', () => `settings/endpoints/${ids.untrusted}`],
+    ['the form of an endpoint', () => `settings/endpoints/${ids.endpoint}/edit`, 'short'],
+    ['the API keys', () => 'settings/api-keys'],
+    ['the webhooks', () => 'webhooks'],
+    ['a webhook', () => `webhooks/${ids.webhook}`],
+    ['a delivery', () => `webhooks/${ids.webhook}/deliveries/${ids.delivery}`],
+    ['failed deliveries', () => 'webhooks/failed-deliveries'],
+    ['failed deliveries of all accounts', () => 'webhooks/failed-deliveries?account=all'],
+    ['operations', () => 'operations', 'short'],
+    ['the history of a transfer', () => `transfers/${ids.transfer}`, 'short'],
+  ];
+  for (const [name, path, short] of pages)
+    test(
+      `${name}: accessible, fits the screen in each width and theme`,
+      longUnless(short === 'short'),
+      async () => {
+        const page = await console.visitSignedIn(`/console/${path()}`);
+        await page.locator('h1').waitFor();
+        await page.locator('main :is(table, form, .card)').first().waitFor();
+        expect(await page.getByRole('alert').count()).toBe(0);
+        await expectGoodLooks(page);
+      },
+    );
 });

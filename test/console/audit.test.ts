@@ -11,6 +11,7 @@ import {
   expectGoodLooks,
 } from '../support/console.ts';
 import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -63,7 +64,7 @@ await describeConsole('the audit log in the console', () => {
     expect(page.url()).toContain(endpoint);
   });
 
-  test('shows who read the history of a transfer, and from where', async () => {
+  test('shows who read the history of a transfer, and from where', LONG, async () => {
     const id = await submit(console.installation, 'sftp://bank/out/read.csv', 's3://bank/in/');
     const page = await console.visitSignedIn(`/console/transfers/${id}`);
     await page.getByRole('heading', { name: 'read.csv' }).first().waitFor();
@@ -122,7 +123,7 @@ await describeConsole('the audit log in the console', () => {
     ]);
   });
 
-  test('is accessible, and fits the screen, at each width and in each theme', async () => {
+  test('is accessible, and fits the screen, at each width and in each theme', LONG, async () => {
     const page = await console.visitSignedIn(AUDIT);
     await rowOf(page, 'API key revoked').waitFor();
     await expectGoodLooks(page);

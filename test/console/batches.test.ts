@@ -8,6 +8,7 @@ import {
   expectNoSidewaysScroll,
 } from '../support/console.ts';
 import { configureEndpoint } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { type Shelf, startShelf } from '../support/shelf.ts';
 import { useConsole } from '../support/use-console.ts';
 
@@ -82,7 +83,7 @@ await describeConsole('batches in the console', () => {
     await expectAccessible(page);
   });
 
-  test('a batch that waits is cancelled', async () => {
+  test('a batch that waits is cancelled', LONG, async () => {
     const { sql } = console.installation;
     const api = (method: string, path: string, body?: object) =>
       fetch(console.url + path, {

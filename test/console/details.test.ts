@@ -4,6 +4,7 @@ import { newId } from '../../src/domain/ids.ts';
 import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendEvents, appendTransfer } from '../support/webhooks.ts';
@@ -127,7 +128,7 @@ await describeConsole('what the console shows of a transfer', () => {
     expect(await facts.isVisible()).toBe(true);
   });
 
-  test('a page for what does not exist leads back to its list', async () => {
+  test('a page for what does not exist leads back to its list', LONG, async () => {
     const page = await console.visitSignedIn('/console/webhooks');
     for (const [path, title, link, list] of [
       [`transfers/${newId('txr')}`, 'Transfer not found', 'Show transfers', 'Transfers'],

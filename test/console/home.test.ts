@@ -22,6 +22,7 @@ import {
 import { signIn } from '../support/console-pages.ts';
 import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { addDeliveries, addWebhook, appendEvents, appendTransfer } from '../support/webhooks.ts';
@@ -229,7 +230,7 @@ await describeConsole('the home page of the console', () => {
     await page.getByText('1–3 of 3').waitFor();
   });
 
-  test('is accessible with all findings, and fits each screen', async () => {
+  test('is accessible with all findings, and fits each screen', LONG, async () => {
     const page = await openHome();
     for (const title of [
       'transfers failed today',
@@ -271,7 +272,7 @@ await describeConsole('the home page of the console', () => {
     await expectAccessible(page);
   });
 
-  test('keeps the other parts if one cannot be loaded', async () => {
+  test('keeps the other parts if one cannot be loaded', LONG, async () => {
     const page = await console.visit('/console/sign-in');
     await page.route('**/v1/endpoints', (route) =>
       route.fulfill({
@@ -293,7 +294,7 @@ await describeConsole('the home page of the console', () => {
     console.pardon(503);
   });
 
-  test('says so if the code of a page cannot be loaded', async () => {
+  test('says so if the code of a page cannot be loaded', LONG, async () => {
     const page = await console.visitSignedIn(HOME);
     const gone = (url: URL) => /assets\/page-.*\.js$/.test(url.pathname);
     await page.route(gone, (route) => route.fulfill({ status: 404 }));

@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { LONG } from '../support/long.ts';
 import { tabTo, useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -68,7 +69,7 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
   });
 
-  test('stay visible until the user closes them, even if they cannot be copied', async () => {
+  test('stay visible until the user closes them, even if they cannot be copied', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     const making = Promise.withResolvers<void>();
     await page.route('**/v1/keys', async (route) => {
@@ -97,7 +98,7 @@ await describeConsole('API keys in the console', () => {
     await eventually(() => dialog.count()).toBe(0);
   });
 
-  test('can have a role instead of scopes', async () => {
+  test('can have a role instead of scopes', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);
     await dialog.getByLabel('Name').fill('watcher');
@@ -111,7 +112,7 @@ await describeConsole('API keys in the console', () => {
     expect(await statusWith(key)).toBe(200);
   });
 
-  test('show an error at its field, and a mark if they expire soon', async () => {
+  test('show an error at its field, and a mark if they expire soon', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);
     await dialog.getByRole('checkbox', { name: 'transfers:write' }).uncheck();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { LONG } from '../support/long.ts';
 import { holdRows } from '../support/row-locks.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendTransfer } from '../support/webhooks.ts';
@@ -68,24 +69,28 @@ await describeConsole('operations in the console', () => {
     expect(page.url()).toContain('hours=168');
   });
 
-  test('a task longer than one poll stays visible, with the reason of a failure', async () => {
-    const page = await console.visitSignedIn('/console/settings/api-keys');
-    let answering = true;
-    await page.route('**/v1/movers', async (route) => {
-      await sleep(3_000);
-      if (answering) await route.continue();
-      else
-        await route.fulfill({
-          status: 503,
-          json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
-        });
-    });
-    await page.goto('/console/operations');
-    await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();
-    answering = false;
-    await page.getByRole('alert').getByText('Postgres is away').waitFor();
-    await page.unrouteAll({ behavior: 'wait' });
-    await page.getByRole('alert').waitFor({ state: 'detached' });
-    console.pardon(503);
-  });
+  test(
+    'a task longer than one poll stays visible, with the reason of a failure',
+    LONG,
+    async () => {
+      const page = await console.visitSignedIn('/console/settings/api-keys');
+      let answering = true;
+      await page.route('**/v1/movers', async (route) => {
+        await sleep(3_000);
+        if (answering) await route.continue();
+        else
+          await route.fulfill({
+            status: 503,
+            json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+          });
+      });
+      await page.goto('/console/operations');
+      await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();
+      answering = false;
+      await page.getByRole('alert').getByText('Postgres is away').waitFor();
+      await page.unrouteAll({ behavior: 'wait' });
+      await page.getByRole('alert').waitFor({ state: 'detached' });
+      console.pardon(503);
+    },
+  );
 });

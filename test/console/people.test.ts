@@ -7,6 +7,7 @@ import {
   expectNoSidewaysScroll,
 } from '../support/console.ts';
 import { startIdentityProvider, type TestIdentityProvider } from '../support/identity-provider.ts';
+import { LONG } from '../support/long.ts';
 import { useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -84,7 +85,7 @@ await describeConsole('people in the console', () => {
     expect(page.url()).toMatch(`${console.url}/console/sign-in`);
   });
 
-  test('only read with the role viewer, and leave when it is removed', async () => {
+  test('only read with the role viewer, and leave when it is removed', LONG, async () => {
     const page = await signIn('bob');
     await page.getByText('Signed in as bob@example.com (viewer)').waitFor();
     expect(await page.getByRole('button', { name: 'New webhook' }).count()).toBe(0);
@@ -100,7 +101,7 @@ await describeConsole('people in the console', () => {
     console.pardon(401);
   });
 
-  test('read why a sign-in failed, and use a key meanwhile', async () => {
+  test('read why a sign-in failed, and use a key meanwhile', LONG, async () => {
     const page = await signIn('eve');
     await page.getByRole('alert').filter({ hasText: 'You have no role here' }).waitFor();
     provider.setDown(true);

@@ -8,6 +8,7 @@ import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { signIn } from '../support/console-pages.ts';
 import { CAUSE, configureEndpoint } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { turn, useConsole } from '../support/use-console.ts';
 
 // A browser and a service share the machine with other test files.
@@ -74,7 +75,7 @@ await describeConsole('the Admin Console', () => {
       pardon(401);
     });
 
-    test('is shared by all tabs, with its account, its key and its end', async () => {
+    test('is shared by all tabs, with its account, its key and its end', LONG, async () => {
       const request = keyRequest.parse({
         name: 'finance',
         scopes: ['admin'],
@@ -137,7 +138,7 @@ await describeConsole('the Admin Console', () => {
     await expectAccessible(page);
   });
 
-  test('switches to another account, and keeps another theme', async () => {
+  test('switches to another account, and keeps another theme', LONG, async () => {
     const { commands } = console.installation;
     const other = keyRequest.parse({
       name: 'other',

@@ -14,6 +14,7 @@ import {
 } from '../support/console.ts';
 import { signIn } from '../support/console-pages.ts';
 import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { tabTo, useConsole } from '../support/use-console.ts';
 import { appendTransfer, type Step } from '../support/webhooks.ts';
 
@@ -121,7 +122,7 @@ await describeConsole('the list of transfers', () => {
     await page.getByRole('button', { name: 'Select all of at least 2 that match' }).waitFor();
   });
 
-  test('keeps filters under names, and the chosen columns', async () => {
+  test('keeps filters under names, and the chosen columns', LONG, async () => {
     await append('saved', 'kept.csv', COMPLETED);
     await untilFound('saved', 1);
     const page = await console.visitSignedIn(`${list('saved')}&status=completed`);
@@ -176,7 +177,7 @@ await describeConsole('the list of transfers', () => {
     expect(lines.map((line) => line.split(',')[0]).sort()).toEqual(['id', ...ids].sort());
   });
 
-  test('retries the selected transfers, and names each refusal', async () => {
+  test('retries the selected transfers, and names each refusal', LONG, async () => {
     await append('retried', 'a.csv', FAILED);
     await append('retried', 'b.csv', ['cancelled']);
     const completed = await append('retried', 'c.csv', COMPLETED);
@@ -204,54 +205,58 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
   });
 
-  test('changes all that match on all pages, call by call, however often an answer is lost', async () => {
-    const waiting = Array.from({ length: 26 }, (_, index) => wait('many', `${index}.csv`));
-    const [continue_from] = await Promise.all(waiting);
-    await untilFound('many', 26);
-    const page = await console.visitSignedIn(`${list('many')}&limit=25`);
-    await page.getByText('1–25 of 26').waitFor();
-    await page.getByLabel('Select page').check();
-    await page.getByText('25 selected').waitFor();
-    await page.getByRole('button', { name: 'Select all 26 that match' }).click();
-    await page.getByText('Selected all 26 that match').waitFor();
-    await page.getByRole('button', { name: 'Cancel transfers' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Cancel transfers' });
-    await eventually(() => dialog.innerText()).toMatch(/26 (pending|queued)|25 queued/);
+  test(
+    'changes all that match on all pages, call by call, however often an answer is lost',
+    LONG,
+    async () => {
+      const waiting = Array.from({ length: 26 }, (_, index) => wait('many', `${index}.csv`));
+      const [continue_from] = await Promise.all(waiting);
+      await untilFound('many', 26);
+      const page = await console.visitSignedIn(`${list('many')}&limit=25`);
+      await page.getByText('1–25 of 26').waitFor();
+      await page.getByLabel('Select page').check();
+      await page.getByText('25 selected').waitFor();
+      await page.getByRole('button', { name: 'Select all 26 that match' }).click();
+      await page.getByText('Selected all 26 that match').waitFor();
+      await page.getByRole('button', { name: 'Cancel transfers' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Cancel transfers' });
+      await eventually(() => dialog.innerText()).toMatch(/26 (pending|queued)|25 queued/);
 
-    // The first answer is lost; its repeat says that more follow, and comes after a press of Stop.
-    const keys: (string | undefined)[] = [];
-    const continued: unknown[] = [];
-    const stopped = Promise.withResolvers<void>();
-    await page.route('**/v1/transfers/bulk', async (route) => {
-      keys.push(route.request().headers()['idempotency-key']);
-      continued.push(route.request().postDataJSON().continue_from);
-      const response = await route.fetch();
-      if (keys.length === 1) return route.abort();
-      if (keys.length > 2) return route.fulfill({ response });
-      await stopped.promise;
-      const answer = { ...(await response.json()), has_more: true, continue_from };
-      return route.fulfill({ response, json: answer });
-    });
-    await dialog.getByRole('button', { name: 'Cancel transfers' }).click();
-    await dialog.getByRole('progressbar').waitFor();
-    await page.keyboard.press('Escape');
-    await dialog.getByRole('button', { name: 'Stop' }).click();
-    stopped.resolve();
-    await dialog.getByText('Stopped. 26 cancelled').waitFor();
-    await expectAccessible(page);
-    await dialog.getByRole('button', { name: 'Continue' }).click();
-    await dialog.getByText('26 cancelled.').waitFor();
-    await eventually(() => dialog.getByText('Stopped').count()).toBe(0);
-    expect(keys).toHaveLength(3);
-    expect(keys[0]).toMatch(/./);
-    expect(keys[1]).toBe(keys[0]);
-    expect(keys[2]).not.toBe(keys[0]);
-    expect(continued).toEqual([undefined, undefined, continue_from]);
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByLabel('State').selectOption('Cancelled');
-    await page.getByText('1–25 of 26').waitFor();
-    console.pardon('lost');
-  });
+      // The first answer is lost; its repeat says that more follow, and comes after a press of Stop.
+      const keys: (string | undefined)[] = [];
+      const continued: unknown[] = [];
+      const stopped = Promise.withResolvers<void>();
+      await page.route('**/v1/transfers/bulk', async (route) => {
+        keys.push(route.request().headers()['idempotency-key']);
+        continued.push(route.request().postDataJSON().continue_from);
+        const response = await route.fetch();
+        if (keys.length === 1) return route.abort();
+        if (keys.length > 2) return route.fulfill({ response });
+        await stopped.promise;
+        const answer = { ...(await response.json()), has_more: true, continue_from };
+        return route.fulfill({ response, json: answer });
+      });
+      await dialog.getByRole('button', { name: 'Cancel transfers' }).click();
+      await dialog.getByRole('progressbar').waitFor();
+      await page.keyboard.press('Escape');
+      await dialog.getByRole('button', { name: 'Stop' }).click();
+      stopped.resolve();
+      await dialog.getByText('Stopped. 26 cancelled').waitFor();
+      await expectAccessible(page);
+      await dialog.getByRole('button', { name: 'Continue' }).click();
+      await dialog.getByText('26 cancelled.').waitFor();
+      await eventually(() => dialog.getByText('Stopped').count()).toBe(0);
+      expect(keys).toHaveLength(3);
+      expect(keys[0]).toMatch(/./);
+      expect(keys[1]).toBe(keys[0]);
+      expect(keys[2]).not.toBe(keys[0]);
+      expect(continued).toEqual([undefined, undefined, continue_from]);
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await page.getByLabel('State').selectOption('Cancelled');
+      await page.getByText('1–25 of 26').waitFor();
+      console.pardon('lost');
+    },
+  );
 
   test('keeps check marks and places while rows change, also by keyboard', async () => {
     const id = await wait('moving', 'first.csv');
@@ -335,7 +340,7 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('button', { name: 'Retry transfer' }).count()).toBe(0);
   });
 
-  test('is accessible, and fits the screen, at each width and in each theme', async () => {
+  test('is accessible, and fits the screen, at each width and in each theme', LONG, async () => {
     const folder = 'look';
     await append(folder, 'a-report-with-a-long-name-2026-03-01.csv', FAILED);
     await append(folder, 'b.csv', COMPLETED);

@@ -20,6 +20,7 @@ import {
   expectNoSidewaysScroll,
 } from '../support/console.ts';
 import { CAUSE, configureSftp, submit, untilStatus } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { tabTo, turn, useConsole } from '../support/use-console.ts';
@@ -125,7 +126,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.locator('.subtitle').getByText('Completed').waitFor();
       });
 
-      test('a moving transfer shows its progress until it is aborted', async () => {
+      test('a moving transfer shows its progress until it is aborted', LONG, async () => {
         writeFileSync(join(alpha.root, 'big.bin'), '');
         truncateSync(join(alpha.root, 'big.bin'), 1024 * MiB);
         slow.throttle(8 * MiB);
@@ -170,7 +171,7 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await row.innerText()).not.toContain(why);
       });
 
-      test('a list that nobody has looked at for a while catches up', async () => {
+      test('a list that nobody has looked at for a while catches up', LONG, async () => {
         writeFileSync(join(alpha.root, 'unseen.bin'), '');
         truncateSync(join(alpha.root, 'unseen.bin'), 512 * MiB);
         slow.throttle(2 * MiB);
@@ -221,107 +222,115 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await source.getByLabel('Path').inputValue()).toBe('/shelf/out/a.csv');
       });
 
-      test('a file is found by its path, a part of its name, its size and its age', async () => {
-        const folder = join(alpha.root, 'found', 'here');
-        mkdirSync(join(folder, 'deeper'), { recursive: true });
-        for (const [name, size, minute] of [
-          ['note-10.txt', 10, 1],
-          ['note-2.txt', 20, 3],
-          ['big.bin', MiB, 2],
-        ] as const) {
-          writeFileSync(join(folder, name), '');
-          truncateSync(join(folder, name), size);
-          const at = new Date(Date.UTC(2026, 0, 31, 9, minute));
-          utimesSync(join(folder, name), at, at);
-        }
-        const page = await visitSignedIn('/console/transfers/new', {
-          colorScheme: 'dark',
-          viewport: { width: 320, height: 800 },
-          timezoneId: 'Asia/Kolkata',
-        });
-        const source = page.getByRole('group', { name: 'Source' });
-        await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
-        await source.getByRole('button', { name: 'Browse alpha' }).click();
-        const dialog = page.getByRole('dialog');
-        const path = dialog.getByLabel('Folder', { exact: true });
-        const names = () =>
-          dialog.getByRole('listitem').locator('button > span:first-of-type').allInnerTexts();
-        await path.fill('found//here');
-        await path.press('Enter');
-        const all = ['Parent folder', 'deeper/', 'big.bin', 'note-2.txt', 'note-10.txt'];
-        await eventually(names).toEqual(all);
-        expect(await path.inputValue()).toBe('/found/here/');
-        expect(await dialog.getByRole('button', { name: 'big.bin' }).innerText()).toMatch(
-          /1\.0 MiB\s+2026-01-31 14:32/,
-        );
-        await expectAccessible(page);
-        await expectNoSidewaysScroll(page);
-
-        const sort = dialog.getByLabel('Sort by');
-        await sort.selectOption('Largest first');
-        await eventually(names).toEqual(all);
-        await sort.selectOption('Newest first');
-        await eventually(names).toEqual([
-          ...['Parent folder', 'deeper/', 'note-2.txt', 'big.bin', 'note-10.txt'],
-        ]);
-        const search = dialog.getByLabel('Search this folder');
-        await search.fill('NOTE');
-        await search.press('Enter');
-        await eventually(names).toEqual(['Parent folder', 'note-2.txt', 'note-10.txt']);
-        await dialog.getByText('2 of 4 entries.').waitFor();
-
-        await path.fill('/nowhere/');
-        await dialog.getByRole('button', { name: 'Open' }).click();
-        await dialog.getByRole('alert').waitFor();
-        await expectAccessible(page);
-        pardon(404);
-        await dialog.getByRole('button', { name: 'Parent folder' }).click();
-        await dialog.getByRole('button', { name: 'found/' }).click();
-        await dialog.getByRole('button', { name: 'here/' }).click();
-        await dialog.getByRole('button', { name: 'note-10.txt' }).click();
-        expect(await source.getByLabel('Path').inputValue()).toBe('/found/here/note-10.txt');
-        expect(page.url()).toBe(`${console.url}/console/transfers/new`);
-      });
-
-      test('a filtered list is not reloaded for other transfers, until one matches', async () => {
-        for (let count = 0; count < 51; count++)
-          await appendTransfer(console.installation.store, ['cancelled']);
-        writeFileSync(join(alpha.root, 'unlisted.bin'), '');
-        truncateSync(join(alpha.root, 'unlisted.bin'), 1024 * MiB);
-        // Some pieces of the file a second: its progress changes with each.
-        slow.throttle(8 * MiB);
-        const id = await submit(
-          console.installation,
-          'sftp://slow/unlisted.bin',
-          'sftp://beta/unlisted.bin',
-        );
-        const page = await visitSignedIn(`/console/transfers/${id}`);
-        const lists: Page[] = [];
-        const loads = [0, 0];
-        for (const [k, query] of ['?status=failed', '?offset=50'].entries()) {
-          const list = await page.context().newPage();
-          list.on('request', (request) => {
-            if (new URL(request.url()).pathname === '/v1/transfers') loads[k]!++;
+      test(
+        'a file is found by its path, a part of its name, its size and its age',
+        LONG,
+        async () => {
+          const folder = join(alpha.root, 'found', 'here');
+          mkdirSync(join(folder, 'deeper'), { recursive: true });
+          for (const [name, size, minute] of [
+            ['note-10.txt', 10, 1],
+            ['note-2.txt', 20, 3],
+            ['big.bin', MiB, 2],
+          ] as const) {
+            writeFileSync(join(folder, name), '');
+            truncateSync(join(folder, name), size);
+            const at = new Date(Date.UTC(2026, 0, 31, 9, minute));
+            utimesSync(join(folder, name), at, at);
+          }
+          const page = await visitSignedIn('/console/transfers/new', {
+            colorScheme: 'dark',
+            viewport: { width: 320, height: 800 },
+            timezoneId: 'Asia/Kolkata',
           });
-          await list.goto(`/console/transfers${query}`);
-          await list.locator('.subtitle').getByText('Live').waitFor();
-          await eventually(() => loads[k]).toBeGreaterThan(0);
-          lists.push(list);
-        }
-        const told = new Set<string | null>();
-        const progress = page.getByRole('progressbar');
-        const untilTold = (count: number) =>
-          eventually(
-            async () => told.add(await progress.getAttribute('value')).size,
-          ).toBeGreaterThan(count);
-        // A list whose stream opens before its first load loads again, two seconds later at most.
-        await untilTold(4);
-        const settled = [...loads];
-        await untilTold(6);
-        expect(loads).toEqual(settled);
-        await abortTransfer(console.installation.commands, id, CAUSE);
-        await lists[0]!.getByRole('link', { name: 'unlisted.bin' }).waitFor();
-      });
+          const source = page.getByRole('group', { name: 'Source' });
+          await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+          await source.getByRole('button', { name: 'Browse alpha' }).click();
+          const dialog = page.getByRole('dialog');
+          const path = dialog.getByLabel('Folder', { exact: true });
+          const names = () =>
+            dialog.getByRole('listitem').locator('button > span:first-of-type').allInnerTexts();
+          await path.fill('found//here');
+          await path.press('Enter');
+          const all = ['Parent folder', 'deeper/', 'big.bin', 'note-2.txt', 'note-10.txt'];
+          await eventually(names).toEqual(all);
+          expect(await path.inputValue()).toBe('/found/here/');
+          expect(await dialog.getByRole('button', { name: 'big.bin' }).innerText()).toMatch(
+            /1\.0 MiB\s+2026-01-31 14:32/,
+          );
+          await expectAccessible(page);
+          await expectNoSidewaysScroll(page);
+
+          const sort = dialog.getByLabel('Sort by');
+          await sort.selectOption('Largest first');
+          await eventually(names).toEqual(all);
+          await sort.selectOption('Newest first');
+          await eventually(names).toEqual([
+            ...['Parent folder', 'deeper/', 'note-2.txt', 'big.bin', 'note-10.txt'],
+          ]);
+          const search = dialog.getByLabel('Search this folder');
+          await search.fill('NOTE');
+          await search.press('Enter');
+          await eventually(names).toEqual(['Parent folder', 'note-2.txt', 'note-10.txt']);
+          await dialog.getByText('2 of 4 entries.').waitFor();
+
+          await path.fill('/nowhere/');
+          await dialog.getByRole('button', { name: 'Open' }).click();
+          await dialog.getByRole('alert').waitFor();
+          await expectAccessible(page);
+          pardon(404);
+          await dialog.getByRole('button', { name: 'Parent folder' }).click();
+          await dialog.getByRole('button', { name: 'found/' }).click();
+          await dialog.getByRole('button', { name: 'here/' }).click();
+          await dialog.getByRole('button', { name: 'note-10.txt' }).click();
+          expect(await source.getByLabel('Path').inputValue()).toBe('/found/here/note-10.txt');
+          expect(page.url()).toBe(`${console.url}/console/transfers/new`);
+        },
+      );
+
+      test(
+        'a filtered list is not reloaded for other transfers, until one matches',
+        LONG,
+        async () => {
+          for (let count = 0; count < 51; count++)
+            await appendTransfer(console.installation.store, ['cancelled']);
+          writeFileSync(join(alpha.root, 'unlisted.bin'), '');
+          truncateSync(join(alpha.root, 'unlisted.bin'), 1024 * MiB);
+          // Some pieces of the file a second: its progress changes with each.
+          slow.throttle(8 * MiB);
+          const id = await submit(
+            console.installation,
+            'sftp://slow/unlisted.bin',
+            'sftp://beta/unlisted.bin',
+          );
+          const page = await visitSignedIn(`/console/transfers/${id}`);
+          const lists: Page[] = [];
+          const loads = [0, 0];
+          for (const [k, query] of ['?status=failed', '?offset=50'].entries()) {
+            const list = await page.context().newPage();
+            list.on('request', (request) => {
+              if (new URL(request.url()).pathname === '/v1/transfers') loads[k]!++;
+            });
+            await list.goto(`/console/transfers${query}`);
+            await list.locator('.subtitle').getByText('Live').waitFor();
+            await eventually(() => loads[k]).toBeGreaterThan(0);
+            lists.push(list);
+          }
+          const told = new Set<string | null>();
+          const progress = page.getByRole('progressbar');
+          const untilTold = (count: number) =>
+            eventually(
+              async () => told.add(await progress.getAttribute('value')).size,
+            ).toBeGreaterThan(count);
+          // A list whose stream opens before its first load loads again, two seconds later at most.
+          await untilTold(4);
+          const settled = [...loads];
+          await untilTold(6);
+          expect(loads).toEqual(settled);
+          await abortTransfer(console.installation.commands, id, CAUSE);
+          await lists[0]!.getByRole('link', { name: 'unlisted.bin' }).waitFor();
+        },
+      );
 
       test('a failure is shown with its remedy', async () => {
         const id = await submit(console.installation, 'sftp://alpha/nothing-there', 'sftp://beta/');

@@ -5,6 +5,7 @@ import { removeWebhook } from '../../src/commands/webhooks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { useConsole } from '../support/use-console.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks.ts';
@@ -27,7 +28,7 @@ await describeConsole('webhooks in the console', () => {
   const state = (page: Page) => page.locator('.subtitle .status').innerText();
   const idsReceived = () => receiver.received.map(({ eventId }) => eventId);
 
-  test('failed deliveries are retried after a dead receiver recovers', async () => {
+  test('failed deliveries are retried after a dead receiver recovers', LONG, async () => {
     receiver.behave(503);
     const page = await console.visitSignedIn('/console/webhooks');
     await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
@@ -116,47 +117,51 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
   });
 
-  test('failed deliveries are those of the account, unless all accounts are chosen', async () => {
-    receiver.behave(500);
-    const { installation } = console;
-    for (const accountId of ['acc_default', 'acc_elsewhere']) {
-      const webhookId = await addWebhook(installation, receiver.url, ['key.expiring_soon'], {
-        accountId,
-      });
-      await ping(installation.sql, { webhookId, accountId });
-    }
-    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
-    const rows = page.locator('tbody tr');
-    const theirs = rows.filter({ hasText: 'acc_elsewhere' });
-    const dialog = page.getByRole('dialog');
-    await eventually(() => rows.count()).toBe(1);
-    await page.getByText('Deliveries of acc_default that failed').waitFor();
-    await page.getByLabel('Accounts').selectOption('All accounts');
-    await theirs.waitFor();
-    await page.getByText('Deliveries of all accounts that failed').waitFor();
-    expect(page.url()).toContain('account=all');
-    await page.getByRole('button', { name: 'Retry all' }).click();
-    await dialog
-      .getByRole('heading', { name: /^Retry \d+ failed .+ of all accounts\?$/ })
-      .waitFor();
-    await expectAccessible(page);
-    await dialog.getByRole('button', { name: 'Close' }).click();
+  test(
+    'failed deliveries are those of the account, unless all accounts are chosen',
+    LONG,
+    async () => {
+      receiver.behave(500);
+      const { installation } = console;
+      for (const accountId of ['acc_default', 'acc_elsewhere']) {
+        const webhookId = await addWebhook(installation, receiver.url, ['key.expiring_soon'], {
+          accountId,
+        });
+        await ping(installation.sql, { webhookId, accountId });
+      }
+      const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+      const rows = page.locator('tbody tr');
+      const theirs = rows.filter({ hasText: 'acc_elsewhere' });
+      const dialog = page.getByRole('dialog');
+      await eventually(() => rows.count()).toBe(1);
+      await page.getByText('Deliveries of acc_default that failed').waitFor();
+      await page.getByLabel('Accounts').selectOption('All accounts');
+      await theirs.waitFor();
+      await page.getByText('Deliveries of all accounts that failed').waitFor();
+      expect(page.url()).toContain('account=all');
+      await page.getByRole('button', { name: 'Retry all' }).click();
+      await dialog
+        .getByRole('heading', { name: /^Retry \d+ failed .+ of all accounts\?$/ })
+        .waitFor();
+      await expectAccessible(page);
+      await dialog.getByRole('button', { name: 'Close' }).click();
 
-    await page.getByLabel('Accounts').selectOption('acc_default');
-    await eventually(() => rows.count()).toBe(1);
-    receiver.behave(200);
-    await page.getByRole('button', { name: 'Retry all' }).click();
-    await dialog
-      .getByRole('heading', { name: 'Retry 1 failed delivery of acc_default?' })
-      .waitFor();
-    await dialog.getByRole('button', { name: 'Retry all' }).click();
-    await page.getByRole('heading', { name: 'No failed deliveries of acc_default' }).waitFor();
-    await page.getByRole('link', { name: 'Show all accounts' }).click();
-    await theirs.getByRole('button', { name: 'Retry ping' }).click();
-    await page.getByRole('heading', { name: 'No failed deliveries of all accounts' }).waitFor();
-  });
+      await page.getByLabel('Accounts').selectOption('acc_default');
+      await eventually(() => rows.count()).toBe(1);
+      receiver.behave(200);
+      await page.getByRole('button', { name: 'Retry all' }).click();
+      await dialog
+        .getByRole('heading', { name: 'Retry 1 failed delivery of acc_default?' })
+        .waitFor();
+      await dialog.getByRole('button', { name: 'Retry all' }).click();
+      await page.getByRole('heading', { name: 'No failed deliveries of acc_default' }).waitFor();
+      await page.getByRole('link', { name: 'Show all accounts' }).click();
+      await theirs.getByRole('button', { name: 'Retry ping' }).click();
+      await page.getByRole('heading', { name: 'No failed deliveries of all accounts' }).waitFor();
+    },
+  );
 
-  test('a webhook shows its success rate and its last failure', async () => {
+  test('a webhook shows its success rate and its last failure', LONG, async () => {
     receiver.behave(500);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     const page = await console.visitSignedIn(`/console/webhooks/${id}`);
@@ -179,41 +184,45 @@ await describeConsole('webhooks in the console', () => {
     await eventually(() => state(page)).toContain('Delivered');
   });
 
-  test('a rejected retry is shown for each selected delivery, which stays selected', async () => {
-    receiver.behave(500);
-    const { installation } = console;
-    const accountId = 'acc_partly';
-    const gone = await addWebhook(installation, receiver.url, ['transfer.completed'], {
-      accountId,
-    });
-    await addWebhook(installation, receiver.url, ['transfer.failed'], { accountId });
-    for (const end of ['completed', 'failed', 'failed'] as const) {
-      await appendTransfer(installation.store, ['admitted', 'started', end], {
-        account_id: accountId,
+  test(
+    'a rejected retry is shown for each selected delivery, which stays selected',
+    LONG,
+    async () => {
+      receiver.behave(500);
+      const { installation } = console;
+      const accountId = 'acc_partly';
+      const gone = await addWebhook(installation, receiver.url, ['transfer.completed'], {
+        accountId,
       });
-    }
-    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries?account=all');
-    const rows = page.locator('tbody tr');
-    await eventually(() => rows.count()).toBe(3);
-    await removeWebhook(installation.commands, gone, CAUSE);
-    receiver.behave(200);
-    await page.getByLabel('Select this page').check();
-    await page.getByRole('button', { name: 'Retry selected (3)' }).click();
-    await page
-      .getByRole('alert')
-      .filter({
-        hasText: 'Retrying 2 deliveries. 1 rejected: The webhook of this delivery was removed',
-      })
-      .waitFor();
-    console.pardon(404);
-    await eventually(() => rows.count()).toBe(1);
-    expect(await rows.getByRole('checkbox').isChecked()).toBe(true);
-    expect(await rows.innerText()).toContain(gone);
-    await expectAccessible(page);
-    await page.getByRole('button', { name: 'Retry selected (1)' }).click();
-    await page.getByRole('dialog').getByRole('heading', { name: 'Action failed' }).waitFor();
-    console.pardon(404);
-  });
+      await addWebhook(installation, receiver.url, ['transfer.failed'], { accountId });
+      for (const end of ['completed', 'failed', 'failed'] as const) {
+        await appendTransfer(installation.store, ['admitted', 'started', end], {
+          account_id: accountId,
+        });
+      }
+      const page = await console.visitSignedIn('/console/webhooks/failed-deliveries?account=all');
+      const rows = page.locator('tbody tr');
+      await eventually(() => rows.count()).toBe(3);
+      await removeWebhook(installation.commands, gone, CAUSE);
+      receiver.behave(200);
+      await page.getByLabel('Select this page').check();
+      await page.getByRole('button', { name: 'Retry selected (3)' }).click();
+      await page
+        .getByRole('alert')
+        .filter({
+          hasText: 'Retrying 2 deliveries. 1 rejected: The webhook of this delivery was removed',
+        })
+        .waitFor();
+      console.pardon(404);
+      await eventually(() => rows.count()).toBe(1);
+      expect(await rows.getByRole('checkbox').isChecked()).toBe(true);
+      expect(await rows.innerText()).toContain(gone);
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'Retry selected (1)' }).click();
+      await page.getByRole('dialog').getByRole('heading', { name: 'Action failed' }).waitFor();
+      console.pardon(404);
+    },
+  );
 
   test('the text in the search field stays while the list reloads', async () => {
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { printProtocols } from '../../scripts/console-api.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { CLI_TIMEOUT_MS, createSpawnedCli, settingsFor } from '../support/cli.ts';
+import { LONG } from '../support/long.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -40,7 +41,7 @@ describeWithPostgres('a fifth protocol', () => {
     await copy?.remove();
   });
 
-  test('is configured, tested and used by a transfer', async () => {
+  test('is configured, tested and used by a transfer', LONG, async () => {
     const environment = settingsFor(database.url);
     const cli = createSpawnedCli(environment, copy.folder, join(copy.folder, 'bin', 'waybill'));
     const { port } = server;

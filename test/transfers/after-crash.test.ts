@@ -10,6 +10,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import {
   type RunningRoles,
   type SpawnedService,
@@ -108,12 +109,16 @@ await describeTransfers('a process that is killed after a transfer', () => {
     return id;
   }
 
-  test('between the delete and its event: the event says that it is not confirmed', async () => {
-    const id = await deletedByDead('between');
-    await startMover();
-    await release(id);
-    expect(await deleted(id)).toMatchObject({ confirmed: false });
-  });
+  test(
+    'between the delete and its event: the event says that it is not confirmed',
+    LONG,
+    async () => {
+      const id = await deletedByDead('between');
+      await startMover();
+      await release(id);
+      expect(await deleted(id)).toMatchObject({ confirmed: false });
+    },
+  );
 
   test('between the delete and its event: a newer file stays', async () => {
     const id = await deletedByDead('newer');

@@ -19,6 +19,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../support/roles.ts';
 import { storyOf, until, untilCleanedUp } from '../support/transfers.ts';
@@ -162,6 +163,7 @@ describeWithPostgres('the bandwidth of an endpoint', () => {
 
   test.skipIf(KINDS.length === 0)(
     'ends at once when its files are stopped, also at the least limit',
+    LONG,
     async () => {
       await limitAll(LEAST);
       const before = new Map(KINDS.map((name) => [name, forwarded(name)]));

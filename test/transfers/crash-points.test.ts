@@ -238,7 +238,7 @@ await describeTransfers('a mover killed with -9', () => {
     return head;
   }
 
-  test('before it opened the destination', async () => {
+  test('before it opened the destination', LONG, async () => {
     const name = 'before-open';
     const reach = () =>
       until('it has connected', () => proxy.connections > 0).then(() => undefined);
@@ -279,7 +279,7 @@ await describeTransfers('a mover killed with -9', () => {
     );
   });
 
-  test('after every byte was delivered and before the progress was saved', async () => {
+  test('after every byte was delivered and before the progress was saved', LONG, async () => {
     const name = 'before-committing';
     const size = 12 * MiB;
     let row: RowLock;

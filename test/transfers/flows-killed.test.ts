@@ -7,6 +7,7 @@ import type { BatchListed } from '../../src/domain/batch.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { flowsOf } from '../support/flows.ts';
+import { LONG } from '../support/long.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -45,85 +46,89 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
   const hasEvent = async (stream: string, type: string) =>
     (await pair.installation.store.read(stream)).some((event) => event.type === type);
 
-  test('while it is listed, created, moved and deletes its sources takes each file once', async () => {
-    for (let folder = 0; folder < FOLDERS; folder++) {
-      mkdirSync(join(pair.alpha.root, 'killed', `folder ${folder}`), { recursive: true });
-      for (let i = 0; i < FILES_EACH; i++) {
-        // Long names fill pages.
-        const path = `folder ${folder}/${i} ${'ä#%'.repeat(20)}.csv`;
-        writeFileSync(join(pair.alpha.root, 'killed', path), path);
+  test(
+    'while it is listed, created, moved and deletes its sources takes each file once',
+    LONG,
+    async () => {
+      for (let folder = 0; folder < FOLDERS; folder++) {
+        mkdirSync(join(pair.alpha.root, 'killed', `folder ${folder}`), { recursive: true });
+        for (let i = 0; i < FILES_EACH; i++) {
+          // Long names fill pages.
+          const path = `folder ${folder}/${i} ${'ä#%'.repeat(20)}.csv`;
+          writeFileSync(join(pair.alpha.root, 'killed', path), path);
+        }
       }
-    }
-    const id = await flows.create('killed', {
-      enabled: false,
-      after: { source: 'delete' },
-    });
-    const stream = streamName('flow', id);
-    const runId = await flows.request(id);
-    const batch = streamName('batch', runId.replace('run_', 'bat_'));
+      const id = await flows.create('killed', {
+        enabled: false,
+        after: { source: 'delete' },
+      });
+      const stream = streamName('flow', id);
+      const runId = await flows.request(id);
+      const batch = streamName('batch', runId.replace('run_', 'bat_'));
 
-    const url = new URL(pair.installation.environment.DATABASE_URL as string);
-    const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
-    url.port = String(proxy.port);
-    const afterOnePage = proxy.holdWhen(() => hasEvent(batch, 'batch.listed'), 'up');
-    await start(1, { DATABASE_URL: url.href });
-    await afterOnePage;
-    proxy.stall(true);
-    await killAll();
-    await proxy.close();
-    expect(await hasEvent(stream, 'flow.run_listed')).toBe(false);
+      const url = new URL(pair.installation.environment.DATABASE_URL as string);
+      const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+      url.port = String(proxy.port);
+      const afterOnePage = proxy.holdWhen(() => hasEvent(batch, 'batch.listed'), 'up');
+      await start(1, { DATABASE_URL: url.href });
+      await afterOnePage;
+      proxy.stall(true);
+      await killAll();
+      await proxy.close();
+      expect(await hasEvent(stream, 'flow.run_listed')).toBe(false);
 
-    await start();
-    await until('the run is listed', () => hasEvent(stream, 'flow.run_listed'));
-    await killAll();
+      await start();
+      await until('the run is listed', () => hasEvent(stream, 'flow.run_listed'));
+      await killAll();
 
-    await start();
-    const filesIn = (root: string) =>
-      readdirSync(root, { recursive: true, withFileTypes: true }).filter(
-        (entry) => entry.isFile() && entry.name.endsWith('.csv'),
-      );
-    const arrivedBelow = () => filesIn(pair.beta.root);
-    const count = FOLDERS * FILES_EACH;
-    // Other files still move.
-    await until('a source is deleted', () => filesIn(pair.alpha.root).length < count);
-    await killAll();
+      await start();
+      const filesIn = (root: string) =>
+        readdirSync(root, { recursive: true, withFileTypes: true }).filter(
+          (entry) => entry.isFile() && entry.name.endsWith('.csv'),
+        );
+      const arrivedBelow = () => filesIn(pair.beta.root);
+      const count = FOLDERS * FILES_EACH;
+      // Other files still move.
+      await until('a source is deleted', () => filesIn(pair.alpha.root).length < count);
+      await killAll();
 
-    await start(2);
-    expect(await flows.ended(id, runId)).toMatchObject({
-      status: 'completed',
-      counts: { files: count, completed: count },
-    });
-    const events = await flows.events(id);
-    expect(events.map(({ type }) => type)).toEqual([
-      'flow.created',
-      'flow.run_requested',
-      'flow.run_started',
-      'flow.run_listed',
-      'flow.run_completed',
-    ]);
-    const sources = (await pair.installation.store.read(batch))
-      .filter(({ type }) => type === 'batch.listed')
-      .flatMap(({ data }) => (data as BatchListed).items.map(({ source_uri }) => source_uri));
-    expect(sources).toHaveLength(count);
-    expect(new Set(sources).size).toBe(count);
-    const arrived = arrivedBelow();
-    expect(arrived).toHaveLength(count);
-    for (const { parentPath, name } of arrived) {
-      const path = join(parentPath, name);
-      expect(path.endsWith(readFileSync(path, 'utf8'))).toBe(true);
-    }
-    await until('all sources are deleted', () => filesIn(pair.alpha.root).length === 0);
-    // A source is gone before the log says so.
-    const steps = async () => {
-      const [row] = await pair.installation.sql`
+      await start(2);
+      expect(await flows.ended(id, runId)).toMatchObject({
+        status: 'completed',
+        counts: { files: count, completed: count },
+      });
+      const events = await flows.events(id);
+      expect(events.map(({ type }) => type)).toEqual([
+        'flow.created',
+        'flow.run_requested',
+        'flow.run_started',
+        'flow.run_listed',
+        'flow.run_completed',
+      ]);
+      const sources = (await pair.installation.store.read(batch))
+        .filter(({ type }) => type === 'batch.listed')
+        .flatMap(({ data }) => (data as BatchListed).items.map(({ source_uri }) => source_uri));
+      expect(sources).toHaveLength(count);
+      expect(new Set(sources).size).toBe(count);
+      const arrived = arrivedBelow();
+      expect(arrived).toHaveLength(count);
+      for (const { parentPath, name } of arrived) {
+        const path = join(parentPath, name);
+        expect(path.endsWith(readFileSync(path, 'utf8'))).toBe(true);
+      }
+      await until('all sources are deleted', () => filesIn(pair.alpha.root).length === 0);
+      // A source is gone before the log says so.
+      const steps = async () => {
+        const [row] = await pair.installation.sql`
         select count(*)::integer as events, count(distinct stream)::integer as transfers
           from log.events where type = 'transfer.source_deleted'`;
-      return row;
-    };
-    await expect.poll(steps).toEqual({ events: count, transfers: count });
-    // A further run finds that all is taken.
-    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
-  });
+        return row;
+      };
+      await expect.poll(steps).toEqual({ events: count, transfers: count });
+      // A further run finds that all is taken.
+      expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+    },
+  );
 
   test('takes each file once if another process continues it before its first page', async () => {
     const { installation, alpha } = pair;

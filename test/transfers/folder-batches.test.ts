@@ -7,6 +7,7 @@ import type { BatchListed } from '../../src/domain/batch.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { CAUSE } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
 import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
 import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
@@ -118,26 +119,30 @@ await describeTransfers('a batch of a folder', () => {
     );
   }
 
-  test('is listed once and moved, also if the processes are killed while they list and create', async () => {
-    const id = await create('killed');
-    // A listing takes seconds.
-    pair.source.delay(200);
-    const first = await start();
-    await untilIt(id, 'batch.listed');
-    await first.kill();
-    expect((await eventsOf(id)).map(({ type }) => type)).not.toContain('batch.opened');
-    pair.source.delay(0);
-    const second = await start();
-    await until('transfers are created', async () => {
-      const rows = await pair.installation.sql`
+  test(
+    'is listed once and moved, also if the processes are killed while they list and create',
+    LONG,
+    async () => {
+      const id = await create('killed');
+      // A listing takes seconds.
+      pair.source.delay(200);
+      const first = await start();
+      await untilIt(id, 'batch.listed');
+      await first.kill();
+      expect((await eventsOf(id)).map(({ type }) => type)).not.toContain('batch.opened');
+      pair.source.delay(0);
+      const second = await start();
+      await until('transfers are created', async () => {
+        const rows = await pair.installation.sql`
         select from log.events where stream like '%transfer-%' limit 50`;
-      return rows.length === 50;
-    });
-    await second.kill();
-    await expireLeases(pair.installation);
-    await start();
-    await expectAll(id, 'killed');
-  });
+        return rows.length === 50;
+      });
+      await second.kill();
+      await expireLeases(pair.installation);
+      await start();
+      await expectAll(id, 'killed');
+    },
+  );
 
   test('that is cancelled while it is listed has one cancelled transfer for each item', async () => {
     const id = await create('cancelled');

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
+import { LONG } from '../support/long.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres-proxy.ts';
 import { type SftpPair, useSftpPair } from '../support/sftp-pair.ts';
 import { describeTransfers, historyOf, storyOf, until } from '../support/transfers.ts';
@@ -9,7 +10,7 @@ import { describeTransfers, historyOf, storyOf, until } from '../support/transfe
 vi.setConfig({ testTimeout: 180_000 });
 
 const MiB = 1 << 20;
-const SIZE = 48 * MiB;
+const SIZE = 24 * MiB;
 const RETRIED_AT_ONCE = { WAYBILL_TRANSFER_RETRY_DELAYS: '10ms' };
 const SMOOTH = ['created', 'queued: admitted', 'in_progress', 'completed'];
 
@@ -20,7 +21,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
     pair.destination.throttle(4 * MiB);
     const before = pair.destination.forwarded.up;
     const id = await pair.submitted(name);
-    await until('it is on its way', () => pair.destination.forwarded.up - before > 12 * MiB);
+    await until('it is on its way', () => pair.destination.forwarded.up - before > 6 * MiB);
     return id;
   }
 
@@ -41,7 +42,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
     const pair = useSftpPair(settings);
     afterAll(() => database?.drop());
 
-    test('waits before its commit, then completes without a retry', async () => {
+    test('waits before its commit, then completes without a retry', LONG, async () => {
       const before = pair.destination.forwarded.up;
       const id = await begin(pair, 'commit');
       await database.takeAway();

@@ -306,7 +306,7 @@ describeWithPostgres('embedded Postgres', () => {
     await expect(start()).rejects.toThrow(/does not start.*\n.*global/s);
   });
 
-  it('runs from a copy of its binaries', async () => {
+  it('runs from a copy of its binaries', LONG, async () => {
     const copy = await copyPostgres(
       await installedPostgres(join(root, 'unused')),
       join(root, 'copy'),
@@ -342,7 +342,7 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
     expect(owner()).toBe(0);
   });
 
-  it('runs as the user nobody if user namespaces are not allowed', async () => {
+  it('runs as the user nobody if user namespaces are not allowed', LONG, async () => {
     chmodSync(root, 0o755);
     mkdirSync(join(root, 'a folder'));
     const user = await startUser({ env: withPrograms(['id', 'chown', 'test']) });
@@ -371,7 +371,7 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
   describe.skipIf(!nobodyReachesProject)(
     'with an ordinary user (skipped if that user cannot read this project)',
     () => {
-      it('lets the ordinary user run its own server, and shares it', async () => {
+      it('lets the ordinary user run its own server, and shares it', LONG, async () => {
         chmodSync(root, 0o755);
         mkdirSync(join(root, 'a folder'));
         chownSync(join(root, 'a folder'), NOBODY, NOBODY);

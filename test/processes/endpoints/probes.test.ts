@@ -29,6 +29,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../../support/installation.ts';
+import { LONG } from '../../support/long.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { MOVING, type RunningRoles, startRoles } from '../../support/roles.ts';
 import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
@@ -308,7 +309,7 @@ describeWithPostgres('the probes of the monitor', () => {
     }
   });
 
-  test('continue beside many servers that accept connections and say nothing', async () => {
+  test('continue beside many servers that accept connections and say nothing', LONG, async () => {
     const silent = new Set<Socket>();
     const server = createServer((socket) => silent.add(socket.on('error', () => {}))).listen(
       0,

@@ -17,6 +17,7 @@ import {
   submit,
   type TestInstallation,
 } from '../../support/installation.ts';
+import { longUnless } from '../../support/long.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import {
   type RunningRoles,
@@ -64,10 +65,8 @@ describeWithPostgres('a requested rebuild', () => {
     );
   });
 
-  test.each(['kill', 'stop'] as const)(
-    'survives the end of its process: %s',
-    { timeout: 90_000 },
-    async (end) => {
+  for (const end of ['kill', 'stop'] as const)
+    test(`survives the end of its process: ${end}`, longUnless(end === 'kill'), async () => {
       const { sql, environment } = installation;
       const services: SpawnedService[] = [await spawnService(environment, ['projector'])];
       try {
@@ -99,8 +98,7 @@ describeWithPostgres('a requested rebuild', () => {
       } finally {
         for (const service of services) await service.kill();
       }
-    },
-  );
+    });
 });
 
 describeWithPostgres('a verification that was asked for', () => {
