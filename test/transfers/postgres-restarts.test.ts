@@ -12,7 +12,7 @@ import { describeWithPostgres } from '../support/postgres.ts';
 import { type EndBy, startRestartablePostgres } from '../support/restartable-postgres.ts';
 import { spawnService } from '../support/roles.ts';
 
-const WAYS: EndBy[] = ['SIGINT', 'SIGQUIT', 'SIGKILL'];
+const WAYS: EndBy[] = ['SIGINT', 'SIGQUIT', 'SIGKILL', 'SIGINT'];
 const CLIENTS = 4;
 
 describeWithPostgres('a service whose Postgres restarts', () => {

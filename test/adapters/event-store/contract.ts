@@ -497,12 +497,14 @@ export function describeEventStore(
           if (rival.status === 'rejected') expect(rival.reason).toMatchObject({ actual: 0 });
       });
 
-      it('keeps every append of 50 writers that compete for one stream', async () => {
+      it('keeps every append of 100 writers that compete for one stream', async () => {
         const revisions = await Promise.all(
-          numbers(50).map(() => appendWithRetry(store, 'stream-1')),
+          numbers(100).map(() => appendWithRetry(store, 'stream-1')),
         );
-        expect(revisions.toSorted((a, b) => a - b)).toEqual(numbers(50));
-        expect((await store.read('stream-1')).map(({ revision }) => revision)).toEqual(numbers(50));
+        expect(revisions.toSorted((a, b) => a - b)).toEqual(numbers(100));
+        expect((await store.read('stream-1')).map(({ revision }) => revision)).toEqual(
+          numbers(100),
+        );
       });
 
       it('keeps every append of 100 writers on 100 streams', async () => {
