@@ -171,7 +171,7 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await row.innerText()).not.toContain(why);
       });
 
-      test('a list that nobody has looked at for a while catches up', LONG, async () => {
+      test('a list in a hidden tab catches up when it is shown', LONG, async () => {
         writeFileSync(join(alpha.root, 'unseen.bin'), '');
         truncateSync(join(alpha.root, 'unseen.bin'), 512 * MiB);
         slow.throttle(2 * MiB);

@@ -64,7 +64,7 @@ describeWithPostgres('waybill dev', () => {
   }
 
   it('shows the service at work, and continues after kill -9 with the same keys', {
-    // It starts the demo twice.
+    // It starts the demo three times; one start is refused.
     timeout: 3 * CLI_TIMEOUT_MS,
   }, async (context) => {
     try {

@@ -17,7 +17,7 @@ import { MiB, useTakeover } from './takeover.ts';
 const SIZE = 40 * MiB;
 /** What the protocols send beside the bytes of the file. */
 const OVERHEAD = MiB;
-/** Destinations that keep parts without a name; those of SFTP are those of the crash points. */
+/** The parts of Azure and S3 have no name. The crash points show what SFTP does. */
 const SHORT: Partial<Record<EndpointName, EndpointName>> = { sftp: 'azure', ftps: 's3-ceph' };
 /** Also every kind as the destination of the same source, and as the source. */
 const PAIRS: { from: EndpointName; to: EndpointName }[] = [
