@@ -114,6 +114,7 @@ export async function reserve<Reserved>(
   return row;
 }
 
+/** Stores the answer, unless the row has one: another process has then carried out the request. */
 export async function storeAnswer(
   sql: Sql,
   { account_id, route, key }: RowId,
@@ -122,13 +123,14 @@ export async function storeAnswer(
 ): Promise<void> {
   await sql`
     update work.idempotency_keys set status = ${status}, answer = ${sql.json(answer as never)}
-     where account_id = ${account_id} and route = ${route} and key = ${key}`;
+     where account_id = ${account_id} and route = ${route} and key = ${key} and status is null`;
 }
 
+/** Removes the row, unless it has an answer. */
 export async function removeRow(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
   await sql`
     delete from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}`;
+     where account_id = ${account_id} and route = ${route} and key = ${key} and status is null`;
 }
 
 /** Removes the rows of keys that no longer hold. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
+import { DomainError } from '../../src/domain/errors.ts';
 import type { HttpServerDeps } from '../../src/http/app.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -339,6 +340,33 @@ describeWithPostgres('Idempotency-Key', () => {
       const { body } = await first;
       expect(await post(key)).toMatchObject({ status: 201, body });
       expect(await transfers()).toBe(before + 1);
+    });
+
+    test('keeps its answer when a process that was frozen ends the request with another', async () => {
+      const key = newKey();
+      const store = elsewhere();
+      const begun = Promise.withResolvers<void>();
+      const goOn = Promise.withResolvers<void>();
+      const locks = createLocks(api.installation.environment.DATABASE_URL as string);
+      const frozen = await startServer(
+        {
+          ...store,
+          async append() {
+            begun.resolve();
+            await goOn.promise;
+            throw new DomainError('not_found', 'The endpoint was removed');
+          },
+        },
+        { locks },
+      );
+      const first = post(key, BODY, frozen);
+      await begun.promise;
+      await locks.close();
+      const answer = await post(key, BODY, await startServer(store));
+      expect(answer).toMatchObject({ status: 201 });
+      goOn.resolve();
+      expect(await first).toMatchObject({ status: 404 });
+      expect(await post(key)).toMatchObject({ status: 201, body: answer.body });
     });
 
     test('rejects another body although the first request has died', async () => {
