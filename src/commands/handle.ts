@@ -6,6 +6,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
 import { eventHash } from '../domain/event-hash.ts';
 import { nextEventId } from '../domain/ids.ts';
+import { parseStream } from '../domain/streams.ts';
 import { schemaVersion, upcast } from '../domain/upcast.ts';
 import { rememberStream, takeRemembered } from './remembered-streams.ts';
 
@@ -43,6 +44,11 @@ export interface HandleOptions<State> {
   known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
   /** True if another command of this process soon follows: it then need not load the stream. */
   remember?: boolean;
+  /**
+   * Returns true for the event that an earlier try of the same request appended. Then nothing is
+   * appended. For commands that a decider cannot recognise as repeated.
+   */
+  unless?: (event: StoredEvent) => boolean;
 }
 
 /**
@@ -61,10 +67,13 @@ export async function handle<State, Command, E extends Event>(
   cause: Cause,
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
-  const remembered = options.known ? null : takeRemembered<State>(store, stream);
+  const { unless } = options;
+  const remembered = options.known || unless ? null : takeRemembered<State>(store, stream);
   for (let attempt = 1; ; attempt++) {
     const known = attempt === 1 ? (options.known ?? remembered) : null;
-    const before = known ?? (await load(store, decider, stream));
+    const stored = known ? [] : await store.read(stream);
+    const before = known ?? folded(stored, decider);
+    if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
     if (decided === null) continue;
     if (decided.length === 0) return { ...before, events: [] };
@@ -91,7 +100,7 @@ export async function handle<State, Command, E extends Event>(
       if (attempt === ATTEMPTS)
         throw new DomainError(
           'unavailable',
-          'Other requests keep changing it; try again in a moment',
+          `Other requests keep changing ${parseStream(stream).id}; try again in a moment`,
         );
       await sleep(Math.random() * 5 * attempt);
     }

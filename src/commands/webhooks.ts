@@ -129,18 +129,16 @@ export async function rotateWebhookSecret(
   const stream = streamName('webhook', webhookId);
   const isThisRotation = ({ type, metadata }: StoredEvent) =>
     type === 'webhook.secret_rotated' && metadata.correlation_id === cause.correlationId;
-  if (!(await deps.store.read(stream)).some(isThisRotation)) {
-    const secret_record = await seal(deps, request.secret);
-    const at = Date.now();
-    const previous_until = grace === 0 ? null : new Date(at + grace).toISOString();
-    const command = {
-      type: 'rotate_secret',
-      secret_record,
-      previous_until,
-      now: new Date(at).toISOString(),
-    } as const;
-    await handle(deps.store, webhookDecider, stream, command, cause);
-  }
+  const secret_record = await seal(deps, request.secret);
+  const at = Date.now();
+  const previous_until = grace === 0 ? null : new Date(at + grace).toISOString();
+  const command = {
+    type: 'rotate_secret',
+    secret_record,
+    previous_until,
+    now: new Date(at).toISOString(),
+  } as const;
+  await handle(deps.store, webhookDecider, stream, command, cause, { unless: isThisRotation });
   return answer(deps, stream, request.secret, isThisRotation);
 }
 

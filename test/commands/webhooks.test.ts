@@ -132,6 +132,32 @@ describeWithPostgres('webhooks', () => {
     ]);
   });
 
+  it('get one secret from one request, also when it is repeated before the first try ends', async () => {
+    const { webhook } = await register();
+    const why = cause();
+    const { commands } = installation;
+    let repeated: ReturnType<typeof rotate> | undefined;
+    const vault = {
+      ...commands.vault,
+      async seal(...record: Parameters<typeof commands.vault.seal>) {
+        await (repeated ??= rotate(webhook.webhook_id, { grace: '0s' }, why));
+        return commands.vault.seal(...record);
+      },
+    };
+    const first = await rotateWebhookSecret(
+      { ...commands, vault },
+      webhook.webhook_id,
+      { secret: undefined, grace: '0s' },
+      why,
+    );
+    expect(first).toEqual(await repeated);
+    expect(await secretIn(first.webhook.secret_record)).toBe(first.secret);
+    expect(await typesOf(webhook.webhook_id)).toEqual([
+      'webhook.registered',
+      'webhook.secret_rotated',
+    ]);
+  });
+
   it('are removed permanently', async () => {
     const { webhook } = await register({}, 'acc_removing');
     await removeWebhook(installation.commands, webhook.webhook_id, cause());
