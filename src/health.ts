@@ -96,7 +96,7 @@ function rebuilding(share: number | null): string {
 }
 
 function readModels(lateSince: number | null): Check {
-  const late = lateSince !== null && Date.now() - lateSince < LATE_FOR_MS;
+  const late = lateSince !== null && performance.now() - lateSince < LATE_FOR_MS;
   return late
     ? { ok: false, detail: 'the read models lag behind the log' }
     : { ok: true, detail: 'up to date' };

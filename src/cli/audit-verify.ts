@@ -61,7 +61,7 @@ async function verify(
   const saved = resume === undefined ? null : await readIfThere(resume);
   const bar = json ? null : createProgressBar();
   const started = performance.now();
-  let saveAt = Date.now() + SAVE_EVERY_MS;
+  let saveAt = performance.now() + SAVE_EVERY_MS;
   const verdict = await verifyLog(
     { store, sql: patient, logId, comparesApi: !outdated.includes('transfers') },
     {
@@ -76,9 +76,9 @@ async function verify(
         bar?.show(share, `${events} events  ${Math.round(events / seconds)} events/s`);
       },
       async save(state) {
-        if (resume === undefined || Date.now() < saveAt) return;
+        if (resume === undefined || performance.now() < saveAt) return;
         await replaceFile(resume, writeState(state(), run));
-        saveAt = Date.now() + SAVE_EVERY_MS;
+        saveAt = performance.now() + SAVE_EVERY_MS;
       },
     },
   ).finally(() => bar?.clear());

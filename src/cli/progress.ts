@@ -14,11 +14,11 @@ export interface ProgressBar {
 export function createProgressBar(): ProgressBar | null {
   const screen = terminal().stderr;
   if (!screen.isTTY || terminal().env.TERM === 'dumb') return null;
-  let drawnAt = 0;
+  let drawnAt = Number.NEGATIVE_INFINITY;
   return {
     show(share, text) {
-      if (Date.now() - drawnAt < REDRAW_MS && share < 1) return;
-      drawnAt = Date.now();
+      if (performance.now() - drawnAt < REDRAW_MS && share < 1) return;
+      drawnAt = performance.now();
       const full = Math.round(Math.min(1, Math.max(0, share)) * CELLS);
       const percent = `${Math.floor(share * 100)} %`.padStart(5);
       const line = `[${'#'.repeat(full)}${'.'.repeat(CELLS - full)}] ${percent}  ${text}`;

@@ -51,10 +51,10 @@ export async function follow(
   const { sql } = installation;
   const bar = json ? null : createProgressBar();
   const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   let warned = false;
   let sized = false;
-  let shown = { at: 0, status: '', bytes: -1, wait: '' };
+  let shown = { at: Number.NEGATIVE_INFINITY, status: '', bytes: -1, wait: '' };
   try {
     for (;;) {
       const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
@@ -75,16 +75,16 @@ export async function follow(
       const news =
         detail.status !== shown.status ||
         ((detail.transferred_bytes !== shown.bytes || wait !== shown.wait) &&
-          Date.now() - shown.at > LINE_MS);
+          performance.now() - shown.at > LINE_MS);
       if (!bar && news) {
         await show(detail);
         const { status, transferred_bytes } = detail;
-        shown = { at: Date.now(), status, bytes: transferred_bytes, wait };
+        shown = { at: performance.now(), status, bytes: transferred_bytes, wait };
       }
       if (
         !warned &&
         detail.waiting_for?.reason === 'no_mover' &&
-        Date.now() - startedAt > PATIENCE_MS
+        performance.now() - startedAt > PATIENCE_MS
       ) {
         warned = true;
         bar?.clear();

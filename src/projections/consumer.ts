@@ -172,7 +172,7 @@ export async function runConsumer(
       if (!(error instanceof CheckpointMoved) && !stop.aborted) {
         deps.logger.error(
           { err: error, consumer: consumer.name },
-          'a consumer of the log has stopped; retrying in a few seconds',
+          'a consumer of the log has stopped; retrying in 5 s',
         );
         report({ state: 'failed', error: (error as Error).message });
         failed = true;
@@ -307,7 +307,7 @@ async function consume(
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
   let saved = await resumePosition(deps, table, name, checkpoint);
-  let savedAt = Date.now();
+  let savedAt = performance.now();
   const from = saved === 0n ? null : saved;
   const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
 
@@ -317,12 +317,12 @@ async function consume(
     batchSize: BATCH,
     streams,
   })) {
-    const due = batch.events.length > 0 || Date.now() - savedAt > EMPTY_MOVES_MS;
+    const due = batch.events.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
     if (due && batch.position > saved) {
       const events = asStored ? batch.events : batch.events.map(upcast);
       await saveBatch(deps.sql, consumer, events, removed, saved, batch.position);
       saved = batch.position;
-      savedAt = Date.now();
+      savedAt = performance.now();
     }
     if (isDone(batch.position, batch.caughtUp)) return;
     const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;

@@ -34,7 +34,10 @@ export interface ProjectionWaiter {
   catchUp(name: ProjectionName): Promise<boolean>;
   /** Notes the position of a consumer of this process. It arrives sooner than a notification. */
   advance(name: string, position: bigint): void;
-  /** When a wait last timed out (epoch ms). Null if none has, or one has succeeded since. */
+  /**
+   * When a wait last timed out, by `performance.now()`. Null if none has, or one has succeeded
+   * since.
+   */
   lateSince(): number | null;
   close(): Promise<void>;
 }
@@ -108,7 +111,7 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       return new Promise((resolve) => {
         const timer = setTimeout(() => {
           waiters.delete(waiter);
-          late = Date.now();
+          late = performance.now();
           resolve(false);
         }, GIVE_UP_MS);
         const waiter: Waiter = {

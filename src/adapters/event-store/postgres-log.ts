@@ -402,7 +402,7 @@ function groupsOf(appends: Append[]): Iterable<Append[]> {
  * does not answer in time.
  */
 async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + RETRY_FOR_MS;
+  const deadline = performance.now() + RETRY_FOR_MS;
   const { promise: answered, resolve: answer } = Promise.withResolvers<T>();
   for (let pause = 50; ; pause = Math.min(pause * 2, 1_000)) {
     try {
@@ -415,7 +415,7 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
       );
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      if (Date.now() + pause > deadline)
+      if (performance.now() + pause > deadline)
         throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', {
           cause: error,
         });

@@ -54,14 +54,14 @@ export function receiptRoutes({ access, ...deps }: ReceiptDeps): FastifyPluginAs
         const { transfer_id } = request.params;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
-        const deadline = Date.now() + request.query.wait * 1_000;
+        const deadline = performance.now() + request.query.wait * 1_000;
         for (;;) {
           const answer = await makeReceipt(deps, account_id, transfer_id);
           if (answer.state === 'ready') {
             access.transferRead(request, 'receipt', { transfer_id, account_id });
             return answer.receipt;
           }
-          if (closed.signal.aborted || Date.now() + LOOK_MS > deadline) {
+          if (closed.signal.aborted || performance.now() + LOOK_MS > deadline) {
             void reply.header('retry-after', String(RETRY_SECONDS));
             throw new DomainError('receipt_not_ready', WAITS_FOR[answer.state]);
           }

@@ -95,7 +95,7 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
         await wakeUp.wait(QUIET_MS - LOOK_MS);
       }
     } catch (error) {
-      deps.logger.error({ err: error }, 'the work on batches failed; it tries again');
+      deps.logger.error({ err: error }, 'batches could not be processed; retrying in 5 s');
       await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
     } finally {
       // A folder can take hours. Its pages are recorded, so the next round continues.
@@ -130,7 +130,10 @@ function takeUp(
   const work = step(deps, batch, stop)
     .catch(async (error: unknown) => {
       if (stop.aborted) return;
-      deps.logger.error({ err: error, batch_id }, 'the work on a batch failed; it tries again');
+      deps.logger.error(
+        { err: error, batch_id },
+        'a batch could not be processed; retrying in 5 s',
+      );
       await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
     })
     .finally(() => {
@@ -151,9 +154,12 @@ function stepOf(batch: CountedBatch): Step | null {
   return counts.transfers.pending + counts.transfers.queued > 0 ? cancel : null;
 }
 
-/** Returns true if the request that created the batch may still create its transfers. */
+/**
+ * Returns true if the request that created the batch may still create its transfers. If the clocks
+ * differ by more, the request counts as gone: nothing is lost if both create the transfers.
+ */
 function isOfRequest({ source, created_at }: Batch): boolean {
-  return source.type === 'items' && Date.parse(created_at) > Date.now() - REQUEST_MS;
+  return source.type === 'items' && Math.abs(Date.now() - Date.parse(created_at)) < REQUEST_MS;
 }
 
 /** Returns true if the process manager of flows still lists the batch. */

@@ -51,7 +51,7 @@ export async function runAdmission(
     try {
       await admitAndSweep(deps, times, AbortSignal.any([signal, held.signal]), wakeUp.wait);
     } catch (error) {
-      deps.logger.error({ err: error }, 'admission failed; it tries again');
+      deps.logger.error({ err: error }, 'waiting transfers could not be admitted; retrying in 1 s');
       await wakeUp.wait(LOOK_MS);
     } finally {
       await held.release();
@@ -67,21 +67,21 @@ async function admitAndSweep(
   wait: (ms: number) => Promise<unknown>,
 ): Promise<void> {
   const aside = createAside(deps);
-  let sweepAt = Date.now() + moversReturnMs;
-  let removeUnknownAt = Date.now();
+  let sweepAt = performance.now() + moversReturnMs;
+  let removeUnknownAt = performance.now();
   while (!signal.aborted) {
     await sleep(MOVERS_FIRST_MS);
     const pending = await pendingJobs(deps.sql, AT_ONCE, aside.ids());
     await Promise.all(pending.map((id) => aside.unless(id, 'admitted', () => admit(deps, id))));
     // After a silence of Postgres that cost the lock, movers get their time to return again.
     if (signal.aborted) return;
-    if (Date.now() >= sweepAt) {
+    if (performance.now() >= sweepAt) {
       await sweepExpired(deps, aside);
-      sweepAt = Date.now() + LOOK_MS;
+      sweepAt = performance.now() + LOOK_MS;
     }
-    if (Date.now() >= removeUnknownAt) {
+    if (performance.now() >= removeUnknownAt) {
       const remaining = await removeUnknown(deps);
-      removeUnknownAt = Date.now() + (remaining ? LOOK_MS : UNKNOWN_EVERY_MS);
+      removeUnknownAt = performance.now() + (remaining ? LOOK_MS : UNKNOWN_EVERY_MS);
     }
     if (pending.length < AT_ONCE) await wait(LOOK_MS);
   }
@@ -101,7 +101,7 @@ function createAside({ sql, logger }: AdmissionDeps): Aside {
   const until = new Map<string, number>();
   return {
     ids() {
-      for (const [id, time] of until) if (time <= Date.now()) until.delete(id);
+      for (const [id, time] of until) if (time <= performance.now()) until.delete(id);
       return [...until.keys()];
     },
     async unless(transferId, done, work) {
@@ -113,10 +113,10 @@ function createAside({ sql, logger }: AdmissionDeps): Aside {
         });
       } catch (error) {
         if (isStoreUnavailable(error)) throw error;
-        until.set(transferId, Date.now() + SET_ASIDE_MS);
+        until.set(transferId, performance.now() + SET_ASIDE_MS);
         logger.error(
           { err: error, transfer_id: transferId },
-          `a transfer could not be ${done}; it is tried again in a minute`,
+          `a transfer could not be ${done}; retrying in 60 s`,
         );
       }
     },

@@ -96,6 +96,34 @@ describeWithPostgres('admission', () => {
     }
   });
 
+  test('sweeps expired leases also after the clock was set back', async () => {
+    const lost = async () => {
+      const id = await create();
+      await claimed(id);
+      await untilJob(id, 'in_progress');
+      await installation.sql`
+        update work.transfer_jobs set lease_until = now() - interval '1 second'
+         where transfer_id = ${id}`;
+      return id;
+    };
+    const swept = (id: string) =>
+      until(
+        `${id} is in the queue again`,
+        async () => (await storyOf(installation, id)).at(-1) === 'queued: mover_lost',
+      );
+    const dispatch = startDispatch(installation);
+    const { now } = Date;
+    try {
+      await swept(await lost());
+      const second = await lost();
+      vi.spyOn(Date, 'now').mockImplementation(() => now() - 3_600_000);
+      await swept(second);
+    } finally {
+      vi.restoreAllMocks();
+      await dispatch.stop();
+    }
+  });
+
   test('sweeps no lease after it lost its lock while Postgres was silent', async () => {
     const id = await create();
     await claimed(id);

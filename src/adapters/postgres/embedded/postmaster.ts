@@ -82,7 +82,9 @@ export async function runPostmaster(
     if (answering !== null) return answering;
     if (inUse())
       throw new EmbeddedPostgresError(
-        `The Postgres of ${cluster.data} (process ${running.pid}) is in use, but does not answer.`,
+        `The Postgres of ${cluster.data} (process ${running.pid}) is in use by other processes, but ` +
+          `does not answer. Its log is ${cluster.log}. If it does not recover, stop all Waybill ` +
+          'processes of this data folder, and start again.',
       );
     await stopPostmaster(cluster, running.pid);
   } else if (running !== null && isAlive(running.pid)) {
@@ -99,16 +101,17 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
     ['SIGINT', FAST_SHUTDOWN_MS],
     ['SIGQUIT', IMMEDIATE_SHUTDOWN_MS],
   ] as const) {
-    const deadline = Date.now() + patience;
+    const deadline = performance.now() + patience;
     if (!(await isPostmasterOf(cluster, pid))) return;
     process.kill(pid, signal);
-    while (Date.now() < deadline) {
+    while (performance.now() < deadline) {
       if (!(await isPostmasterOf(cluster, pid))) return;
       await setTimeout(POLL_MS);
     }
   }
   throw new EmbeddedPostgresError(
-    `The Postgres of ${cluster.data} (process ${pid}) does not stop.`,
+    `The Postgres of ${cluster.data} (process ${pid}) does not stop. End it with ` +
+      `\`kill -QUIT ${pid}\`, then start again.`,
   );
 }
 
@@ -186,9 +189,9 @@ async function waitForAnswer(
   while (await runs()) {
     const file = await readPidFile(cluster);
     if (file?.pid === pid && file.ready) {
-      readySince ??= Date.now();
+      readySince ??= performance.now();
       if (await answers(cluster, file.port)) return { pid, port: file.port };
-      if (Date.now() - readySince > UNRESPONSIVE_MS) return null;
+      if (performance.now() - readySince > UNRESPONSIVE_MS) return null;
     }
     await setTimeout(POLL_MS);
   }
