@@ -168,7 +168,7 @@ export async function startService(
   async function withinLimit(ending: Promise<unknown>): Promise<void> {
     const limit = sleep(STOP_WITHIN_MS, 'late', { ref: false });
     if ((await Promise.race([ending, limit])) === 'late')
-      logger.warn('a store does not answer; the shutdown goes on without it');
+      logger.warn('Postgres or the event store does not answer; the process ends without it');
   }
 
   const listening = serving

@@ -94,6 +94,14 @@ describe('docs/operators.md', () => {
     );
     expect(documented.toSorted()).toEqual(names.toSorted());
   });
+
+  it('quotes log lines that exist', () => {
+    const source = globSync('src/**/*.ts', { cwd: ROOT }).map(textOf).join();
+    const quoted = tableUnder('docs/operators.md', 'Log lines').map(
+      ([line]) => /^`(.+)`/.exec(line as string)?.[1] ?? '',
+    );
+    expect(quoted.filter((line) => !source.includes(`'${line}`))).toEqual([]);
+  });
 });
 
 function textOf(file: string): string {

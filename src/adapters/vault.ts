@@ -93,7 +93,11 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
       await keys.refresh();
       opened = await openOnce(recordId, purpose);
     }
-    if (opened === null) throw new VaultError(`${recordId} is sealed with an unknown master key.`);
+    if (opened === null)
+      throw new VaultError(
+        `${recordId} is sealed with a master key that this process does not have. Add that key to ` +
+          'WAYBILL_MASTER_KEY (NEW,OLD), or restore the file master.key of the data folder.',
+      );
     return JSON.parse(opened.toString());
   }
 
@@ -101,7 +105,12 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
   async function openOnce(recordId: string, purpose: string): Promise<Buffer | null> {
     const [record] = await sql<VaultRecord[]>`
       select id, purpose, key_id, wrapped_key, ciphertext from work.vault where id = ${recordId}`;
-    if (record === undefined) throw new VaultError(`${recordId} is not in the vault.`);
+    if (record === undefined)
+      throw new VaultError(
+        `${recordId} is not in the vault: the database is older than the log, or another one. ` +
+          'Configure the endpoint again, rotate the secret of the webhook, or replace the key that ' +
+          'signs checkpoints with `waybill log rotate-key --lost`.',
+      );
     const dataKey = unwrap({ ...record, purpose }, keys.all());
     return (
       dataKey &&

@@ -94,13 +94,24 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   if (isUnavailableCode(code)) {
     return {
       exitCode: EXIT.unavailable,
-      message: `Postgres is unavailable: ${error.message}. Check it and DATABASE_URL.`,
+      message: `Postgres is unavailable: ${error.message}. ${adviceOn(code)}`,
     };
   }
   // The system rejects what the user has named, such as a file or an address, or a disk is full.
   if (error.syscall !== undefined || code === 'ERR_FS_FILE_TOO_LARGE')
     return { exitCode: EXIT.failed, message: error.message };
-  return { exitCode: EXIT.failed, message: `This is an error in Waybill: ${error.stack ?? error}` };
+  return {
+    exitCode: EXIT.failed,
+    message: `This is an error in Waybill. Report it with these lines:\n${error.stack ?? error}`,
+  };
+}
+
+const TOO_MANY_CONNECTIONS = '53300';
+
+function adviceOn(code: string): string {
+  return code === TOO_MANY_CONNECTIONS
+    ? 'It has no free connection: raise its max_connections.'
+    : 'Check that it runs, and DATABASE_URL.';
 }
 
 /**

@@ -76,7 +76,11 @@ export function addFlowCommands(program: Command): void {
       .option('--new-only', 'skip the files that are in the folder now')
       .option('--paused', 'create it paused')
       .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-      .option('--metadata <key=value>', 'your own data, up to ten times', keyValue),
+      .option(
+        '--metadata <key=value>',
+        'your own key and value; repeat it, at most ten times',
+        keyValue,
+      ),
   ).action((source: string, destination: string, options: CreateOptions) =>
     withInstallation((installation) => create(installation, source, destination, options)),
   );

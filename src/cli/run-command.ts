@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { Command } from 'commander';
-import { EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
+import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { failureOf } from './failure.ts';
 import { note, watchOutput } from './output.ts';
 import { runOn, type Terminal, terminal } from './terminal.ts';
@@ -36,13 +36,19 @@ const COMMANDS: Record<string, () => Promise<AddTo>> = {
 export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
   return runOn(on, async () => {
     watchOutput();
+    const program = createProgram(on);
+    let running = program;
+    program.hook('preAction', (_, command) => {
+      running = command;
+    });
     try {
-      const program = createProgram(on);
       for (const add of await commandsOf(args)) add(program);
       await program.parseAsync(args, { from: 'user' });
     } catch (error) {
       const { exitCode, message } = failureOf(error);
       if (message !== null) note(`waybill: ${message}`);
+      if (exitCode === EXIT.notFound && running.getOptionValueSource('account') === 'default')
+        note(`  Only the account ${running.opts().account} was searched: --account names another.`);
       terminal().exitCode = exitCode;
     }
   });

@@ -13,9 +13,9 @@ export const PRESERVE_MTIME_OPTION = [
 ] as const;
 
 export function verifyOption(): Option {
-  return new Option('--verify <how>', 'compare the destination with the source').choices([
-    'read_back',
-  ]);
+  return new Option('--verify <how>', 'read the destination again and compare its SHA-256').choices(
+    ['read_back'],
+  );
 }
 
 /** The options that say what follows a completed transfer, as the user gives them. */

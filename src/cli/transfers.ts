@@ -62,7 +62,11 @@ export function addTransferCommands(program: Command): void {
     )
     .argument('<destination>', 'if it ends in a slash, the file name is appended')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-    .option('--metadata <key=value>', 'your own data, up to ten times', keyValue)
+    .option(
+      '--metadata <key=value>',
+      'your own key and value; repeat it, at most ten times',
+      keyValue,
+    )
     .option('--notify-on-complete', 'notify all webhooks of the account when it has ended')
     .option('--expected-sha256 <hex>', 'fail unless the file has this SHA-256')
     .addOption(verifyOption())

@@ -113,7 +113,7 @@ export function createAccessLog({
       waiting.unshift(...accesses);
       logger.warn(
         { reason: reasonOf(failed.reason), waiting: waiting.length, dropped },
-        'the access log could not be written; trying again',
+        'the access log could not be written; retrying in 1 s',
       );
       dropped = 0;
       return schedule();
@@ -135,7 +135,10 @@ export function createAccessLog({
       await flush();
       clearTimeout(timer);
       if (waiting.length > 0)
-        logger.error({ lost: waiting.length }, 'accesses are not in the log: the store is away');
+        logger.error(
+          { lost: waiting.length },
+          'accesses are missing in the log: the event store did not answer before the process ended',
+        );
     },
   };
 }

@@ -99,7 +99,7 @@ export async function updateFlow(
   return changeFlow(deps, flowId, command, cause, { known });
 }
 
-/** Pauses, resumes or removes a flow. A run that is open goes on. Throws `not_found`. */
+/** Pauses, resumes or removes a flow. A run that is open continues. Throws `not_found`. */
 export async function switchFlow(
   deps: CommandDeps,
   accountId: string,

@@ -5,7 +5,7 @@ import type { RetainedTransfer, RetentionEvent, RetentionRecorded } from '../dom
 import { RETENTION } from '../domain/streams.ts';
 import { type Cause, chain } from './handle.ts';
 
-/** A record is at most so long, so that a thousand of them fit into the memory of a consumer. */
+/** Largest record. A thousand of them fit into the memory of a consumer. */
 const RECORD_BYTES = 32 * 1_024;
 /** Records of one append. An EventStoreDB takes 1 MiB at a time. */
 const APPENDED = 16;

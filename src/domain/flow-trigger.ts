@@ -11,7 +11,7 @@ export const EVERY_MS = { least: 5_000, most: 31 * 24 * 3_600_000 };
  * Returns the first time after `from` at which a trigger runs; null if there is none. When the
  * clocks go forward, what falls into the missing hour runs once, at its end. When they go back,
  * what names a time in the repeated hour runs once, in the first one. A step through all hours,
- * such as `0 * * * *`, goes on in both.
+ * such as `0 * * * *`, runs in both.
  */
 export function nextRun(trigger: FlowTrigger, from: Date): Date | null {
   if ('every' in trigger) return new Date(from.getTime() + parseDuration(trigger.every));

@@ -72,12 +72,12 @@ export const TRANSFER_ERRORS = {
   checksum_mismatch: {
     retryable: false,
     advice:
-      'The source is not the file that `expected_sha256` names: ask its sender. Or what the destination holds is not what was read: check the disks and memory of both servers.',
+      'If the transfer has `expected_sha256`, the source is another file: ask its sender. Otherwise the destination has other bytes than those that were read: check the disks and memory of both servers, then retry.',
   },
   size_mismatch: {
     retryable: true,
     advice:
-      'What the destination holds has another size than what was read. Check what else writes there.',
+      'The file at the destination has another size than what was read. Check what else writes there.',
   },
   source_endpoint_not_configured: {
     retryable: false,

@@ -3,9 +3,8 @@ import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 
 /**
- * The events that a webhook can subscribe to: those of section 6.1 of the interface specification
- * and further ones. A new type also needs what the compiler cannot ask for: see "Where do I change
- * ...?" in docs/architecture.md.
+ * The events that a webhook can subscribe to. docs/clients.md lists them. A new type also needs what
+ * the compiler cannot ask for: see "Where do I change ...?" in docs/architecture.md.
  */
 export const WEBHOOK_EVENT_TYPES = [
   'transfer.created',
@@ -29,16 +28,18 @@ export const WEBHOOK_EVENT_TYPES = [
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
 /** Names that differ between the log and webhooks. */
-const TOLD_AS: Record<string, WebhookEventType> = { 'log.checkpoint_signed': 'log.checkpoint' };
+const DELIVERED_AS: Record<string, WebhookEventType> = {
+  'log.checkpoint_signed': 'log.checkpoint',
+};
 
 /** Returns the type by which webhooks receive events of this type; null if none does. */
 export function webhookTypeOf(type: string): WebhookEventType | null {
-  return TOLD_AS[type] ?? WEBHOOK_EVENT_TYPES.find((each) => each === type) ?? null;
+  return DELIVERED_AS[type] ?? WEBHOOK_EVENT_TYPES.find((each) => each === type) ?? null;
 }
 
 /**
  * True if webhooks of every account may receive events of this type. An endpoint belongs to the
- * installation, and its state says which accounts may use it. A checkpoint tells nothing of any
+ * installation, and its state says which accounts may use it. A checkpoint says nothing about an
  * account.
  */
 export function concernsEveryAccount(type: WebhookEventType): boolean {

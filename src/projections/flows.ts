@@ -174,7 +174,7 @@ function runChangeOf(event: FlowEvent): RunChange | null {
     }
     case 'flow.run_failed': {
       const { run_id, error, failed_at } = event.data;
-      // A run that takes files goes on with them.
+      // A run that takes files continues with them.
       const first = {
         reason: 'schedule',
         status: 'failed',

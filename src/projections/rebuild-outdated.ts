@@ -42,7 +42,7 @@ export async function rebuildOutdated(
       if (error instanceof DomainError && error.code === 'unavailable')
         report({ state: 'rebuilding', share: null });
       else {
-        deps.logger.error({ err: error, projection: name }, 'a rebuild failed; it is retried');
+        deps.logger.error({ err: error, projection: name }, 'a rebuild failed; retrying in 2 s');
         report({ state: 'failed', error: `its rebuild failed: ${(error as Error).message}` });
       }
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);

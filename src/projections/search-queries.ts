@@ -3,7 +3,7 @@
  *
  * A search asks the indexes of the segments of an account, in the order of the page, which texts
  * may have the words (search-segments.ts). It reads those texts, and stops when no later one can
- * belong on the page. Then it goes on to count.
+ * belong on the page. Then it counts.
  */
 import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { createSemaphore } from '../concurrency/semaphore.ts';

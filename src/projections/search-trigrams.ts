@@ -14,7 +14,7 @@ const TRIGRAM = 3;
 /** A power of two. More lists take more space, fewer lists find more texts without the word. */
 const LISTS = 16_384;
 const LIST_BITS = Math.log2(LISTS);
-/** Two bytes with this distance have no number: the next distance goes on from there. */
+/** Two bytes with this distance have no number: the next distance counts from there. */
 const FAR = 0x7fff;
 /** The numbers of texts have 16 bits while an index is created. */
 const MOST_TEXTS = 65_536;

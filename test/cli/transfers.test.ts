@@ -222,16 +222,17 @@ describeWithPostgres('waybill transfers', () => {
 
   it('finds nothing under an unknown id, or in another account', async () => {
     const id = await create();
-    for (const args of [
-      ['get', 'nonsense'],
-      ['watch', 'nonsense'],
-      ['get', id, '--account', 'acc_other'],
-      ['cancel', id, '--account', 'acc_other'],
-    ]) {
+    const searched = '  Only the account acc_default was searched: --account names another.\n';
+    for (const [args, advice] of [
+      [['get', 'nonsense'], searched],
+      [['watch', 'nonsense'], searched],
+      [['get', id, '--account', 'acc_other'], ''],
+      [['cancel', id, '--account', 'acc_other'], ''],
+    ] as const) {
       expect(await cli.run(['transfers', ...args]), args.join(' ')).toMatchObject({
         code: 3,
         stdout: '',
-        stderr: 'waybill: There is no such transfer\n',
+        stderr: `waybill: There is no such transfer\n${advice}`,
       });
     }
     await cli.run(['transfers', 'cancel', id]);

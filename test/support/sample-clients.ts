@@ -31,7 +31,7 @@ export async function tryClient(api: TestApi, language: string, file: string, co
   const [program, ...args] = command as [string, ...string[]];
   const run = (...more: string[]) =>
     new Promise<Ended>((ended) => {
-      const env = { ...process.env, WAYBILL_URL: `${api.url}/v1`, WAYBILL_KEY: api.key };
+      const env = { ...process.env, API_URL: `${api.url}/v1`, API_KEY: api.key };
       const child = execFile(
         program,
         [...args, ...more],

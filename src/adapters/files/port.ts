@@ -194,7 +194,7 @@ export interface FileEntry {
   type: 'file' | 'directory' | 'other';
   size: number | null;
   modified_at: string | null;
-  /** Differs for each version of the file. Absent if the server tells none in a listing. */
+  /** Differs for each version of the file. Absent if the server lists none. */
   etag?: string;
 }
 

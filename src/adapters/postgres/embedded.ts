@@ -44,7 +44,10 @@ export async function startEmbeddedPostgres({
     const server = await runPostmaster(cluster, () => isUsed(users));
     const use = tryFileLock(users, 'shared');
     if (use === null)
-      throw new EmbeddedPostgresError(`${users} is locked by a program that is not Waybill.`);
+      throw new EmbeddedPostgresError(
+        `${users} is locked by a program that is not Waybill. Find it with \`fuser ${users}\`, end ` +
+          'it, and start again.',
+      );
     return { cluster, server, use };
   });
   let { pid } = server;
@@ -67,9 +70,9 @@ export async function startEmbeddedPostgres({
   async function revive(): Promise<void> {
     try {
       ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, () => true, server.port)));
-      logger.warn({ pid }, 'embedded Postgres ended; it runs again');
+      logger.warn({ pid }, 'the embedded Postgres had ended; it runs again');
     } catch (error) {
-      logger.error({ err: error }, 'embedded Postgres ended and does not start');
+      logger.error({ err: error }, 'the embedded Postgres has ended and does not start');
     }
   }
 

@@ -43,8 +43,7 @@ export interface SenderOptions {
   allowedCidrs: readonly string[];
   resolve?: ResolveHost;
   /**
-   * Limit for a whole attempt, connection included; 10 s by default, as section 6.3 of the
-   * interface specification says.
+   * Limit for a whole attempt, connection included; 10 s by default, as docs/receivers.md promises.
    */
   withinMs?: number;
 }

@@ -86,11 +86,11 @@ export const cancelledBatch = z
     cancelled_at: timestamp,
     cancelled: z.int().describe('Transfers that are cancelled now.'),
     not_cancelled: bulkAnswer.shape.refusals.describe(
-      'Transfers that could not be cancelled, with the reasons. Those in progress go on.',
+      'Transfers that could not be cancelled, with the reasons. Those in progress continue.',
     ),
     has_more: z
       .boolean()
-      .describe('True if more transfers are left. The service goes on and cancels them.'),
+      .describe('True if more transfers are left. The service continues to cancel them.'),
   })
   .meta({ id: 'CancelledBatch' });
 export type CancelledBatch = z.output<typeof cancelledBatch>;

@@ -76,7 +76,7 @@ const ready = z
   .strictObject({
     unchanged_for: duration(0, READY_AT_MOST_MS, 'from 0s to 1d')
       .nullish()
-      .describe('A file is ready when its size and time did not change for so long.')
+      .describe('A file is ready when its size and time have not changed for this long.')
       .meta({ examples: ['30s'] }),
     marker: marker
       .nullish()

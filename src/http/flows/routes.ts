@@ -117,7 +117,7 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'updateFlow',
         summary: 'Change a flow',
-        description: 'A run that is open goes on as it began.',
+        description: 'A run that is open continues as it began.',
         tags: TAGS,
         params: requests.flowParams,
         querystring: noQuery,
@@ -141,7 +141,7 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
       [
         'pause',
         'Pause a flow',
-        'It starts no run by itself. A run that is open goes on.',
+        'It starts no run by itself. A run that is open continues.',
         'paused',
       ],
       [
@@ -187,7 +187,7 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
       schema: {
         operationId: 'deleteFlow',
         summary: 'Delete a flow',
-        description: 'A run that is open goes on. To stop it, cancel its batch.',
+        description: 'A run that is open continues. To stop it, cancel its batch.',
         tags: TAGS,
         params: requests.flowParams,
         querystring: noQuery,

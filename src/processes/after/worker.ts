@@ -106,7 +106,10 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
 
   while (!signal.aborted) {
     const taken = await takeUp().catch((error: unknown) => {
-      deps.logger.error({ err: error }, 'steps after transfers could not be claimed; trying again');
+      deps.logger.error(
+        { err: error },
+        'steps after transfers could not be claimed; retrying in 5 s',
+      );
       return 0;
     });
     if (taken === 0 && !signal.aborted) await wakeUp.wait(LOOK_MS);
@@ -138,7 +141,7 @@ async function carryOut(
   } catch (error) {
     deps.logger.error(
       { err: error, transfer_id: transferId },
-      'the steps after a transfer failed in an unforeseen way; another try follows',
+      'the steps after a transfer failed with an unexpected error; retrying when the lease ends',
     );
   }
 }

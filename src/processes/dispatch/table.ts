@@ -60,7 +60,7 @@ async function selectJobs(
   const rows = await sql<Omit<Job, 'figures'>[]>`
     select transfer_id, account_id, status, revision, priority, source, destination,
            source_endpoint_id, destination_endpoint_id, claim_id, due_at,
-           -- a job that waits for its next attempt goes on waiting when another event changes it
+           -- a job that waits for its next attempt keeps waiting when another event changes it
            greatest(0, ceil(extract(epoch from due_at - now()) * 1000))::float8 as delay
       from work.transfer_jobs
      where transfer_id = any(${transferIds}::text[]) ${locking}`;

@@ -231,7 +231,7 @@ async function look(
     if (!(error instanceof FileError)) {
       logger.error(
         { err: error, endpoint: configured.name },
-        'a probe failed in an unforeseen way',
+        'a probe failed with an unexpected error',
       );
       return {
         connected: null,
@@ -258,7 +258,7 @@ async function judgeAll(
     await judge(deps).catch((error: unknown) =>
       deps.logger.error(
         { err: error },
-        'the connectivity of endpoints could not be judged; trying again',
+        'the connectivity of endpoints could not be judged; retrying in 60 s',
       ),
     );
     await wakeUp.wait(everyMs);
@@ -289,7 +289,7 @@ async function judge({ sql, commands, logger }: ProbeDeps): Promise<void> {
       // One endpoint that always fails must not keep the others from being judged.
       logger.error(
         { err: problem, endpoint: state.name },
-        'the reach of an endpoint could not be judged; trying again',
+        'the connectivity of an endpoint could not be judged; retrying in 60 s',
       );
     }
   }

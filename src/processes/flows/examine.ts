@@ -142,7 +142,7 @@ function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | n
     ? { decision: 'take', reason: 'New' }
     : {
         decision: 'wait',
-        reason: `Is not unchanged for ${ready.unchanged_for} yet`,
+        reason: `Changed, or first seen, less than ${ready.unchanged_for} ago`,
         readyAt: Date.now() + left,
       };
 }

@@ -15,7 +15,7 @@
  *   The read model shows all files of earlier runs at that revision, because `flow.run_listed`
  *   follows the pages of a run, and no run starts before that of the last one.
  * - The pages of a batch are appended at a revision too. A process that continues a run waits until
- *   the read model shows them, and goes on after the last path. A process that has started a run
+ *   the read model shows them, and continues after the last path. A process that has started a run
  *   and finds that another one has created the batch leaves the run to the next look.
  *
  * What can go wrong:
@@ -79,7 +79,7 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
         await wakeUp.wait(Math.max(0, Math.min(QUIET_MS, due - Date.now())));
       }
     } catch (error) {
-      deps.logger.error({ err: error }, 'the work on flows failed; it tries again');
+      deps.logger.error({ err: error }, 'flows could not be processed; retrying in 5 s');
       await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
     } finally {
       round.abort();
@@ -122,7 +122,10 @@ async function takeUp(
     const work = step(deps, flow, stop)
       .catch(async (error: unknown) => {
         if (stop.aborted) return;
-        deps.logger.error({ err: error, flow_id }, 'the work on a flow failed; it tries again');
+        deps.logger.error(
+          { err: error, flow_id },
+          'a flow could not be processed; retrying in 5 s',
+        );
         await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
       })
       .finally(() => {

@@ -50,7 +50,7 @@ export async function housekeepOnce(deps: HousekeepingDeps, stop: AbortSignal): 
   for (const [step, run] of Object.entries(stepsOf(deps))) {
     if (stop.aborted) return;
     await run(stop).catch((error: unknown) =>
-      deps.logger.error({ err: error, step }, 'housekeeping failed; it tries again in a minute'),
+      deps.logger.error({ err: error, step }, 'a step of housekeeping failed; retrying in 60 s'),
     );
   }
 }
@@ -99,7 +99,7 @@ async function announceExpiringKeys(
       (error: unknown) =>
         logger.error(
           { err: error, key_id },
-          'could not announce that a key expires soon; retrying in a minute',
+          'could not announce that a key expires soon; retrying in 60 s',
         ),
     );
   }

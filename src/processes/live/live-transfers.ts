@@ -139,7 +139,7 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
       await refresh().catch((error: unknown) => {
         // Without listeners, the service may be shutting down, and Postgres with it.
         if (listeners.size > 0)
-          logger.warn({ err: error }, 'could not query open transfers; retrying');
+          logger.warn({ err: error }, 'open transfers could not be read; retrying in 1 s');
       });
     }
     known = new Map();

@@ -110,7 +110,7 @@ export function beginAttempt(deps: AttemptDeps, claim: Claim, catalog: Catalog):
     // The lease expires, and another mover takes over.
     deps.logger.error(
       { err: error, transfer_id: claim.transferId, claim_id: claim.claimId },
-      'an attempt could not be recorded',
+      'the end of an attempt could not be recorded; another attempt follows when its lease ends',
     );
     return 'not_recorded' as const;
   });
@@ -221,7 +221,7 @@ async function attempt(
       phase: failure.phase,
     };
     if (failure.code === 'internal_error')
-      deps.logger.error({ err: error, ...log }, 'an attempt failed in an unforeseen way');
+      deps.logger.error({ err: error, ...log }, 'an attempt failed with an unexpected error');
     else deps.logger.info({ reason: reasonOf(error), ...log }, 'an attempt failed');
     return { type: 'failed', failure, figures: meter.read(), retryDelays: deps.retryDelays };
   }

@@ -30,7 +30,7 @@ export function assertListed(
   const [listedSize, listedAt] = listed.split(' ') as [string, string];
   const seconds = Math.floor(Date.parse(listedAt) / 1_000);
   const apart = modifiedAt === null ? 0 : seconds - Math.floor(Number(modifiedAt));
-  // A server that tells no time in a listing leaves the size alone.
+  // A server that lists no time leaves only the size to compare.
   const isSameTime = Number.isNaN(apart) || apart % ZONE_STEP_SECONDS === 0;
   if ((listedSize === '-' || Number(listedSize) === size) && isSameTime) return;
   const message = `The source has ${size} bytes now, and is not the version that was listed (${listed})`;

@@ -2,12 +2,13 @@
  * The mover of a process: claims due jobs and runs one attempt (attempt.ts) for each, as many at
  * once as slots.ts allows.
  *
- * Five loops run side by side:
+ * Six loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
  *   because one statement for many costs as much as a statement for one.
  * - `keepLeases` renews every claim each second and saves the progress of the attempts.
  * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
+ * - `runAfterSteps` takes the steps after transfers (after/worker.ts).
  * - `watchHostKeys` records new host keys that verified servers announce (announced-keys.ts).
  *
  * States: it waits until the catalog has caught up, then claims. When the signal aborts, it claims
@@ -26,8 +27,10 @@
  * - A store is unavailable until the end of a shutdown. The attempt ends as `not_recorded`, and its
  *   lease expires.
  *
- * It relies on fencing by claim id in the stream, on one thread each for sources, destinations and
- * hashes, and on a fixed buffer pool, so its memory does not grow with the transfers.
+ * It relies on fencing by claim id in the stream, and on one thread each for sources, destinations
+ * and hashes. Large files share a fixed buffer pool. Files of up to 256 KiB, files of up to 8 MiB to
+ * S3 or Azure, and files at an endpoint with a limit have memory of their own (buffer-pool.ts,
+ * limited-buffers.ts).
  */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -274,7 +277,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     while (!signal.aborted) {
       const due = await cleanUp({ ...deps, endpoints: destinations }, signal).catch(
         (error: unknown) => {
-          deps.logger.error({ err: error }, 'clean-up failed; trying again');
+          deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
           return 0;
         },
       );
@@ -294,7 +297,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const following = runAfterSteps(attemptDeps, signal);
   while (!signal.aborted) {
     const claimed = await claimSome().catch((error: unknown) => {
-      deps.logger.error({ err: error }, 'transfers could not be claimed; trying again');
+      deps.logger.error({ err: error }, 'transfers could not be claimed; retrying in 1 s');
       return 0;
     });
     // Jobs that become due and slots that become free in this moment share the next claim.

@@ -147,7 +147,7 @@ async function perform(deps: ConsumerDeps, task: Task, stop: AbortSignal): Promi
     if (isStoreUnavailable(error)) {
       logger.warn(
         { err: error, projection: task.projection, kind: task.kind },
-        'a store did not answer; a projection task starts over',
+        'Postgres or the event store did not answer; restarting a projection task in 5 s',
       );
       await sleep(POLL_MS, undefined, { signal: stop }).catch(() => undefined);
       return;

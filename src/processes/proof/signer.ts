@@ -70,7 +70,7 @@ export async function runSigner(
         report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
       } catch (error) {
         if (stop.aborted) break;
-        deps.logger.error({ err: error }, 'no checkpoint was signed; retrying');
+        deps.logger.error({ err: error }, 'no checkpoint could be signed; retrying in 5 s');
         report({ state: 'failed', error: (error as Error).message });
         pause = Math.min(RETRY_AFTER_MS, everyMs);
       }

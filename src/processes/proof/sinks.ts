@@ -115,7 +115,11 @@ async function feed(
             'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
             'older log" in docs/operators.md',
         );
-      else logger.warn({ err: error, sink: number }, 'a sink did not take a checkpoint; retrying');
+      else
+        logger.warn(
+          { err: error, sink: number },
+          `a sink did not take a checkpoint; retrying in ${pause / 1_000} s`,
+        );
       report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });
       const { message } = error as Error;
       await saveFailed(sql, url, { error: message, refuses, pauseMs: pause }).catch(

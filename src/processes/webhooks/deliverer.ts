@@ -113,7 +113,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
       if (!closed) {
         logger.error(
           { err: error, delivery_id: claimed.id },
-          'could not record a delivery attempt; the delivery is sent again in half a minute',
+          'an attempt of a delivery could not be recorded; sending it again in 30 s',
         );
       }
       return false;
@@ -170,7 +170,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
   while (!signal.aborted) {
     const began = performance.now();
     const claimed = await claimMore().catch((error: unknown) => {
-      logger.error({ err: error }, 'could not claim deliveries; retrying');
+      logger.error({ err: error }, 'deliveries could not be claimed; retrying in 0.5 s');
       news = true;
       return 0;
     });

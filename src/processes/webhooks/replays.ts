@@ -117,7 +117,7 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
           continue;
         }
       } catch (error) {
-        deps.logger.error({ err: error }, 'a replay has stopped; it continues in a few seconds');
+        deps.logger.error({ err: error }, 'a replay has stopped; continuing in 5 s');
       }
       await wakeUp.wait(LOOK_MS);
     }

@@ -22,7 +22,7 @@ import { BATCH_SIZE, type Feed } from './feed.ts';
  */
 
 /**
- * The window keeps at least so many events, and at most twice as many. Followers may pause for a
+ * The window keeps at least this many events, and at most twice as many. Followers may pause for a
  * second of a busy process.
  */
 const KEPT_EVENTS = 4_000;

@@ -41,7 +41,7 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
       <ActionButton onAction={onDryRun}>Dry run</ActionButton>
       <ActionButton onAction={turn}>{status === 'paused' ? 'Resume' : 'Pause'}</ActionButton>
       <ConfirmButton label="Delete" title="Delete this flow?" onConfirm={remove}>
-        <p>It takes no more files. A run that is open goes on.</p>
+        <p>It takes no more files. A run that is open continues.</p>
       </ConfirmButton>
     </May>
   );
