@@ -66,7 +66,11 @@ export async function* walk(
       if (signal.aborted) return;
       const path = whole + name;
       if (type === 'directory') {
-        if (folder.recursive && isOpen(path)) yield* below(path);
+        if (!folder.recursive) continue;
+        // A key of an object store may have two slashes in a row. No path leads to what is between.
+        if (name === '') {
+          if (isNew(`${path}/`)) yield { path: `${path}/`, error: NO_NAME };
+        } else if (isOpen(path)) yield* below(path);
       } else if (taken[i] && isNew(path)) {
         const found = { path, entry, ...(end !== null && { marker: markers.get(name + end) }) };
         yield type === 'file' ? found : { ...found, error: NOT_A_FILE };
@@ -89,6 +93,10 @@ export async function* walk(
   }
 }
 
+const NO_NAME = {
+  code: 'validation_failed',
+  message: 'The name of the folder is empty (two slashes in a row), so no URI can name its files',
+};
 const NOT_A_FILE = { code: 'not_a_file', message: 'It is a link or a device, not a file' };
 
 /** A file comes before a folder of the same name: an object store may have both. */

@@ -22,7 +22,7 @@ function listing(paths: readonly string[], denied: readonly string[] = []): List
     for (const path of paths) {
       if (!path.startsWith(start)) continue;
       const [name = '', ...rest] = path.slice(start.length).split('/');
-      if (name === '') continue;
+      if (name === '' && rest.length === 0) continue;
       const type = rest.length > 0 ? 'directory' : name.endsWith('@') ? 'other' : 'file';
       entries.set(`${name} ${type}`, { name, type, size: 1, modified_at: null });
     }
@@ -64,6 +64,15 @@ describe('the walk through a folder', () => {
   it('leaves out the part files of transfers', async () => {
     const part = '.a.csv.txr_01JNQ0000000000000000000T1.clm_01JNQ0000000000000000000T1.part';
     expect(pathsOf(await all(listing([part, 'a.csv'])))).toEqual(['a.csv']);
+  });
+
+  it('rejects a folder without a name, as object stores have them, and ends', async () => {
+    const odd = ['/root.csv', 'a//below.csv', 'a/b/c.csv', 'a.csv'];
+    const found = await all(listing(odd));
+    expect(pathsOf(found)).toEqual(['/', 'a//', 'a/b/c.csv', 'a.csv']);
+    expect(found[1]).toMatchObject({ error: { code: 'validation_failed' } });
+    expect(pathsOf(await all(listing(odd), {}, 'a//'))).toEqual(['a/b/c.csv', 'a.csv']);
+    expect(pathsOf(await all(listing(odd), { recursive: false }))).toEqual(['a.csv']);
   });
 
   it('names what is no file, and a folder that cannot be listed', async () => {
