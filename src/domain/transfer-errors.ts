@@ -46,6 +46,11 @@ export const TRANSFER_ERRORS = {
     advice:
       'The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.',
   },
+  size_unknown: {
+    retryable: false,
+    advice:
+      'The server does not say how large the source is, for example because it decompresses what it sends. Store the object without `Content-Encoding`, or make the server send `Content-Length`.',
+  },
   destination_not_found: {
     retryable: false,
     advice:

@@ -11,6 +11,7 @@ const LABELS: Record<TransferErrorCode, string> = {
   source_not_found: 'Source file not found',
   source_changed: 'Source file changed while it was read',
   source_replaced: 'Newer source file than the flow has listed',
+  size_unknown: 'Source server does not say the size',
   destination_not_found: 'Destination not found',
   permission_denied: 'Permission denied',
   disk_full: 'Destination full',

@@ -1,5 +1,5 @@
 import { createLifetime } from '../http/lifetime.ts';
-import { type Answer, type Described, openRanges } from '../http/source-file.ts';
+import { type Answer, type Described, openRanges, sizeUnknown } from '../http/source-file.ts';
 import { fromRfc3339, MTIME_KEY, toUnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
@@ -58,6 +58,7 @@ export async function openSource(
   });
 }
 
+/** Throws `size_unknown` for a blob whose size the server does not say. */
 export function describe(
   name: string,
   { contentLength, etag, lastModified, metadata }: Properties,
@@ -65,9 +66,10 @@ export function describe(
   // An account with a hierarchical namespace marks a folder this way.
   if (metadata?.hdi_isfolder === 'true')
     throw new FileError('source_not_found', 'open', `${name} is a directory`);
+  if (contentLength === undefined) throw sizeUnknown();
   const written = lastModified && lastModified.getTime() / 1_000;
   return {
-    identity: { size: contentLength ?? 0, version: etag ?? null },
+    identity: { size: contentLength, version: etag ?? null },
     modifiedAt: fromRfc3339(metadata?.[MTIME_KEY]) ?? toUnixTime(written),
   };
 }

@@ -113,6 +113,11 @@ export async function openRanges(
   };
 }
 
+/** The error of a file whose size no answer says. Without it, the end of the file is unknown. */
+export function sizeUnknown(): FileError {
+  return new FileError('size_unknown', 'open', 'The answer of the server has no Content-Length');
+}
+
 /**
  * Returns the bytes in the answer and the size of the file, if the range starts the file; else
  * null.

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import type { SendOptions, Target } from '../http/http.ts';
 import { createLifetime } from '../http/lifetime.ts';
-import { type Answer, type Described, openRanges } from '../http/source-file.ts';
+import { type Answer, type Described, openRanges, sizeUnknown } from '../http/source-file.ts';
 import { MTIME_KEY, toUnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
@@ -79,10 +79,12 @@ function condition(identity: FileIdentity | null): { IfMatch?: string } {
   return identity?.version?.startsWith('"') ? { IfMatch: identity.version } : {};
 }
 
+/** Throws `size_unknown` for an object whose size the server does not say. */
 export function describe({ ContentLength, ETag, LastModified, Metadata }: Properties): Described {
+  if (ContentLength === undefined) throw sizeUnknown();
   const written = LastModified && LastModified.getTime() / 1_000;
   return {
-    identity: { size: ContentLength ?? 0, version: ETag ?? LastModified?.toISOString() ?? null },
+    identity: { size: ContentLength, version: ETag ?? LastModified?.toISOString() ?? null },
     modifiedAt: toUnixTime(Metadata?.[MTIME_KEY]) ?? toUnixTime(written),
   };
 }

@@ -51,8 +51,11 @@ function statOf(connection: Connection, path: string): Promise<Stats> {
   return connection.request<Stats>((sftp, done) => sftp.stat(path, done));
 }
 
-export function identityOf({ size, mtime }: Stats): FileIdentity {
-  return { size, version: String(mtime) };
+/** A server may leave out each attribute. Throws `size_unknown` if that is the size. */
+export function identityOf({ size, mtime }: Partial<Stats>): FileIdentity {
+  if (size === undefined)
+    throw new FileError('size_unknown', 'open', 'The server does not say the size of the file');
+  return { size, version: mtime === undefined ? null : String(mtime) };
 }
 
 interface Opened {

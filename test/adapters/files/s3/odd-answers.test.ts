@@ -172,3 +172,23 @@ test('a page of a proxy in place of a listing is rejected', async () => {
     .catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(FileError);
 });
+
+// A service that decompresses what it sends does not know the size before the end.
+test('an object of unknown size is neither read nor deleted', async () => {
+  const asked: (string | undefined)[] = [];
+  server = createServer(({ method }, response) => {
+    asked.push(method);
+    response.writeHead(200, { etag: '"v1"', 'transfer-encoding': 'chunked' });
+    response.end(method === 'HEAD' ? undefined : CONTENT);
+  });
+  endpoint = endpointOn(await listening(server));
+  await expect(endpoint.openSource('key', never)).rejects.toMatchObject({ code: 'size_unknown' });
+  const disposed = endpoint.dispose('key', {
+    transferId: 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H',
+    identity: { size: 0, version: '"v1"' },
+    moveTo: null,
+    signal: never,
+  });
+  await expect(disposed).rejects.toMatchObject({ code: 'size_unknown' });
+  expect(asked).not.toContain('DELETE');
+});
