@@ -125,8 +125,10 @@ async function copyTo(
   head: ObjectAnswer,
   { identity, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
+  const compare = (there: ObjectAnswer) =>
+    isSame(describe(there).identity, identity) ? 'present' : 'taken';
   const there = await find(store, target, signal);
-  if (there !== null) return isSame(describe(there).identity, identity) ? 'present' : 'taken';
+  if (there !== null) return compare(there);
   if (identity.size > COPIED_AT_MOST)
     throw new FileError('file_too_large', 'commit', `${key}: S3 copies no object above 5 GiB`);
   const { s3, settings } = store;
@@ -152,7 +154,9 @@ async function copyTo(
     return 'new';
   } catch (error) {
     if (serverAnswer(error) !== 'PreconditionFailed') throw error;
-    if ((await find(store, target, signal)) === null) throw error;
-    return 'taken';
+    // The SDK repeats a copy whose answer was lost. It then finds the object that it made.
+    const made = await find(store, target, signal);
+    if (made === null) throw error;
+    return compare(made);
   }
 }
