@@ -193,21 +193,29 @@ describeWithPostgres('after a transfer', () => {
 
   const folders = (['sftp', 'ftps'] as const).filter((name) => available.includes(name));
 
-  test.each(folders)('%s: without its marker, the source is kept', async (name) => {
-    await at(name).put('unmarked/a.csv', CONTENT);
-    await at(name).put('unmarked/copy.done/a folder in the way', CONTENT);
-    const uris = [uriOf(name, 'unmarked/a.csv'), uriOf(name, 'unmarked/copy')] as const;
-    const id = await submit(installation, ...uris, {
-      after: { source: 'delete', destination_marker: '.done' },
-    });
-    expect((await untilClosed(id)).after).toMatchObject({
-      state: 'not_done',
-      marker: null,
-      reason: { code: 'destination_exists' },
-    });
-    expect(await storyOf(installation, id)).toEqual([...COPIED, 'marker_failed', 'source_kept']);
-    expect(await contentAt(name, 'unmarked/a.csv')).toBe(String(CONTENT));
-  });
+  test.each(folders)(
+    '%s: without its marker, the source is kept and no part is left',
+    async (name) => {
+      await at(name).put('unmarked/a.csv', CONTENT);
+      await at(name).put('unmarked/copy.done/a folder in the way', CONTENT);
+      const uris = [uriOf(name, 'unmarked/a.csv'), uriOf(name, 'unmarked/copy')] as const;
+      const id = await submit(installation, ...uris, {
+        after: { source: 'delete', destination_marker: '.done' },
+      });
+      expect((await untilClosed(id)).after).toMatchObject({
+        state: 'not_done',
+        marker: null,
+        reason: { code: 'destination_exists' },
+      });
+      expect(await storyOf(installation, id)).toEqual([...COPIED, 'marker_failed', 'source_kept']);
+      expect((await at(name).names('unmarked')).toSorted()).toEqual([
+        'unmarked/a.csv',
+        'unmarked/copy',
+        'unmarked/copy.done/a folder in the way',
+      ]);
+      expect(await contentAt(name, 'unmarked/a.csv')).toBe(String(CONTENT));
+    },
+  );
 
   test.each(folders)('%s: an interrupted try is finished, and hits no newer file', async (name) => {
     await at(name).put('held/a.csv', CONTENT);

@@ -30,7 +30,7 @@ export interface Place {
 }
 
 const EMPTY_SHA256 = createHash('sha256').digest('hex');
-/** The part of a marker has one name for all tries: each replaces what the one before left. */
+/** The part of a marker has one name for all tries: a try after a crash replaces what it left. */
 const MARKER_CLAIM = 'marker';
 
 const CHANGED = 'The source is not the file that was copied';
@@ -52,9 +52,14 @@ export function subjectOf(transfer: Completed, step: 'marker' | 'source'): strin
   return step === 'marker' && after ? (markerOf(destination, after) ?? destination) : source;
 }
 
+/** Returns true if the server as a whole is at fault. Someone has to repair it first. */
+export function isOfServer(error: unknown): boolean {
+  return error instanceof FileError && (error.step === 'connect' || error.step === 'sign_in');
+}
+
 /**
  * Writes the marker. An empty file that has its name counts as the marker: an earlier try may have
- * written it. Throws FileError.
+ * written it. Throws FileError. The part is then removed, or the error is of the server as a whole.
  */
 export async function writeMarker(
   destinations: EndpointPool,
@@ -62,16 +67,16 @@ export async function writeMarker(
   { configured, path }: Place,
   signal: AbortSignal,
 ): Promise<MarkerEvent> {
-  await withEndpoint(destinations, configured, (endpoint) =>
-    writeEmpty(endpoint, path, {
-      transferId: transfer.facts.transfer_id,
-      overwrite: configured.overwrite,
-      signal,
-    }).catch(async (error: unknown) => {
+  const { transfer_id: transferId } = transfer.facts;
+  await withEndpoint(destinations, configured, async (endpoint) => {
+    try {
+      await writeEmpty(endpoint, path, { transferId, overwrite: configured.overwrite, signal });
+    } catch (error) {
+      if (!isOfServer(error)) await removePart(endpoint, path, transferId, signal);
       const exists = error instanceof FileError && error.code === 'destination_exists';
       if (!exists || !(await isEmpty(endpoint, path, signal).catch(() => false))) throw error;
-    }),
-  );
+    }
+  });
   const marker = subjectOf(transfer, 'marker');
   return { type: 'transfer.marker_written', data: { marker, written_at: now() } };
 }
@@ -88,6 +93,24 @@ async function writeEmpty(
   } finally {
     await file.close();
   }
+}
+
+/**
+ * Removes the part of a marker that was not written: once the step is given up, nothing else would.
+ * Throws if the server is down, so that the step goes on until the part can be removed.
+ */
+async function removePart(
+  endpoint: FileEndpoint,
+  path: string,
+  transferId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (signal.aborted) return;
+  await endpoint
+    .removeLeftovers(path, { transferId, resume: null, signal })
+    .catch((error: unknown) => {
+      if (isOfServer(error) && !signal.aborted) throw error;
+    });
 }
 
 async function isEmpty(

@@ -12,7 +12,7 @@
  * - Another file takes the place of the source. Each adapter compares size and version, and deletes
  *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
- *   the source is kept, with the reason.
+ *   the source is kept, with the reason. Each failed try of a marker removes its part.
  * - A server is down, or does not let Waybill sign in. The tries go on for two weeks.
  * - An endpoint is paused, or its sign-ins are on hold. The step waits, and no try counts.
  * - A partner is slow. It gets a part of the places, and the rest is for the others.
@@ -36,6 +36,7 @@ import { untilAnswered } from '../mover/until-answered.ts';
 import {
   type Completed,
   givenUp,
+  isOfServer,
   type Place,
   placeOf,
   settleSource,
@@ -243,11 +244,6 @@ async function failed(
   // A refusal leaves the source unchanged. After a network failure, the source may be changed.
   const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
   return { claim: { ...claim, tries, begun, error: { code, message } }, delayMs };
-}
-
-/** Returns true if the server as a whole is at fault. Someone has to repair it first. */
-function isOfServer({ step }: FileError): boolean {
-  return step === 'connect' || step === 'sign_in';
 }
 
 function outageDelay(tries: number): number | undefined {

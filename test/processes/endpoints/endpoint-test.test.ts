@@ -14,6 +14,7 @@ import {
   startSftpServer,
   whyNoSftpServer,
 } from '../../support/sftp-server.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 
 const reason = await whyNoSftpServer();
 const STEPS = ['resolve', 'connect', 'sign_in', 'list', 'write', 'rename', 'read', 'remove'];
@@ -95,6 +96,21 @@ describe.skipIf(reason !== null)(
       expect(examination.read_bps).toBeGreaterThan(0);
       expect(announced).toEqual(examination.steps);
       expect(readdirSync(server.root)).toEqual([]);
+    });
+
+    test('passes if the answer to the removal is lost', async () => {
+      const proxy = await startTcpProxy(server);
+      let seen = false;
+      const removed = () => {
+        const isThere = readdirSync(server.root).some((name) => !name.endsWith('.part'));
+        seen ||= isThere;
+        return seen && !isThere;
+      };
+      const lost = proxy.cutWhen(removed, 'down');
+      const { examination } = await examine({ port: proxy.port });
+      await lost;
+      expect(examination.steps.at(-1)).toMatchObject({ step: 'remove', ok: true });
+      await proxy.close();
     });
 
     test('leaves no connection open', async () => {

@@ -8,6 +8,8 @@ import type { Store } from './store.ts';
 
 /** How often to ask for the state of a copy that the service makes in the background. */
 const COPY_POLL_MS = 1_000;
+/** The metadata key that names the transfer whose move made a copy. */
+const MOVED_BY = 'waybill_transfer';
 
 /**
  * Deletes or moves a blob, if it is still the one that was copied. A move is a copy on the server
@@ -87,22 +89,25 @@ async function remove(
 }
 
 /**
- * Copies a blob on the server, unless the name is taken. A blob of the same size and MD5 has the
- * same content: an interrupted call may have copied it.
+ * Copies a blob on the server, unless the name is taken. An interrupted call may have copied it: a
+ * blob of the same size and MD5 has the same content. A copy without MD5 names the transfer in its
+ * metadata. The service cannot add to the metadata of the source, so all of it is sent.
  */
 async function copyTo(
   store: Store,
   name: string,
   target: string,
   source: BlobGetPropertiesResponse,
-  { identity, signal }: DisposeOptions,
+  { identity, transferId, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
   const there = await find(store, target, signal);
-  if (there !== null) return hasContentOf(there, source) ? 'present' : 'taken';
+  if (there !== null) return isCopyOf(source, there, transferId) ? 'present' : 'taken';
+  const mark = { metadata: { ...source.metadata, [MOVED_BY]: transferId } };
   try {
     const poller = await store.blobOnce(target).beginCopyFromURL(store.blob(name).url, {
       abortSignal: signal,
       intervalInMs: COPY_POLL_MS,
+      ...(source.contentMD5 === undefined && mark),
       conditions: { ifNoneMatch: '*' },
       sourceConditions: { ifMatch: identity.version as string },
     });
@@ -116,11 +121,12 @@ async function copyTo(
   }
 }
 
-function hasContentOf(
-  { contentLength, contentMD5, copyStatus = 'success' }: BlobGetPropertiesResponse,
+function isCopyOf(
   source: BlobGetPropertiesResponse,
+  { contentLength, contentMD5, copyStatus = 'success', metadata }: BlobGetPropertiesResponse,
+  transferId: string,
 ): boolean {
-  if (contentMD5 === undefined || source.contentMD5 === undefined) return false;
-  const isWhole = copyStatus === 'success' && contentLength === source.contentLength;
-  return isWhole && Buffer.from(contentMD5).equals(source.contentMD5);
+  if (copyStatus !== 'success' || contentLength !== source.contentLength) return false;
+  if (source.contentMD5 === undefined) return metadata?.[MOVED_BY] === transferId;
+  return contentMD5 !== undefined && Buffer.from(contentMD5).equals(source.contentMD5);
 }

@@ -1,4 +1,10 @@
-import { CopyObjectCommand, DeleteObjectCommand } from '@aws-sdk/client-s3';
+import {
+  CopyObjectCommand,
+  DeleteObjectCommand,
+  HeadObjectCommand,
+  type HeadObjectCommandOutput,
+} from '@aws-sdk/client-s3';
+import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
 import { isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
@@ -10,6 +16,8 @@ import type { Store } from './store.ts';
 
 /** S3 copies no larger object in one request ("CopyObject"). */
 const COPIED_AT_MOST = 5 * 2 ** 30;
+/** The metadata key that names the transfer whose move made a copy. */
+const MOVED_BY = 'waybill-transfer';
 
 /**
  * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the
@@ -115,21 +123,29 @@ function conditionOf({ version }: FileIdentity): string | null {
 }
 
 /**
- * Copies an object on the server, unless the name is taken. An object of the same size and ETag has
- * the same content: an interrupted call may have copied it.
+ * Copies an object on the server, unless the name is taken. An interrupted call may have copied it:
+ * an object of the same size and ETag has the same content. A copy that gets another ETag names the
+ * transfer in its metadata.
  */
 async function copyTo(
   store: Store,
   key: string,
   target: string,
   head: ObjectAnswer,
-  { identity, signal }: DisposeOptions,
+  { identity, transferId, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
+  const { s3, settings } = store;
+  const isMarked = !keepsETag(head, settings);
+  const compare = async (there: ObjectAnswer) => {
+    if (isSame(describe(there).identity, identity)) return 'present';
+    if (!isMarked) return 'taken';
+    const { Metadata } = await headWhole(store, target, signal);
+    return Metadata?.[MOVED_BY] === transferId ? 'present' : 'taken';
+  };
   const there = await find(store, target, signal);
-  if (there !== null) return isSame(describe(there).identity, identity) ? 'present' : 'taken';
+  if (there !== null) return compare(there);
   if (identity.size > COPIED_AT_MOST)
     throw new FileError('file_too_large', 'commit', `${key}: S3 copies no object above 5 GiB`);
-  const { s3, settings } = store;
   const condition = conditionOf(identity);
   const source = [settings.bucket, ...key.split('/')].map(encodeURIComponent).join('/');
   const { StorageClass: _, ...encryption } = storageOf(settings);
@@ -140,6 +156,7 @@ async function copyTo(
     ...(condition && { CopySourceIfMatch: condition }),
     ...(head.StorageClass && { StorageClass: head.StorageClass }),
     ...encryption,
+    ...(isMarked && marked(await headWhole(store, key, signal), transferId)),
   };
   const send = (more: { IfNoneMatch?: string }) =>
     s3.send(new CopyObjectCommand({ ...copy, ...more }), { abortSignal: signal });
@@ -152,7 +169,35 @@ async function copyTo(
     return 'new';
   } catch (error) {
     if (serverAnswer(error) !== 'PreconditionFailed') throw error;
-    if ((await find(store, target, signal)) === null) throw error;
-    return 'taken';
+    // The SDK repeats a copy whose answer was lost. It then finds the object that it made.
+    const made = await find(store, target, signal);
+    if (made === null) throw error;
+    return compare(made);
   }
+}
+
+/** Returns whether a copy gets the ETag of its source: the MD5 of the content, for both. */
+function keepsETag({ ETag, ServerSideEncryption }: ObjectAnswer, { sse }: S3Settings): boolean {
+  const isMd5 = /^"[0-9a-f]{32}"$/.test(ETag ?? '');
+  return isMd5 && ![ServerSideEncryption, sse].some((used) => used?.startsWith('aws:kms'));
+}
+
+/** Asks for all that the server says of an object: `store.head` leaves most metadata out. */
+function headWhole(
+  { s3, settings }: Store,
+  Key: string,
+  abortSignal: AbortSignal,
+): Promise<HeadObjectCommandOutput> {
+  return s3.send(new HeadObjectCommand({ Bucket: settings.bucket, Key }), { abortSignal });
+}
+
+/** Returns the metadata of a copy: that of the source, and the transfer. S3 cannot add to it. */
+function marked(source: HeadObjectCommandOutput, transferId: string) {
+  const { CacheControl, ContentDisposition, ContentEncoding, ContentLanguage } = source;
+  const { ContentType, Expires, Metadata } = source;
+  return {
+    MetadataDirective: 'REPLACE' as const,
+    ...{ CacheControl, ContentDisposition, ContentEncoding, ContentLanguage, ContentType, Expires },
+    Metadata: { ...Metadata, [MOVED_BY]: transferId },
+  };
 }

@@ -499,6 +499,32 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       await expect(destination.write(0, Buffer.alloc(8 * MiB))).rejects.toMatchObject(stalled);
     });
 
+    test.each([
+      ['with an MD5', MiB],
+      ['without MD5', BIG],
+    ])('a move finds its copy of a blob %s if the answer was lost', async (kind, size) => {
+      const { through, proxy } = await proxied();
+      const [name, archive] = [`moved ${kind}/a.csv`, `moved ${kind}/done/`];
+      await upload(through, name, randomBytes(size), { modifiedAt: '1700000000.5' });
+      const { contentMD5 } = await container.getBlobClient(name).getProperties();
+      expect(contentMD5 === undefined).toBe(size === BIG);
+      const { identity } = await through.openSource(name, never);
+      const moving = { transferId: newId('txr'), identity, moveTo: archive, signal: never };
+      const copied = () => container.getBlobClient(`${archive}a.csv`).exists();
+      const lost = proxy.cutWhen(copied, 'down');
+      await expect(through.dispose(name, moving)).rejects.toMatchObject({
+        code: 'connection_failed',
+      });
+      await lost;
+      expect(await through.dispose(name, moving)).toEqual({ outcome: 'moved', name: 'a.csv' });
+      const names = async (folder: string) =>
+        (await through.list(folder, never)).map((entry) => entry.name);
+      expect(await names(`moved ${kind}`)).toEqual(['done']);
+      expect(await names(archive)).toEqual(['a.csv']);
+      const moved = await through.openSource(`${archive}a.csv`, never);
+      expect(moved.modifiedAt).toBe('1700000000.5');
+    });
+
     test('an endpoint never exceeds its number of connections', async () => {
       const { through, proxy } = await proxied({ maxConnections: 2 });
       const contents = Array.from({ length: 4 }, () => randomBytes(9 * MiB));

@@ -19,6 +19,7 @@ import {
 } from '../../../support/installation.ts';
 import { describeWithPostgres } from '../../../support/postgres.ts';
 import { type Ceph, shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
+import { startTcpProxy } from '../../../support/tcp-proxy.ts';
 import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 
@@ -125,6 +126,34 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await second.commit(whole(content));
     await second.close();
     expect(content.equals(await get('aborted'))).toBe(true);
+  });
+
+  test('a move finds its copy of an object in parts if the answer was lost', async () => {
+    const { hostname: host, port } = new URL(server.endpointUrl);
+    const proxy = await startTcpProxy({ host, port: Number(port) });
+    const over = endpointOn({ ...server, endpointUrl: `http://127.0.0.1:${proxy.port}` });
+    try {
+      await upload(endpoint, 'moving/a', content, { modifiedAt: '1700000000' });
+      const { identity } = await over.openSource('moving/a', never);
+      const copied = () =>
+        get('moving/done/a').then(
+          () => true,
+          () => false,
+        );
+      const lost = proxy.cutWhen(copied, 'down');
+      const moving = { transferId: newId('txr'), identity, moveTo: 'moving/done/', signal: never };
+      expect(await over.dispose('moving/a', moving)).toEqual({ outcome: 'moved', name: 'a' });
+      await lost;
+      const names = async (folder: string) =>
+        (await endpoint.list(folder, never)).map(({ name }) => name);
+      expect(await names('moving')).toEqual(['done']);
+      expect(await names('moving/done')).toEqual(['a']);
+      const moved = await endpoint.openSource('moving/done/a', never);
+      expect(moved.modifiedAt).toBe('1700000000');
+    } finally {
+      await over.close();
+      await proxy.close();
+    }
   });
 
   describeWithPostgres('a sink of checkpoints', () => {

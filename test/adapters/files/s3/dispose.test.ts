@@ -1,0 +1,112 @@
+import {
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
+import { endpointOn, type Given } from './endpoint-on.ts';
+
+const never = new AbortController().signal;
+const METADATA = { ContentType: 'text/csv', CacheControl: 'no-store', Metadata: { owner: 'Ann' } };
+const BODY = 'the report';
+
+let server: S3Server;
+let client: S3Client;
+const open: FileEndpoint[] = [];
+
+beforeAll(async () => {
+  server = await startS3Server();
+  server.createBucket('bucket');
+  const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
+  client = new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  });
+});
+afterEach(async () => {
+  server.clearFaults();
+  for (const endpoint of open.splice(0)) await endpoint.close();
+});
+afterAll(async () => {
+  client?.destroy();
+  await server?.stop();
+});
+
+async function put(Key: string): Promise<void> {
+  await client.send(new PutObjectCommand({ Bucket: 'bucket', Key, Body: BODY, ...METADATA }));
+}
+
+/** Stores an object whose ETag is that of a multipart upload. */
+async function putInParts(Key: string): Promise<void> {
+  const object = { Bucket: 'bucket', Key };
+  const { UploadId } = await client.send(
+    new CreateMultipartUploadCommand({ ...object, ...METADATA, ChecksumAlgorithm: 'CRC32' }),
+  );
+  const upload = { ...object, UploadId };
+  const { ETag, ChecksumCRC32 } = await client.send(
+    new UploadPartCommand({ ...upload, PartNumber: 1, Body: BODY }),
+  );
+  const MultipartUpload = { Parts: [{ PartNumber: 1, ETag, ChecksumCRC32 }] };
+  await client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
+}
+
+/** Opens `a.csv` of a folder, as a transfer does, and returns what then moves it to `done/`. */
+async function moveOf(folder: string, settings: NonNullable<Given['settings']> = {}) {
+  const over = endpointOn(server, { settings });
+  open.push(over);
+  const { identity } = await over.openSource(`${folder}/a.csv`, never);
+  const moving = { transferId: newId('txr'), identity, moveTo: `${folder}/done/`, signal: never };
+  return {
+    move: () => over.dispose(`${folder}/a.csv`, moving),
+    moved: async () => (await over.list(`${folder}/done`, never)).map(({ name }) => name),
+  };
+}
+
+test.each([
+  ['an object of one request', put, {}],
+  ['an object in parts', putInParts, {}],
+  ['an object that gets a KMS key', put, { sse: 'aws:kms' }],
+] as const)('a move finds its copy of %s if the answer was lost', async (name, store, settings) => {
+  const folder = `lost/${name}`;
+  await store(`${folder}/a.csv`);
+  const { move, moved } = await moveOf(folder, settings);
+  server.fault({ operation: 'CopyObject', kind: 'lose-answer' });
+  expect(await move()).toEqual({ outcome: 'moved', name: 'a.csv' });
+  expect(await moved()).toEqual(['a.csv']);
+  expect(server.object('bucket', `${folder}/a.csv`)).toBeUndefined();
+});
+
+test.each([
+  ['of one request', put],
+  ['in parts', putInParts],
+])('a move that could not delete its source, %s, continues', async (name, store) => {
+  const folder = `interrupted/${name}`;
+  await store(`${folder}/a.csv`);
+  const { move, moved } = await moveOf(folder);
+  server.fault({ operation: 'DeleteObject', kind: 'error', code: 'AccessDenied' });
+  await expect(move()).rejects.toMatchObject({ code: 'permission_denied' });
+  expect(await move()).toEqual({ outcome: 'moved', name: 'a.csv' });
+  expect(await moved()).toEqual(['a.csv']);
+  const copy = await client.send(
+    new HeadObjectCommand({ Bucket: 'bucket', Key: `${folder}/done/a.csv` }),
+  );
+  expect(copy).toMatchObject(METADATA);
+});
+
+test('a move keeps the object in parts that another transfer moved', async () => {
+  await putInParts('kept/a.csv');
+  expect(await (await moveOf('kept')).move()).toEqual({ outcome: 'moved', name: 'a.csv' });
+  await putInParts('kept/a.csv');
+  const { move, moved } = await moveOf('kept');
+  const name = expect.stringMatching(/^a\.txr_\w{26}\.csv$/);
+  expect(await move()).toEqual({ outcome: 'moved', name });
+  expect(await moved()).toEqual(['a.csv', name]);
+});
