@@ -12,8 +12,9 @@
  *   nothing.
  * - The process ends in step 3 or 4. The recorded transfers leave the log later: housekeeping and
  *   the next run carry out every record. The others stay, and the next run exports them again.
- * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare
- *   revisions, and a repeated removal does nothing.
+ * - Two runs start at once. An advisory lock lets one begin. If it is lost, both may record the same
+ *   transfers, and a repeated removal does nothing. No run completes a record that it has not
+ *   carried out (finish.ts).
  *
  * The read models forget a transfer with its record, so a rebuild gives the same rows.
  */
@@ -120,7 +121,6 @@ async function retain(
     await appendRecords(deps.store, await lastRecord(deps.sql), facts, cause);
     for (const transfer of transfers) count(done, transfer);
     done.files.push({ ...file, transfers: transfers.length });
-    await deps.commands.catchUp('transfers');
     completed = (await finish(deps, cause, WAIT_MS)) && completed;
     assertHeld();
   }
