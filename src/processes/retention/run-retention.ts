@@ -64,7 +64,7 @@ export interface Retained {
 
 /**
  * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under
- * way, or if read models are to be rebuilt first.
+ * way, if read models are to be rebuilt first, or if they are behind the log.
  */
 export async function runRetention(
   deps: RetentionDeps,
@@ -93,9 +93,13 @@ async function retain(
   cause: Cause,
   assertHeld: () => void,
 ): Promise<Retained> {
-  await deps.commands.catchUp('transfers');
-  await deps.commands.catchUp('batches');
-  await deps.commands.catchUp('flows');
+  // A read model that is behind does not show the batch or run that a transfer still belongs to.
+  for (const name of ['transfers', 'batches', 'flows'] as const)
+    if (!(await deps.commands.catchUp(name)))
+      throw new DomainError(
+        'unavailable',
+        `The read model ${name} is behind the log: try again when it has caught up`,
+      );
   // What an interrupted run recorded is not chosen again.
   let completed = folder === null || (await finish(deps, cause, WAIT_MS));
   const checkpoint = await checkpointNow(deps, cause);

@@ -144,6 +144,14 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(await readdir(folder)).toEqual([]);
   });
 
+  it('chooses nothing while a read model is behind the log', async () => {
+    const catchUp = async (name: string) => name !== 'batches';
+    const commands = { ...installation.commands, catchUp };
+    const running = run({}, { ...installation, commands });
+    await expect(running).rejects.toThrow(/batches is behind the log/);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
   it('keeps a recorded transfer until a consumer has passed the record', async () => {
     const { locks } = installation;
     const held = await locks.tryAcquire('log retention');
