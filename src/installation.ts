@@ -17,6 +17,7 @@ import type { ProjectionName } from './domain/projection-name.ts';
 import { dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { openTransfersOf, progressOf } from './processes/dispatch/table.ts';
+import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
 import { countFlows, shownFlow } from './projections/flow-queries.ts';
@@ -53,6 +54,7 @@ export interface Installation {
   /** Identifies this log among all logs. */
   logId: string;
   locks: Locks;
+  membership: Membership;
   vault: Vault;
   /** What a new transfer would wait for. */
   queue: Queue;
@@ -93,7 +95,9 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });
 
-    const store = await openStore(config, sql);
+    const membership: Membership = { lock: null };
+    const opened = await openStore(config, sql);
+    const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
     const logId = await openLog(store);
     await requireEngine(sql, logId, store.engine);
@@ -134,6 +138,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       store,
       logId,
       locks,
+      membership,
       vault,
       queue,
       commands,

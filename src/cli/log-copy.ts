@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { EventStore } from '../adapters/event-store/port.ts';
+import { createPostgresLog } from '../adapters/event-store/postgres-log.ts';
 import { parseConfig } from '../config.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';
@@ -58,6 +59,6 @@ async function openOther({ config, sql }: Installation, to: string): Promise<Eve
         ? 'The log is in Postgres already: --to takes the URL of an EventStoreDB'
         : `The log is in an EventStoreDB already: copy it with --to ${EMBEDDED}`,
     );
-  if (to === EMBEDDED) return openStore({ ...config, eventStore: null }, sql);
+  if (to === EMBEDDED) return createPostgresLog({ sql, prefix: config.streamPrefix, isCopy: true });
   return openStore(parseConfig({ ...terminal().env, EVENTSTORE_URL: to }), sql);
 }

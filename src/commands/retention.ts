@@ -1,7 +1,7 @@
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { NewEvent, StoredEvent } from '../domain/event.ts';
-import type { RetainedTransfer, RetentionEvent, RetentionRecorded } from '../domain/retention.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import type { RetainedTransfer, RetentionRecorded } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
 import { type Cause, chain } from './handle.ts';
 
@@ -24,32 +24,34 @@ export async function appendRecords(
     type: 'log.retention_recorded' as const,
     data: { ...facts, transfers: page },
   }));
-  await append(store, after, records, cause);
-}
-
-/** Appends the event that all transfers of earlier records have left the log. */
-export async function appendCompleted(
-  store: EventStore,
-  after: number | null,
-  cause: Cause,
-): Promise<void> {
-  const data = { completed_at: new Date().toISOString() };
-  await append(store, after, [{ type: 'log.retention_completed', data }], cause);
-}
-
-async function append(
-  store: EventStore,
-  after: number | null,
-  events: RetentionEvent[],
-  cause: Cause,
-): Promise<void> {
   const last: StoredEvent | undefined = (await store.read(RETENTION, after ?? 0)).at(-1);
-  const chained: NewEvent[] = chain(events, last ?? null, cause, null, undefined);
+  const chained = chain(records, last ?? null, cause, null, undefined);
   let expected = last?.revision ?? -1;
   for (let i = 0; i < chained.length; i += APPENDED) {
     const some = chained.slice(i, i + APPENDED);
     await store.append(RETENTION, expected < 0 ? 'no_stream' : expected, some).catch(translate);
     expected += some.length;
+  }
+}
+
+/**
+ * Appends the event that all transfers of earlier records have left the log. `last` is the last
+ * event of the stream when they were removed. Returns false if the stream has a later one: its
+ * transfers may be in the log.
+ */
+export async function appendCompleted(
+  store: EventStore,
+  last: StoredEvent,
+  cause: Cause,
+): Promise<boolean> {
+  const data = { completed_at: new Date().toISOString() };
+  const events = chain([{ type: 'log.retention_completed', data }], last, cause, null, undefined);
+  try {
+    await store.append(RETENTION, last.revision, events);
+    return true;
+  } catch (error) {
+    if (error instanceof RevisionConflict) return false;
+    throw error;
   }
 }
 

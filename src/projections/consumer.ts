@@ -247,21 +247,22 @@ export async function isCaughtUp(
 }
 
 /**
- * Yields everything in these streams that the log holds now. Throws EventStoreUnavailable if the
- * log sends nothing for ten seconds.
+ * Yields everything in these streams that the log holds now, after a position. Throws
+ * EventStoreUnavailable if the log sends nothing for ten seconds.
  */
 export async function* untilCaughtUp(
   store: EventStore,
   streams: string[],
+  from: bigint | null = null,
 ): AsyncGenerator<Batch, void, void> {
   const limit = timeLimit();
   try {
-    for await (const batch of store.subscribe({ from: null, signal: limit.signal, streams })) {
+    for await (const batch of store.subscribe({ from, signal: limit.signal, streams })) {
       yield batch;
       if (batch.caughtUp) return;
       limit.extend();
     }
-    throw notInTime('a rebuild');
+    throw notInTime('a reader');
   } finally {
     limit.end();
   }

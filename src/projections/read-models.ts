@@ -1,4 +1,4 @@
-import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { auditProjection } from './audit.ts';
 import { batchesProjection } from './batches.ts';
@@ -66,7 +66,7 @@ export async function prepareReadModels(sql: Sql, logId: string): Promise<Projec
 }
 
 /** Drops all read models. The next start creates them again, and its consumers fill them. */
-export async function forgetReadModels(sql: Sql): Promise<void> {
+export async function forgetReadModels(sql: Queryable): Promise<void> {
   await sql`drop schema ${sql(LIVE_SCHEMA)} cascade`;
 }
 

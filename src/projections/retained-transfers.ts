@@ -91,11 +91,14 @@ export const retainedDifferences: Projection['differences'] = (
        and to_jsonb(l) - 'completed' is distinct from to_jsonb(s) - 'completed'
      limit ${limit}`;
 
-/** Returns the revisions of records whose transfers may still be in the log, oldest first. */
-export async function openRecords(sql: Sql): Promise<number[]> {
-  const rows = await sql<{ revision: number }[]>`
-    select revision from read.retention_records where not completed order by revision`;
-  return rows.map(({ revision }) => revision);
+/**
+ * Returns the revision of the oldest record whose transfers may still be in the log; null if the
+ * read model has none. The log may have later ones.
+ */
+export async function firstOpenRecord(sql: Sql): Promise<number | null> {
+  const [row] = await sql<{ revision: number | null }[]>`
+    select min(revision) as revision from read.retention_records where not completed`;
+  return row?.revision ?? null;
 }
 
 /** Returns the revision of the last record that the read model has; null if there is none. */

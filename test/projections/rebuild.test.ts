@@ -191,7 +191,11 @@ describeWithPostgres('rebuilding a projection', () => {
     const lost = new AbortController();
     const locks = {
       ...installation.locks,
-      tryAcquire: async () => ({ signal: lost.signal, release: async () => undefined }),
+      tryAcquire: async () => ({
+        signal: lost.signal,
+        isSure: () => !lost.signal.aborted,
+        release: async () => undefined,
+      }),
     };
     const rebuilding = rebuildProjection({ ...installation, locks }, 'transfers', () =>
       lost.abort(new Error('lost')),

@@ -1,4 +1,4 @@
-import type { Queryable } from '../postgres/connect.ts';
+import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { type Engine, EventStoreUnusable } from './port.ts';
 
 const OTHER: Record<Engine, string> = {
@@ -29,7 +29,11 @@ export async function requireEngine(sql: Queryable, logId: string, engine: Engin
   if (followed.engine !== engine) throw new EventStoreUnusable(OTHER[followed.engine]);
 }
 
-/** Lets the tables follow the log in another engine. */
-export async function followEngine(tx: Queryable, logId: string, engine: Engine): Promise<void> {
+/**
+ * Lets the tables follow the log in another engine. From here on, the log in Postgres takes events
+ * only if it is that one: appends wait for the end of the transaction.
+ */
+export async function followEngine(tx: Transaction, logId: string, engine: Engine): Promise<void> {
+  await tx`update log.head set closed = ${engine !== 'postgres'}`;
   await tx`update work.log_engines set engine = ${engine} where log_id = ${logId}`;
 }

@@ -71,8 +71,8 @@ export class RevisionConflict extends Error {
 }
 
 /**
- * The engine can't be reached or did not answer in time. An append may have succeeded: repeat it
- * with the same ids.
+ * The engine can't be reached, did not answer in time, or takes no events from this process. An
+ * append may have succeeded: repeat it with the same ids.
  */
 export class EventStoreUnavailable extends Error {
   override readonly name = 'EventStoreUnavailable';

@@ -23,6 +23,8 @@
  * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by
  *   one.
  * - A notification is lost. The poll after a second finds the events.
+ * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
+ *   The log is closed, and `log.append` refuses.
  *
  * It relies on the head lock, and on a driver that rejects every query of a lost connection.
  */
@@ -64,6 +66,8 @@ const ROOM = 5_000;
  */
 const ANSWER_WITHIN_MS = 5_000;
 const RETRY_FOR_MS = 10_000;
+/** `log.append` raises it. */
+const LOG_CLOSED = 'WB001';
 
 interface Append {
   stream: string;
@@ -107,8 +111,15 @@ interface StoredRow extends Row {
   revision: number;
 }
 
+export interface PostgresLogOptions {
+  sql: Sql;
+  prefix: string;
+  /** True for the copy of a log in another engine. Only a copy may append to a closed log. */
+  isCopy?: boolean;
+}
+
 /** Creates the event store in the schema `log` of the installation's own Postgres. */
-export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string }): EventStore {
+export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOptions): EventStore {
   /** One cache per subscription. */
   const caches = new Set<AppendCache>();
   /** What was announced during an append, handled after it. Most of it is that very append. */
@@ -180,7 +191,8 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
             ${rows.map(({ type }) => type)}::text[],
             ${rows.map(({ schema_version }) => schema_version)}::integer[],
             ${rows.map(({ data }) => data)}::text[],
-            ${rows.map(({ metadata }) => metadata)}::text[])`;
+            ${rows.map(({ metadata }) => metadata)}::text[],
+            ${isCopy})`;
         return besides.size === 0
           ? sql<Verdict[]>`select revision, position, appended from ${call}`
           : sql<Verdict[]>`
@@ -188,7 +200,7 @@ export function createPostgresLog({ sql, prefix }: { sql: Sql; prefix: string })
                 select * from ${call} with ordinality as a(revision, position, appended, nr)
               ) ${writesOf(sql, besides)}
               select revision, position, appended from appended order by nr`;
-      });
+      }).catch(refusedIfClosed);
       addToCaches(group, verdicts, rows);
       return verdicts;
     } finally {
@@ -422,6 +434,16 @@ async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+/** A client repeats its request, and finds a process that appends to the new log. */
+function refusedIfClosed(error: unknown): never {
+  if ((error as { code?: unknown }).code !== LOG_CLOSED) throw error;
+  throw new EventStoreUnavailable(
+    'The log in Postgres is closed: the tables of this database follow the log in an EventStoreDB, ' +
+      'to which it was moved',
+    { cause: error },
+  );
 }
 
 function ignoreUnavailable(error: unknown): null {

@@ -31,6 +31,11 @@ export interface Held {
    * closed.
    */
   signal: AbortSignal;
+  /**
+   * Returns false if another process may have the lock, even if this process was frozen and has not
+   * noticed the loss yet: Postgres ends a session that is silent for 15 s.
+   */
+  isSure(): boolean;
   /** Releases the lock. Does nothing if it was released or lost before. */
   release(): Promise<void>;
 }
@@ -69,6 +74,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
    */
   const taken = new Set<Taken>();
   let sql = open();
+  /** When the last answered statement was sent. The session has been idle since then at most. */
+  let aliveAt = performance.now();
   const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
 
   function open(): Sql {
@@ -99,10 +106,15 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   async function sendHeartbeat(): Promise<void> {
     if (taken.size === 0) return;
     const current = sql;
+    const sentAt = performance.now();
     const answer = await Promise.race([
-      current`select 1`.catch(() => null),
+      current`select 1`.then(
+        () => 'alive',
+        () => 'lost',
+      ),
       setTimeout(HEARTBEAT_MS, 'no answer', { ref: false }),
     ]);
+    if (answer === 'alive') aliveAt = sentAt;
     if (answer !== 'no answer' || current !== sql || closing.signal.aborted) return;
     sql = open();
     loseAll('the connection that held the lock does not answer');
@@ -116,10 +128,12 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     const lock: Taken = { name, mode, controller: new AbortController() };
     taken.add(lock);
     let locked = false;
+    const sentAt = performance.now();
     try {
       const [row] = await sql<{ locked: boolean }[]>`
         select ${sql(MODES[mode].lock)}(${keyOf(name)}) as locked`;
       locked = row?.locked === true;
+      aliveAt = sentAt;
     } finally {
       if (!locked) taken.delete(lock);
     }
@@ -140,6 +154,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     };
     return {
       signal: controller.signal,
+      isSure: () => !controller.signal.aborted && performance.now() < aliveAt + IDLE_MS,
       release() {
         released ??= release();
         return released;

@@ -2,7 +2,12 @@ import { followEngine } from '../../adapters/event-store/engine-of-log.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Held } from '../../adapters/postgres/locks.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { type ConsumerDeps, catchUpIfIdle, lockOf } from '../../projections/consumer.ts';
+import {
+  type ConsumerDeps,
+  catchUpIfIdle,
+  lockOf,
+  untilCaughtUp,
+} from '../../projections/consumer.ts';
 import { forgetReadModels, PROJECTIONS } from '../../projections/read-models.ts';
 import { dispatchConsumer, rebuildDispatch } from '../dispatch/consumer.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../webhooks/outbox.ts';
@@ -12,7 +17,12 @@ import { RUNNING_SERVICES } from './running-services.ts';
  * Copies the log with `copy`, and lets the tables of this installation follow the copy from its
  * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next
  * start fills the read models from the copy. From then on, no process opens the old log. Throws
- * `unavailable` while a process of this installation runs.
+ * `unavailable` while a process of this installation runs, and if one has appended meanwhile.
+ *
+ * A process that has lost its lock may not know that, and append. So the last transaction closes
+ * the log in Postgres, and then looks for new events. It finds what was appended before, and what
+ * comes later is rejected. The log is open again if the transaction does not commit. An
+ * EventStoreDB cannot be closed (`whileJoined`).
  */
 export async function followCopy<Copied>(
   deps: ConsumerDeps,
@@ -34,15 +44,17 @@ export async function followCopy<Copied>(
   };
   try {
     await take(RUNNING_SERVICES, '');
+    const end = await store.head();
     await catchUpIfIdle(deps, outbox);
     for (const name of names) await take(lockOf(name), ` ${name}`);
     const copied = await copy();
     requireAll(held);
-    // The outbox moves last, in one transaction: until then, all can follow the old log again.
-    await forgetReadModels(sql);
+    // All can follow the old log again until the transaction commits.
     await rebuildDispatch(sql, logId);
     await rebuildOutbox({ sql, store: other, logId }, async (tx) => {
+      await forgetReadModels(tx);
       await followEngine(tx, logId, other.engine);
+      await requireEnd(store, end);
       requireAll(held);
     });
     return copied;
@@ -51,8 +63,21 @@ export async function followCopy<Copied>(
   }
 }
 
+/** Throws `unavailable` if the log has events after its end. */
+async function requireEnd(log: EventStore, end: bigint | null): Promise<void> {
+  for await (const { events } of untilCaughtUp(log, [''], end)) {
+    const [later] = events;
+    if (later)
+      throw new DomainError(
+        'unavailable',
+        `A process of this installation still runs: it has appended to ${later.stream}. Nothing ` +
+          'follows the copy yet. Stop that process and run the copy again',
+      );
+  }
+}
+
 function requireAll(held: Held[]): void {
-  if (held.some(({ signal }) => signal.aborted))
+  if (held.some((lock) => !lock.isSure()))
     throw new DomainError(
       'unavailable',
       'The connection to Postgres was lost. Nothing follows the copy yet; run it again',

@@ -7,11 +7,13 @@
  *   old.
  * - A service loses the lock, with its connection to Postgres. It takes the lock again. If the log
  *   moved meanwhile, it ends, because what it would append is in no other log.
+ * - It appends before it ends. A log in Postgres is closed (follow-copy.ts). An EventStoreDB cannot
+ *   be, so the process itself refuses while it is not sure of the lock.
  */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from '../../adapters/event-store/engine-of-log.ts';
-import type { EventStore } from '../../adapters/event-store/port.ts';
+import { type EventStore, EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Held, Locks } from '../../adapters/postgres/locks.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
@@ -26,7 +28,31 @@ export const WAITS =
   'waits for the lock of running services: waybill log copy --switch has it, or Postgres does ' +
   'not answer';
 
+/** The place of this process among the running services. */
+export interface Membership {
+  /** The shared lock, also after its loss. Null in a process that never joins, such as a command. */
+  lock: Held | null;
+}
+
+/**
+ * Returns the store without appends while this process may have lost its lock. An append that has
+ * begun before may still arrive, within the time limit of the store.
+ */
+export function whileJoined(store: EventStore, membership: Membership): EventStore {
+  return {
+    ...store,
+    async append(...given) {
+      if (membership.lock?.isSure() === false)
+        throw new EventStoreUnavailable(
+          'This process has lost its lock in Postgres, so the log may be moving to another engine',
+        );
+      return store.append(...given);
+    },
+  };
+}
+
 interface Deps {
+  membership: Membership;
   locks: Locks;
   sql: Sql;
   store: EventStore;
@@ -54,6 +80,7 @@ export async function joinServices(
 export async function stayJoined(deps: Deps, first: Held, signal: AbortSignal): Promise<void> {
   let held: Held | null = first;
   while (held) {
+    deps.membership.lock = held;
     await untilAborted(AbortSignal.any([held.signal, signal]));
     held = signal.aborted ? null : await joinAgain(deps, signal);
   }

@@ -6,18 +6,24 @@
  * that follows transfers also follows the records, and has to pass a record before its transfers
  * go: then its last event is the record or a later one. A process of an older version does not
  * follow the records. So each removal also asks which events are the last ones.
+ *
+ * The log alone says which records are open, because the read model may lack the latest ones. The
+ * event that completes them is appended right after the last event that was read. If another run
+ * has recorded transfers meanwhile, the append is rejected, and all of these records stay open.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendCompleted } from '../../commands/retention.ts';
+import type { StoredEvent } from '../../domain/event.ts';
 import { newId } from '../../domain/ids.ts';
 import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { RETENTION } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
+import { pagesOf } from '../../projections/read-log.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
-import { lastRecord, openRecords } from '../../projections/retained-transfers.ts';
+import { firstOpenRecord, lastRecord } from '../../projections/retained-transfers.ts';
 import { dispatchConsumer } from '../dispatch/consumer.ts';
 import { createOutboxConsumer } from '../webhooks/outbox.ts';
 
@@ -25,10 +31,13 @@ import { createOutboxConsumer } from '../webhooks/outbox.ts';
 export const RETENTION_LOCK = 'log retention';
 const ACTOR = 'system:retention';
 const LOOK_MS = 100;
+/** Events of the stream that are read at once. A record has 32 KiB. */
+const READ_AT_ONCE = 20;
 
 /** Carries out what an interrupted run left, unless a run is under way. */
 export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
-  if ((await openRecords(deps.sql)).length === 0) return;
+  // No record is carried out before the read model has it.
+  if ((await firstOpenRecord(deps.sql)) === null) return;
   const held = await deps.locks.tryAcquire(RETENTION_LOCK);
   if (!held) return;
   try {
@@ -40,17 +49,14 @@ export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
 
 /**
  * Removes all transfers from the log that open records name. Returns false if a consumer has not
- * passed the last record within `waitMs`: then everything stays, and the next call tries again.
- * Call it under the lock.
+ * passed the last record within `waitMs`: then everything stays. Also returns false if another run
+ * records transfers meanwhile. The next call then tries again. Call it under the lock.
  */
 export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): Promise<boolean> {
-  const { sql, store } = deps;
-  const revisions = await openRecords(sql);
-  const last = revisions.at(-1);
-  if (last === undefined) return true;
-  const [newest] = retentionRecords(await store.read(RETENTION, last, 1));
-  if (newest === undefined) throw new Error(`${RETENTION} has no record at revision ${last}`);
-  if (!(await havePassed(deps, newest.position, waitMs))) return false;
+  const { store } = deps;
+  const { revisions, last } = await openRecords(deps);
+  if (last === null || revisions.length === 0) return true;
+  if (!(await havePassed(deps, last.position, waitMs))) return false;
   const needed = await lastStreams(deps);
   for (const revision of revisions) {
     const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
@@ -58,8 +64,21 @@ export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): 
     if (streams.some((stream) => needed.has(stream))) return false;
     await store.remove(streams, { stream: RETENTION, revision });
   }
-  await appendCompleted(store, await lastRecord(sql), cause);
-  return true;
+  return appendCompleted(store, last, cause);
+}
+
+/** Returns the revisions of the records that the log has open, and the last event of the stream. */
+async function openRecords({ sql, store }: ConsumerDeps) {
+  const from = (await firstOpenRecord(sql)) ?? (await lastRecord(sql)) ?? 0;
+  let revisions: number[] = [];
+  let last: StoredEvent | null = null;
+  for await (const events of pagesOf(store, RETENTION, from, READ_AT_ONCE)) {
+    const completed = events.findLastIndex(({ type }) => type === 'log.retention_completed');
+    if (completed >= 0) revisions = [];
+    revisions.push(...events.slice(completed + 1).map(({ revision }) => revision));
+    last = events.at(-1) ?? last;
+  }
+  return { revisions, last };
 }
 
 /** Returns the consumers that read the records of retention. */

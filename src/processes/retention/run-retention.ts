@@ -12,8 +12,9 @@
  *   nothing.
  * - The process ends in step 3 or 4. The recorded transfers leave the log later: housekeeping and
  *   the next run carry out every record. The others stay, and the next run exports them again.
- * - Two runs start at once. An advisory lock lets one begin. If it is lost, appends compare
- *   revisions, and a repeated removal does nothing.
+ * - Two runs start at once. An advisory lock lets one begin. If it is lost, both may record the same
+ *   transfers, and a repeated removal does nothing. No run completes a record that it has not
+ *   carried out (finish.ts).
  *
  * The read models forget a transfer with its record, so a rebuild gives the same rows.
  */
@@ -63,7 +64,7 @@ export interface Retained {
 
 /**
  * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under
- * way, or if read models are to be rebuilt first.
+ * way, if read models are to be rebuilt first, or if they are behind the log.
  */
 export async function runRetention(
   deps: RetentionDeps,
@@ -92,9 +93,13 @@ async function retain(
   cause: Cause,
   assertHeld: () => void,
 ): Promise<Retained> {
-  await deps.commands.catchUp('transfers');
-  await deps.commands.catchUp('batches');
-  await deps.commands.catchUp('flows');
+  // A read model that is behind does not show the batch or run that a transfer still belongs to.
+  for (const name of ['transfers', 'batches', 'flows'] as const)
+    if (!(await deps.commands.catchUp(name)))
+      throw new DomainError(
+        'unavailable',
+        `The read model ${name} is behind the log: try again when it has caught up`,
+      );
   // What an interrupted run recorded is not chosen again.
   let completed = folder === null || (await finish(deps, cause, WAIT_MS));
   const checkpoint = await checkpointNow(deps, cause);
@@ -120,7 +125,6 @@ async function retain(
     await appendRecords(deps.store, await lastRecord(deps.sql), facts, cause);
     for (const transfer of transfers) count(done, transfer);
     done.files.push({ ...file, transfers: transfers.length });
-    await deps.commands.catchUp('transfers');
     completed = (await finish(deps, cause, WAIT_MS)) && completed;
     assertHeld();
   }

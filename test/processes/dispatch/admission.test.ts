@@ -135,7 +135,8 @@ describeWithPostgres('admission', () => {
 
     const stopping = new AbortController();
     const lost = new AbortController();
-    const held = { signal: lost.signal, release: async () => undefined };
+    const { signal } = lost;
+    const held = { signal, isSure: () => !signal.aborted, release: async () => undefined };
     const acquire = vi
       .fn(installation.locks.acquire)
       .mockResolvedValueOnce(held)

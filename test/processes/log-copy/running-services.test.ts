@@ -75,7 +75,7 @@ describeWithPostgres('a service while the log moves to the other engine', () => 
   it('ends if the log has moved when its connection returns', () =>
     withApi(async (starting) => {
       const service = await starting;
-      await followEngine(operator.sql, operator.logId, 'eventstoredb');
+      await operator.sql.begin((tx) => followEngine(tx, operator.logId, 'eventstoredb'));
       await operator.sql`
         select pg_terminate_backend(pid) from pg_stat_activity
          where application_name = 'waybill locks' and datname = current_database()`;

@@ -6,20 +6,23 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
 import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
+import { appendRecords } from '../../../src/commands/retention.ts';
 import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
 import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
-import { retentionRecords } from '../../../src/domain/retention.ts';
+import { type RetainedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
 import { RETENTION } from '../../../src/domain/streams.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
-import { finishInterrupted } from '../../../src/processes/retention/finish.ts';
+import { choose } from '../../../src/processes/retention/choose.ts';
+import { finish, finishInterrupted } from '../../../src/processes/retention/finish.ts';
 import { type RetentionRun, runRetention } from '../../../src/processes/retention/run-retention.ts';
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { verifyLog } from '../../../src/processes/verification/verify-log.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
 import { listSigningKeys } from '../../../src/projections/proof-queries.ts';
 import { consistencyProof } from '../../../src/projections/proof-tiles.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
@@ -141,6 +144,14 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(await readdir(folder)).toEqual([]);
   });
 
+  it('chooses nothing while a read model is behind the log', async () => {
+    const catchUp = async (name: string) => name !== 'batches';
+    const commands = { ...installation.commands, catchUp };
+    const running = run({}, { ...installation, commands });
+    await expect(running).rejects.toThrow(/batches is behind the log/);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
   it('keeps a recorded transfer until a consumer has passed the record', async () => {
     const { locks } = installation;
     const held = await locks.tryAcquire('log retention');
@@ -241,6 +252,72 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
   });
 
   if (!isEmbedded) return;
+
+  /** Submits transfers and cancels them. Returns what a run would record of them. */
+  async function submitEnded(files: string[]): Promise<RetainedTransfer[]> {
+    const { commands } = installation;
+    for (const file of files) {
+      const id = await submit(installation, `sftp://from/${file}`, 's3://archive/');
+      await cancelTransfer(commands, id, CAUSE, await loadTransfer(commands, 'acc_default', id));
+    }
+    await catchUp();
+    const { size } = await checkpointNow(installation, CAUSE);
+    const choice = { endedBefore: new Date(Date.now() + 60_000), accountId: null };
+    const transfers: RetainedTransfer[] = [];
+    for await (const { transfer } of choose(installation, choice, size)) transfers.push(transfer);
+    return transfers;
+  }
+
+  async function record(transfers: (RetainedTransfer | undefined)[]): Promise<void> {
+    const { size, root_hash } = await checkpointNow(installation, CAUSE);
+    const facts = {
+      ended_before: new Date().toISOString(),
+      export: { name: 'waybill-before.ndjson', sha256: '00' },
+      checkpoint: { size, root_hash },
+      transfers: transfers.filter((transfer) => transfer !== undefined),
+    };
+    await appendRecords(installation.store, null, facts, CAUSE);
+  }
+
+  async function expectGone(transfers: RetainedTransfer[]): Promise<void> {
+    const { store } = installation;
+    const streams = transfers.map(({ transfer_id }) => store.read(`transfer-${transfer_id}`));
+    expect(await Promise.all(streams)).toEqual(transfers.map(() => []));
+    expect(await verify([before])).toMatchObject({ faults: [] });
+    expect(await shown()).toEqual([log.open]);
+  }
+
+  it('completes no record that the read model does not show yet', async () => {
+    const transfers = await submitEnded(['a', 'b']);
+    await record(transfers.slice(0, 1));
+    await catchUp();
+    const projector = await installation.locks.tryAcquire(lockOf('transfers'));
+    await record(transfers.slice(1));
+    expect(await finish(installation, CAUSE, 0)).toBe(false);
+    await projector?.release();
+    await catchUp();
+    await finishInterrupted(installation);
+    await expectGone(transfers);
+  });
+
+  it('completes no record of a run that began when the lock was lost', async () => {
+    const { store } = installation;
+    const transfers = await submitEnded(['a', 'b']);
+    await record(transfers.slice(0, 1));
+    await catchUp();
+    let removals = 0;
+    const remove: EventStore['remove'] = async (...given) => {
+      // The other run may also choose a transfer that is just being removed.
+      if (removals++ === 0) await record(transfers);
+      await store.remove(...given);
+    };
+    expect(await finish({ ...installation, store: { ...store, remove } }, CAUSE, 0)).toBe(false);
+    await catchUp();
+    await finishInterrupted(installation);
+    await expectGone(transfers);
+    await finishInterrupted(installation);
+    expect(retentionRecords((await store.read(RETENTION)).slice(-1))).toEqual([]);
+  });
 
   it('is whole after a crash between any two writes', async () => {
     const { store, commands } = installation;

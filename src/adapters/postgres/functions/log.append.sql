@@ -1,4 +1,4 @@
--- version: 1
+-- version: 2
 -- Appends to several streams in one call. `streams` names each stream once. An expected revision of
 -- -1 means that there is no stream yet. `owners` says which append an event belongs to, `places` its
 -- place in that append; both count from 1.
@@ -9,20 +9,26 @@
 --
 -- The head row is locked first: positions have no gaps and become visible in order. The
 -- notification names the kinds of the streams (the part before the first hyphen) and the new head.
+--
+-- A closed log takes events only from a copy into it (`into_copy`). Any other append raises WB001.
 create or replace function log.append(
   streams text[], expected integer[], counts integer[],
   owners integer[], places integer[], ids text[], types text[], schema_versions integer[],
-  datas text[], metadatas text[]
+  datas text[], metadatas text[], into_copy boolean default false
 ) returns table (revision integer, "position" bigint, appended boolean)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
+  is_closed boolean;
   head bigint;
   next bigint;
   found integer[];
   base bigint[];
 begin
-  select h.position into head from log.head h for update;
+  select h.position, h.closed into head, is_closed from log.head h for update;
+  if is_closed and not into_copy then
+    raise exception 'the log in Postgres is closed' using errcode = 'WB001';
+  end if;
 
   select array_agg(
            coalesce((select max(e.revision) from log.events e where e.stream = a.stream), -1)
