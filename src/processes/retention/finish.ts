@@ -92,12 +92,12 @@ function followers(store: EventStore): Consumer[] {
 }
 
 async function havePassed(deps: ConsumerDeps, position: bigint, waitMs: number): Promise<boolean> {
-  const until = Date.now() + waitMs;
+  const until = performance.now() + waitMs;
   for (const consumer of followers(deps.store)) {
     await catchUpIfIdle(deps, consumer);
     const { table, name } = consumer;
     while (((await loadCheckpoint(deps.sql, table, name))?.position ?? 0n) < position) {
-      if (Date.now() >= until) return false;
+      if (performance.now() >= until) return false;
       await sleep(LOOK_MS);
     }
   }
