@@ -156,19 +156,19 @@ export function createLiveTransfers({ sql, logger, findWaits }: LiveTransfersDep
         await refresh();
         if (!polling) void poll();
         listener.take();
-        const transfers = [...known.values()].map(({ live }) => live);
+        const transfers = [...known.values()]
+          .map(({ live }) => live)
+          .filter(({ transfer }) => account === null || transfer.facts.account_id === account);
         // A list that the reader loaded just before may lack them.
         if (transferId === undefined)
           for (const live of transfers)
             if (isEnded(live.transfer)) listener.add(live.transfer.facts.transfer_id, live);
         yield {
           type: 'snapshot',
-          transfers: transfers.filter(
-            ({ transfer }) =>
-              (account === null || transfer.facts.account_id === account) &&
-              (transferId === undefined
-                ? !isEnded(transfer)
-                : transfer.facts.transfer_id === transferId),
+          transfers: transfers.filter(({ transfer }) =>
+            transferId === undefined
+              ? !isEnded(transfer)
+              : transfer.facts.transfer_id === transferId,
           ),
           moreEnded: 0,
         };

@@ -192,6 +192,21 @@ describeWithPostgres('transfers under administration', () => {
     await stream.ended;
   });
 
+  test('of other accounts are not shown, also if they have just ended', async () => {
+    const scopes = ['observe', 'transfers:write'] as const;
+    const { key } = await api.createKey([...scopes], { account: 'acc_watched' });
+    const [foreign, own] = [await create('foreign.bin'), await create('own.bin', key)];
+    await api.ask('DELETE', `/v1/transfers/${foreign}`, { key: other });
+    await api.ask('DELETE', `/v1/transfers/${own}`, { key });
+    const stream = await follow<Live>(api.url + live, key);
+    const shown = () =>
+      stream.events.flatMap(({ data }) => data.transfers.map((transfer) => transfer.id));
+    await until('its own', () => shown().includes(own));
+    expect(new Set(shown())).toEqual(new Set([own]));
+    stream.leave();
+    await stream.ended;
+  });
+
   test('are shown to authorized watchers, as long as these stay authorized', async () => {
     expect(await api.ask('GET', live)).toMatchObject({
       status: 403,
