@@ -116,6 +116,14 @@ describeWithPostgres('webhooks over HTTP', () => {
       expect(added).toMatchObject({ status: 201, body: { events: WEBHOOK_EVENT_TYPES } });
       const { id } = await register();
       expect(await ask('PATCH', `/${id}`, { events: ['log.checkpoint'] })).toMatchObject(refused);
+
+      // What would send the checkpoints elsewhere needs the scope, too. The rest does not.
+      const path = `/${added.body.id}`;
+      const elsewhere = { url: 'https://elsewhere.example.com/' };
+      for (const json of [elsewhere, { events: ['transfer.created'] }])
+        expect(await ask('PATCH', path, json)).toMatchObject(refused);
+      expect(await ask('POST', `${path}/rotate-secret`, {})).toMatchObject(refused);
+      expect(await ask('PATCH', path, { enabled: false })).toMatchObject({ status: 200 });
     });
 
     test.each<[string, unknown, string[]]>([

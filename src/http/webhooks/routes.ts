@@ -157,8 +157,9 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       async handler(request): Promise<answers.Webhook> {
-        const { webhook_id } = await ownWebhook(sql, request);
-        needScopeOf(request, request.body.events);
+        const { webhook_id, events } = await ownWebhook(sql, request);
+        const { url, events: wanted } = request.body;
+        if (url !== undefined || wanted) needScopeOf(request, [...events, ...(wanted ?? [])]);
         return toWebhook(
           await updateWebhook(deps.commands, webhook_id, request.body, causeOf(request)),
         );
@@ -215,7 +216,8 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
           // The first request names the rotation, also if a later one completes it after a crash.
           reserve: () => ({ requestId: request.id }),
           async run({ requestId }, _repeated, commands) {
-            const { webhook_id } = await ownWebhook(sql, request);
+            const { webhook_id, events } = await ownWebhook(sql, request);
+            needScopeOf(request, events);
             const cause = { ...causeOf(request), correlationId: requestId };
             return toAnswer(
               200,
