@@ -32,7 +32,8 @@ export type List = (path: string) => Promise<FileEntry[]>;
 /**
  * Yields the files of a folder that a batch takes, in an order that depends on their paths alone.
  * So an interrupted walk continues after `through`, the last path that was yielded, and yields
- * nothing twice. Holds the entries of one folder and its parents at a time.
+ * nothing twice. Holds the entries of one folder and its parents at a time. Ends at the first folder
+ * for whose names the globs take too long: each further one would block the process as long.
  */
 export async function* walk(
   list: List,
@@ -42,6 +43,7 @@ export async function* walk(
 ): AsyncGenerator<Found, void, void> {
   const takes = createFilter(folder);
   const end = folder.marker ?? null;
+  let isTooSlow = false;
   yield* below('');
 
   async function* below(parent: string): AsyncGenerator<Found, void, void> {
@@ -56,14 +58,16 @@ export async function* walk(
       taken = await takes(entries.map(({ name }) => whole + name));
     } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof FileError || error instanceof GlobTooSlow)) throw error;
+      isTooSlow = error instanceof GlobTooSlow;
+      if (!(error instanceof FileError || isTooSlow)) throw error;
+      const { message } = error as Error;
       const code = error instanceof FileError ? error.code : 'validation_failed';
-      if (isNew(whole)) yield { path: whole, error: { code, message: error.message } };
+      if (isNew(whole)) yield { path: whole, error: { code, message } };
       return;
     }
     for (const [i, entry] of entries.entries()) {
       const { name, type } = entry;
-      if (signal.aborted) return;
+      if (signal.aborted || isTooSlow) return;
       const path = whole + name;
       if (type === 'directory') {
         if (!folder.recursive) continue;

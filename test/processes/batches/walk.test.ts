@@ -104,6 +104,12 @@ describe('the walk through a folder', () => {
     );
   });
 
+  it('ends at the first folder whose names take the pattern too long', async () => {
+    const slow = 'a'.repeat(200);
+    const found = await all(listing([`1/${slow}`, `2/${slow}`, '3/b']), { pattern: '(a+)+$' });
+    expect(found).toMatchObject([{ path: '1/', error: { code: 'validation_failed' } }]);
+  });
+
   it('ends when it is stopped', async () => {
     expect(await all(listing(files), {}, null, AbortSignal.abort())).toEqual([]);
   });
