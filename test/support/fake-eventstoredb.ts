@@ -90,7 +90,7 @@ export async function startFakeEventStoreDb({
   }
 
   function serveBatches(call: BatchCall): void {
-    const parts = new Map<string, AppendRequest & { deadline: number }>();
+    const parts = new Map<string, AppendRequest>();
     batches.add(call);
     call.on('close', () => batches.delete(call));
     call.on('error', () => batches.delete(call));
@@ -104,14 +104,12 @@ export async function startFakeEventStoreDb({
           stream: streamName(options.getStreamIdentifier()),
           expected: expectedOfBatch(options),
           proposals: [],
-          deadline: options.getDeadline()?.toDate().getTime() ?? Number.POSITIVE_INFINITY,
         });
       }
       const request = parts.get(correlationId.getString())!;
       request.proposals.push(...message.getProposedMessagesList().map(proposal));
       if (!message.getIsFinal()) return;
       parts.delete(correlationId.getString());
-      if (request.deadline < Date.now()) return;
       if (faults.refusals > 0) {
         faults.refusals -= 1;
         call.write(notReady(request, correlationId));

@@ -39,13 +39,14 @@ const CONTENT_TYPE = protobuf.Writer.create()
   .finish();
 
 /**
- * Returns an append as one message. `call` is a number that the answer repeats. The server rejects
- * an append that arrives after the deadline (epoch ms).
+ * Returns an append as one message. `call` is a number that the answer repeats. The server gives up
+ * an append that it has not written within `ms` milliseconds of its arrival. The library sends a
+ * time of day in place of that: a server whose clock is ahead by more rejects every append.
  */
 export function encodeAppend(
   call: number,
   { stream, expected, records }: Append,
-  deadline: number,
+  ms: number,
 ): Buffer {
   const message = protobuf.Writer.create();
   // correlation_id
@@ -56,9 +57,9 @@ export function encodeAppend(
   message.uint32(field(3)).string(stream).ldelim();
   if (expected === 'no_stream') message.uint32(field(3)).uint32(0);
   else message.uint32(numberField(2)).uint64(expected);
-  message.uint32(field(6)).fork();
-  message.uint32(numberField(1)).int64(Math.floor(deadline / 1_000));
-  message.uint32(numberField(2)).int32((deadline % 1_000) * 1_000_000);
+  message.uint32(field(7)).fork();
+  message.uint32(numberField(1)).int64(Math.floor(ms / 1_000));
+  message.uint32(numberField(2)).int32((ms % 1_000) * 1_000_000);
   message.ldelim().ldelim();
   for (const { id, type, data, metadata } of records) {
     // proposed_messages: id, metadata (a map), custom_metadata, data

@@ -80,7 +80,7 @@ export function createAppendStream(client: EventStoreDBClient): Send {
     const answer = new Promise<Appended>((resolve, reject) => {
       const number = ++appends;
       answers.set(number, { resolve, reject });
-      call.send(encodeAppend(number, append, Date.now() + ms));
+      call.send(encodeAppend(number, append, ms));
     });
     return withTimeout(ms, answer, EventStoreUnavailable);
   };
