@@ -31,8 +31,8 @@ const CONTENDED_MS = 60_000;
  * `atomicReplace` is then false, because no file had the name for a moment.
  *
  * Another transfer may publish under the name meanwhile; then the publication starts over. `settle`
- * repairs what a crash in between leaves. Throws FileError `destination_exists` or `timeout`, or
- * the server's refusal; then everything is as before.
+ * repairs what a crash in between leaves. Throws FileError `destination_exists`, `timeout`, or
+ * `connection_failed` if the part is gone, or the server's refusal; then everything is as before.
  */
 export async function publish(
   names: Names,
@@ -57,6 +57,9 @@ export async function publish(
       if (there && !overwrite) throw exists('and the endpoint does not overwrite');
       if (there === 'directory') throw exists('and is a directory');
       if (renameOver) throw refusal;
+      // A successor may have taken the part over and published it: the file is then not an older
+      // one. If that happens just after this check, the next refusal puts the file back.
+      await assertPart(names, part, refusal);
       if (there === null) {
         await contention.wait(refusal);
         continue;
@@ -76,6 +79,13 @@ export async function publish(
     if (isAside) await settle(names, aside, path).catch(() => undefined);
     throw error;
   }
+}
+
+/** Throws FileError `connection_failed` if the part is gone. The move then sends it again. */
+async function assertPart(names: Names, part: string, cause: unknown): Promise<void> {
+  if (await names.typeOf(part)) return;
+  const why = 'another claim took it over, or another program removed it';
+  throw new FileError('connection_failed', 'commit', `${part} is gone: ${why}`, { cause });
 }
 
 /**
