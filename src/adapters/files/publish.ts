@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
-import { FileError, type Leftovers } from './port.ts';
+import { FileError, type FileStep, type Leftovers } from './port.ts';
 
 /** The operations of a server on names. Each one fails with the server's answer. */
 export interface Names {
@@ -56,10 +56,10 @@ export async function publish(
       const there = await names.typeOf(path);
       if (there && !overwrite) throw exists('and the endpoint does not overwrite');
       if (there === 'directory') throw exists('and is a directory');
-      if (renameOver) throw refusal;
       // A successor may have taken the part over and published it: the file is then not an older
       // one. If that happens just after this check, the next refusal puts the file back.
-      await assertPart(names, part, refusal);
+      await assertPart(names, part, 'commit', refusal);
+      if (renameOver) throw refusal;
       if (there === null) {
         await contention.wait(refusal);
         continue;
@@ -81,11 +81,35 @@ export async function publish(
   }
 }
 
-/** Throws FileError `connection_failed` if the part is gone. The move then sends it again. */
-async function assertPart(names: Names, part: string, cause: unknown): Promise<void> {
+/**
+ * Throws FileError `connection_failed` if the part is gone. The move then connects again and sends
+ * the file again.
+ */
+async function assertPart(
+  names: Names,
+  part: string,
+  step: FileStep,
+  cause: unknown,
+): Promise<void> {
   if (await names.typeOf(part)) return;
-  const why = 'another claim took it over, or another program removed it';
-  throw new FileError('connection_failed', 'commit', `${part} is gone: ${why}`, { cause });
+  const why = 'another claim took it over, or a program on the server removed it';
+  const advice = 'Let such programs ignore names that end in .part';
+  throw new FileError('connection_failed', step, `${part} is gone: ${why}. ${advice}`, { cause });
+}
+
+/** Returns the answer to a request about a part. A refusal has the error of `assertPart`. */
+export async function onPart<Answer>(
+  names: Names,
+  part: string,
+  step: FileStep,
+  request: Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await request;
+  } catch (error) {
+    if (names.isRefusal(error)) await assertPart(names, part, step, error);
+    throw error;
+  }
 }
 
 /**

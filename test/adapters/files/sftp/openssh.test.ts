@@ -32,21 +32,26 @@ const asRoot = process.getuid?.() === 0;
 const never = new AbortController().signal;
 const MiB = 1 << 20;
 
-describeFileEndpoint('SFTP on OpenSSH', whyNot, async () => {
-  const server = await startSftpServer();
-  const file = (name: string) => join(server.root, name);
-  return {
-    endpoint: endpointOn(server),
-    path: file,
-    async put(name, content) {
-      await mkdir(dirname(file(name)), { recursive: true });
-      await writeFile(file(name), content);
-    },
-    get: (name) => readFile(file(name)).catch(() => null),
-    names: () => readdir(server.root, { recursive: true }),
-    stop: server.stop,
-  };
-});
+describeFileEndpoint(
+  'SFTP on OpenSSH',
+  whyNot,
+  async () => {
+    const server = await startSftpServer();
+    const file = (name: string) => join(server.root, name);
+    return {
+      endpoint: endpointOn(server),
+      path: file,
+      async put(name, content) {
+        await mkdir(dirname(file(name)), { recursive: true });
+        await writeFile(file(name), content);
+      },
+      get: (name) => readFile(file(name)).catch(() => null),
+      names: () => readdir(server.root, { recursive: true }),
+      stop: server.stop,
+    };
+  },
+  { partFiles: true },
+);
 
 type Given = Partial<SftpEndpointOptions> & {
   host?: string;
