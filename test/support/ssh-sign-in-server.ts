@@ -1,7 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import ssh2, { type AuthContext, type Connection, type ParsedKey, type SFTPWrapper } from 'ssh2';
+import ssh2, {
+  type Attributes,
+  type AuthContext,
+  type Connection,
+  type FileEntry,
+  type ParsedKey,
+  type SFTPWrapper,
+} from 'ssh2';
 import { fingerprint } from './sftp-server.ts';
 
 export interface SshSignInServer {
@@ -16,15 +23,21 @@ export interface SshSignInServer {
   stop(): Promise<void>;
 }
 
+/** An entry of a listing, with the attributes that the server sends. */
+export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
+
+/** The entries of a folder, or how a server refuses to list it. */
+type Listing = ListedEntry[] | 'FAILURE' | 'PERMISSION_DENIED';
+
 /**
  * An SSH server in this process that accepts one password by one method and records every attempt.
- * Its SFTP has one empty folder, and answers a listing of it with `listing`. It serves tests that
- * OpenSSH cannot, or only as root.
+ * Its SFTP answers the listing of any folder with `listing`. It serves tests that OpenSSH cannot,
+ * or only as root.
  */
 export async function startSshSignInServer(
   method: 'password' | 'keyboard-interactive',
   password: string,
-  listing: 'EOF' | 'FAILURE' | 'PERMISSION_DENIED' = 'EOF',
+  listing: Listing = [],
 ): Promise<SshSignInServer> {
   const hostKey = makeHostKey();
   const attempts: SshSignInServer['attempts'] = [];
@@ -36,7 +49,7 @@ export async function startSshSignInServer(
     connection.on('close', () => connections.delete(connection));
     connection.on('authentication', (context) => void authenticate(context));
     connection.on('session', (accept) =>
-      accept().on('sftp', (acceptSftp) => serveEmptyFolder(acceptSftp(), listing)),
+      accept().on('sftp', (acceptSftp) => serveFolder(acceptSftp(), listing)),
     );
   });
 
@@ -80,12 +93,18 @@ function passwordOf(context: AuthContext): Promise<string | undefined> | string 
   );
 }
 
-function serveEmptyFolder(
-  sftp: SFTPWrapper,
-  listing: 'EOF' | 'FAILURE' | 'PERMISSION_DENIED',
-): void {
-  const { OK, [listing]: listed } = ssh2.utils.sftp.STATUS_CODE;
-  sftp.on('OPENDIR', (id) => sftp.handle(id, Buffer.from('folder')));
-  sftp.on('READDIR', (id) => sftp.status(id, listed));
-  sftp.on('CLOSE', (id) => sftp.status(id, OK));
+function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
+  const { STATUS_CODE } = ssh2.utils.sftp;
+  let left: ListedEntry[] = [];
+  sftp.on('OPENDIR', (id) => {
+    left = Array.isArray(listing) ? listing : [];
+    sftp.handle(id, Buffer.from('folder'));
+  });
+  sftp.on('READDIR', (id) => {
+    if (!Array.isArray(listing)) return sftp.status(id, STATUS_CODE[listing]);
+    if (left.length === 0) return sftp.status(id, STATUS_CODE.EOF);
+    sftp.name(id, left as FileEntry[]);
+    left = [];
+  });
+  sftp.on('CLOSE', (id) => sftp.status(id, STATUS_CODE.OK));
 }

@@ -127,6 +127,25 @@ await describeTransfers('a move that is interrupted', () => {
     });
   }
 
+  test('a part that was removed before the commit is sent again', async () => {
+    const name = 'removed-at-the-end';
+    pair.create(name, 12 * MiB);
+    pair.destination.throttle(12 * MiB);
+    const id = await pair.submitted(name);
+    const before = pair.destination.forwarded.up;
+    const folder = join(pair.beta.root, name);
+    await until('it moves', () => pair.destination.forwarded.up - before > MiB);
+    const row = await holdRows(
+      pair.installation.sql,
+      (tx) => tx`select from work.transfer_jobs where transfer_id = ${id} for update`,
+    );
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    await until('all is sent', () => pair.destination.forwarded.up - before > 12 * MiB);
+    for (const part of await filesBelow(folder)) rmSync(join(folder, part));
+    await row.release();
+    await expectArrived(id, name, AT_FIRST);
+  });
+
   /**
    * Moves most of a file, then takes the destination down until the attempt fails. Returns the
    * saved progress.

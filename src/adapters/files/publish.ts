@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
-import { FileError, type Leftovers } from './port.ts';
+import { FileError, type FileStep, type Leftovers } from './port.ts';
 
 /** The operations of a server on names. Each one fails with the server's answer. */
 export interface Names {
@@ -31,8 +31,8 @@ const CONTENDED_MS = 60_000;
  * `atomicReplace` is then false, because no file had the name for a moment.
  *
  * Another transfer may publish under the name meanwhile; then the publication starts over. `settle`
- * repairs what a crash in between leaves. Throws FileError `destination_exists` or `timeout`, or
- * the server's refusal; then everything is as before.
+ * repairs what a crash in between leaves. Throws FileError `destination_exists`, `timeout`, or
+ * `connection_failed` if the part is gone, or the server's refusal; then everything is as before.
  */
 export async function publish(
   names: Names,
@@ -56,6 +56,9 @@ export async function publish(
       const there = await names.typeOf(path);
       if (there && !overwrite) throw exists('and the endpoint does not overwrite');
       if (there === 'directory') throw exists('and is a directory');
+      // A successor may have taken the part over and published it: the file is then not an older
+      // one. If that happens just after this check, the next refusal puts the file back.
+      await assertPart(names, part, 'commit', refusal);
       if (renameOver) throw refusal;
       if (there === null) {
         await contention.wait(refusal);
@@ -74,6 +77,37 @@ export async function publish(
     return { atomicReplace };
   } catch (error) {
     if (isAside) await settle(names, aside, path).catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
+ * Throws FileError `connection_failed` if the part is gone. The move then connects again and sends
+ * the file again.
+ */
+async function assertPart(
+  names: Names,
+  part: string,
+  step: FileStep,
+  cause: unknown,
+): Promise<void> {
+  if (await names.typeOf(part)) return;
+  const why = 'another claim took it over, or a program on the server removed it';
+  const advice = 'Let such programs ignore names that end in .part';
+  throw new FileError('connection_failed', step, `${part} is gone: ${why}. ${advice}`, { cause });
+}
+
+/** Returns the answer to a request about a part. A refusal has the error of `assertPart`. */
+export async function onPart<Answer>(
+  names: Names,
+  part: string,
+  step: FileStep,
+  request: Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await request;
+  } catch (error) {
+    if (names.isRefusal(error)) await assertPart(names, part, step, error);
     throw error;
   }
 }

@@ -23,6 +23,8 @@
  *   written. The attempt fails with `source_replaced`.
  * - The source changes during the move. The attempt fails with `source_changed`.
  * - The destination has less than the record says. The move continues from what is really there.
+ * - The part file is gone at the commit. The adapter reports a broken connection, so the move sends
+ *   the file again.
  * - The lease is lost. The save before the commit returns false, and the move throws LeaseLost.
  * - The process dies during the commit. Its successor reads the destination back
  *   (find-committed.ts) and does not copy again.

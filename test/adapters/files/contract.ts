@@ -38,11 +38,15 @@ const ODD_NAMES = [
   'x'.repeat(200),
 ];
 
-/** What every FileEndpoint must do. `whyNot` skips the suite by name. */
+/**
+ * What every FileEndpoint must do. `whyNot` skips the suite by name. `partFiles`: the protocol
+ * writes a part file before the commit.
+ */
 export function describeFileEndpoint(
   name: string,
   whyNot: string | null,
   start: () => Promise<EndpointFixture>,
+  { partFiles = false } = {},
 ): void {
   describe.skipIf(whyNot !== null)(whyNot === null ? name : `${name} (${whyNot})`, () => {
     let fixture: EndpointFixture;
@@ -214,6 +218,28 @@ export function describeFileEndpoint(
       await abandon(endpoint, file, fixture.path('short'), given);
       expect(await fixture.get('short')).toBeNull();
     });
+
+    const uses = {
+      'it is read back': (file: DestinationFile) => file.openWritten(),
+      'the commit': (file: DestinationFile, content: Buffer) => file.commit(whole(content)),
+    };
+    for (const [moment, use] of partFiles ? Object.entries(uses) : []) {
+      test(`a part that was removed before ${moment} is sent again`, async () => {
+        const content = randomBytes(1000);
+        const path = fixture.path('removed-part');
+        const given = options(content.length);
+        const first = await endpoint.openDestination(path, given);
+        await first.write(0, content);
+        const resume = await first.resumePoint(content.length);
+        for (const part of await leftovers()) await endpoint.remove(fixture.path(part), never);
+        // The code for which a move connects again.
+        await expect(use(first, content)).rejects.toMatchObject({ code: 'connection_failed' });
+        await first.close();
+        await upload(endpoint, path, content, { ...given, resume });
+        expect(await fixture.get('removed-part')).toEqual(content);
+        expect(await leftovers()).toEqual([]);
+      });
+    }
 
     test('clean-up removes the leftovers of several claims, and nothing else', async () => {
       const transferId = newId('txr');

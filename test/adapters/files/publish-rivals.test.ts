@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
+import { type Names, publish } from '../../../src/adapters/files/publish.ts';
 import { startFtpsServer, whyNoFtpsServer } from '../../support/ftps-server.ts';
 import { startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
-import { options, whole, writeFrom } from './contract.ts';
+import { options, upload, whole, writeFrom } from './contract.ts';
 import { endpointOn } from './ftps/ftps-endpoint.ts';
 import { endpointOn as sftpEndpointOn } from './sftp/sftp-endpoint.ts';
 
@@ -93,6 +94,97 @@ describe.each(SERVERS)('rival uploads to one name on %s', (_name, whyNot, start)
       const left = await readFile(path);
       expect(newer.some((content) => content.equals(left))).toBe(true);
       expect((await readdir(root)).filter((other) => other.includes(name))).toEqual([name]);
+    }
+  });
+});
+
+const noSftp = await whyNoSftpServer();
+
+test.skipIf(noSftp !== null)(
+  'a stale claim whose successor has published takes nothing away',
+  async () => {
+    const { endpoint, root, stop } = await openSsh();
+    const content = randomBytes(3_000);
+    const path = join(root, 'file');
+    const given = options(content.length);
+    const stale = await endpoint.openDestination(path, given);
+    await writeFrom(stale, content);
+    const resume = await stale.resumePoint(content.length);
+    const { transferId } = given;
+    await upload(endpoint, path, content, { transferId, resume });
+    const watching = new AbortController();
+    const watched = looks();
+    const outcome = await Promise.allSettled([stale.commit(whole(content))]);
+    watching.abort();
+    const seen = await watched;
+    const left = await readFile(path);
+    await stale.close();
+    await endpoint.close();
+    await stop();
+    expect(outcome).toMatchObject([{ status: 'rejected', reason: { code: 'connection_failed' } }]);
+    expect(new Set(seen)).toEqual(new Set(['file']));
+    expect(left).toEqual(content);
+
+    /** Returns what was in the folder, at each look. */
+    async function looks(): Promise<string[]> {
+      const seen: string[] = [];
+      do {
+        seen.push((await readdir(root)).join());
+        await sleep(1);
+      } while (!watching.signal.aborted);
+      return seen;
+    }
+  },
+);
+
+describe('a successor that publishes during the commit of a stale claim', () => {
+  const PART = '/in/.file.txr_1.clm_1.part';
+  const PATH = '/in/file';
+
+  /**
+   * A server that does not rename over a file. The successor takes the part over and publishes it
+   * before the operation of this number.
+   */
+  function overtaken(before: number): { names: Names; files: Map<string, string>; done(): number } {
+    const files = new Map([
+      [PATH, 'old'],
+      [PART, 'new'],
+    ]);
+    let operations = 0;
+    const next = () => {
+      if (operations++ === before && files.delete(PART)) files.set(PATH, 'new');
+    };
+    const names: Names = {
+      async typeOf(path) {
+        next();
+        return files.has(path) ? 'file' : null;
+      },
+      async rename(from, to) {
+        next();
+        const content = files.get(from);
+        if (content === undefined || files.has(to)) throw new Error('refused');
+        files.delete(from);
+        files.set(to, content);
+      },
+      renameOver: null,
+      async remove(path) {
+        next();
+        files.delete(path);
+      },
+      isRefusal: () => true,
+    };
+    return { names, files, done: () => operations };
+  }
+
+  test('keeps its file under the name, at any moment', async () => {
+    const alone = overtaken(Number.POSITIVE_INFINITY);
+    expect(await publish(alone.names, PART, PATH, true)).toEqual({ atomicReplace: false });
+    for (let before = 0; before < alone.done(); before++) {
+      const { names, files } = overtaken(before);
+      await publish(names, PART, PATH, true).catch((error) =>
+        expect(error).toMatchObject({ code: 'connection_failed', step: 'commit' }),
+      );
+      expect([before, ...files]).toEqual([before, [PATH, 'new']]);
     }
   });
 });

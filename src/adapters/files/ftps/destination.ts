@@ -10,7 +10,7 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import { publish, settle } from '../publish.ts';
+import { onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal } from './errors.ts';
 import { namesOn } from './names.ts';
@@ -135,6 +135,7 @@ function destinationFile(
 ): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt, acknowledged } = options;
+  const names = namesOn(connection);
   let position = resumedFrom;
   let unfinished = upload;
   let underWay: Promise<unknown> | null = null;
@@ -174,10 +175,16 @@ function destinationFile(
     await upload?.finish();
   }
 
+  /** Ends the upload and resolves with the size of the part. */
+  async function measure(step: FileStep): Promise<number> {
+    await finish();
+    return onPart(names, part, step, sizeOf(connection, part));
+  }
+
   /** Reads on the connection that has written: the pool may have no other. */
   async function openWritten(): Promise<SourceFile> {
     try {
-      await finish();
+      await measure('verify');
     } catch (error) {
       throw fail(error, 'verify');
     }
@@ -196,8 +203,7 @@ function destinationFile(
 
   async function commit(sent: number): Promise<CommitProof> {
     try {
-      await finish();
-      const held = await sizeOf(connection, part);
+      const held = await measure('commit');
       if (held !== sent || size !== sent) {
         throw new FileError(
           'size_mismatch',
@@ -206,7 +212,7 @@ function destinationFile(
         );
       }
       const timeRefused = modifiedAt && (await setTime(connection, part, modifiedAt));
-      const { atomicReplace } = await publish(namesOn(connection), part, path, overwrite);
+      const { atomicReplace } = await publish(names, part, path, overwrite);
       const proof = { size: held, destinationChecksum: 'none', atomicReplace } as const;
       return timeRefused ? { ...proof, timeRefused } : proof;
     } catch (error) {

@@ -71,7 +71,6 @@ export interface Connection {
   request<Result = void>(
     send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
   ): Promise<Result>;
-  list(path: string): Promise<SftpClient.FileInfo[]>;
   onLost(listener: () => void): void;
   close(): void;
 }
@@ -87,7 +86,6 @@ interface Negotiated {
 const ROUND_TRIPS_TO_OPEN = 4;
 
 interface Session {
-  client: SftpClient;
   ssh: Client;
   sftp: SFTPWrapper & Negotiated;
   socket: Socket;
@@ -205,7 +203,6 @@ async function handshake(
       },
     });
     return {
-      client,
       ssh,
       sftp: sftp as Session['sftp'],
       socket,
@@ -225,7 +222,7 @@ async function handshake(
 }
 
 function watchSession(session: Session, stallMs: number): Connection {
-  const { client, ssh, sftp, socket } = session;
+  const { ssh, sftp, socket } = session;
   const unanswered = new Set<(error: Error) => void>();
   const listeners: (() => void)[] = [];
   let lost: SshError | null = null;
@@ -303,14 +300,6 @@ function watchSession(session: Session, stallMs: number): Connection {
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),
     request: (send) => track((done) => send(sftp, done)),
-    list: (path) =>
-      track(
-        (done) =>
-          void client.list(path).then(
-            (entries) => done(null, entries),
-            (error) => done(error, []),
-          ),
-      ),
     onLost: (listener) => listeners.push(listener),
     close: () => lose(new Error('the connection was closed')),
   };

@@ -4,7 +4,7 @@ import { abortable, abortError } from '../abort.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { publish, settle } from '../publish.ts';
+import { onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
@@ -137,6 +137,7 @@ function destinationFile(
 ): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt } = options;
+  const names = namesOn(connection);
   const connections = createWriteConnections(
     pool,
     lease,
@@ -210,7 +211,7 @@ function destinationFile(
     async openWritten() {
       try {
         const opening = connection.request<Buffer>((sftp, done) => sftp.open(part, 'r', done));
-        const reading = await abortable(opening, signal, 'verify');
+        const reading = await abortable(onPart(names, part, 'verify', opening), signal, 'verify');
         const identity = { size, version: null };
         const borrowed = { connection, release: () => {}, abandon };
         return sourceFile(borrowed, {
@@ -247,7 +248,7 @@ function destinationFile(
         }
         const timeRefused = modifiedAt && (await setTime(modifiedAt));
         const { atomicReplace } = await abortable(
-          publish(namesOn(connection), part, path, overwrite),
+          publish(names, part, path, overwrite),
           signal,
           'commit',
         );

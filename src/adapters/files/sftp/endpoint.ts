@@ -5,7 +5,7 @@ import {
   MAX_HOST_KEYS,
 } from '../../../domain/host-keys.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
-import { type FileEndpoint, type FileEntry, FileError } from '../port.ts';
+import { type FileEndpoint, FileError } from '../port.ts';
 import {
   openConnection,
   presentedHostKey,
@@ -15,6 +15,7 @@ import {
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';
+import { list } from './listing.ts';
 import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
 import { openRoute } from './route.ts';
@@ -41,8 +42,6 @@ const TIMEOUTS: SftpTimeouts = {
  * would lock the account.
  */
 const REJECTED_MS = 15 * 60_000;
-
-const ENTRY_TYPES: Record<string, FileEntry['type']> = { '-': 'file', d: 'directory' };
 
 /** Creates a FileEndpoint for one SFTP server, with connections that stay warm for a minute. */
 export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
@@ -80,13 +79,7 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
     },
     async list(path, signal) {
       try {
-        const entries = await pool.use(signal, 'open', (connection) => connection.list(path));
-        return entries.map(({ name, type, size, modifyTime }) => ({
-          name,
-          type: ENTRY_TYPES[type] ?? 'other',
-          size: type === '-' ? size : null,
-          modified_at: new Date(modifyTime).toISOString(),
-        }));
+        return await pool.use(signal, 'open', (connection) => list(connection, path));
       } catch (error) {
         throw fileError(error, 'open', path);
       }

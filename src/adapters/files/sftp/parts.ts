@@ -2,6 +2,7 @@ import { dirname } from 'node:path/posix';
 import type { Leftovers } from '../port.ts';
 import { removeParts } from '../publish.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE, SSH_FX_PERMISSION_DENIED } from './errors.ts';
+import { list } from './listing.ts';
 import { namesOn } from './names.ts';
 import type { Pool } from './pool.ts';
 
@@ -20,7 +21,7 @@ export async function removeLeftovers(
   try {
     await pool.use(leftovers.signal, 'commit', async (connection) => {
       let failure: unknown = null;
-      const listed = await connection.list(dirname(path)).catch((error: unknown) => {
+      const listed = await list(connection, dirname(path)).catch((error: unknown) => {
         if (!REFUSED.some((status) => hasStatus(error, status))) failure = error;
         return [];
       });

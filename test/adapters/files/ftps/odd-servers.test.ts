@@ -297,6 +297,24 @@ describe('on a server that does not rename over a file', () => {
     return { over, file, transferId, resume, cleanUp };
   }
 
+  test('a stale claim whose successor publishes during its commit takes nothing away', async () => {
+    const { files, script } = folder();
+    const { file } = await written({
+      ...script,
+      RNFR(path, session) {
+        if (files.delete(path)) files.set('/file', 'new');
+        return script.RNFR?.(path, session) ?? null;
+      },
+    });
+    await expect(file.commit(whole(content))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
+    await file.close();
+    expect(server.commands.filter((command) => command.startsWith('RNTO'))).toEqual([]);
+    expect(Object.fromEntries(files)).toEqual({ '/file': 'new' });
+  });
+
   test.each([
     ['it may not be renamed', /^RNTO \/file /],
     ['the newer file does not get its name', /part \/file$/],

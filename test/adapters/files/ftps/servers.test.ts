@@ -7,7 +7,10 @@ for (const [kind, tls] of [
   ['proftpd', 'implicit'],
   ['vsftpd', 'explicit'],
 ] as const) {
-  describeFileEndpoint(`FTPS on ${kind}, ${tls} TLS`, await whyNoFtpsServer(kind), async () =>
-    fixtureOn(await startFtpsServer({ kind, tls }), tls),
+  describeFileEndpoint(
+    `FTPS on ${kind}, ${tls} TLS`,
+    await whyNoFtpsServer(kind),
+    async () => fixtureOn(await startFtpsServer({ kind, tls }), tls),
+    { partFiles: true },
   );
 }

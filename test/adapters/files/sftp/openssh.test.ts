@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -32,21 +32,26 @@ const asRoot = process.getuid?.() === 0;
 const never = new AbortController().signal;
 const MiB = 1 << 20;
 
-describeFileEndpoint('SFTP on OpenSSH', whyNot, async () => {
-  const server = await startSftpServer();
-  const file = (name: string) => join(server.root, name);
-  return {
-    endpoint: endpointOn(server),
-    path: file,
-    async put(name, content) {
-      await mkdir(dirname(file(name)), { recursive: true });
-      await writeFile(file(name), content);
-    },
-    get: (name) => readFile(file(name)).catch(() => null),
-    names: () => readdir(server.root, { recursive: true }),
-    stop: server.stop,
-  };
-});
+describeFileEndpoint(
+  'SFTP on OpenSSH',
+  whyNot,
+  async () => {
+    const server = await startSftpServer();
+    const file = (name: string) => join(server.root, name);
+    return {
+      endpoint: endpointOn(server),
+      path: file,
+      async put(name, content) {
+        await mkdir(dirname(file(name)), { recursive: true });
+        await writeFile(file(name), content);
+      },
+      get: (name) => readFile(file(name)).catch(() => null),
+      names: () => readdir(server.root, { recursive: true }),
+      stop: server.stop,
+    };
+  },
+  { partFiles: true },
+);
 
 type Given = Partial<SftpEndpointOptions> & {
   host?: string;
@@ -258,6 +263,20 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
         code: 'permission_denied',
         step: 'open',
       });
+    });
+  });
+
+  test('links are listed as neither files nor folders', async () => {
+    await mkdir(at('links/folder'), { recursive: true });
+    await writeFile(at('links/file'), 'x');
+    await symlink('file', at('links/to-file'));
+    await symlink('folder', at('links/to-folder'));
+    const entries = await endpoint().list(at('links'), never);
+    expect(Object.fromEntries(entries.map(({ name, type }) => [name, type]))).toEqual({
+      folder: 'directory',
+      file: 'file',
+      'to-file': 'other',
+      'to-folder': 'other',
     });
   });
 
