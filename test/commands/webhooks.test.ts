@@ -140,7 +140,8 @@ describeWithPostgres('webhooks', () => {
     const vault = {
       ...commands.vault,
       async seal(...record: Parameters<typeof commands.vault.seal>) {
-        await (repeated ??= rotate(webhook.webhook_id, { grace: '0s' }, why));
+        repeated ??= rotate(webhook.webhook_id, { grace: '0s' }, why);
+        await repeated;
         return commands.vault.seal(...record);
       },
     };
