@@ -162,8 +162,37 @@ function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
-    return projection.differences(tx, LIVE_SCHEMA, schema, both, DIFFERENCES_SHOWN);
+    const beyond = await rowsBeyond(tx, projection, live.position);
+    const limit = DIFFERENCES_SHOWN - beyond.length;
+    return [...beyond, ...(await projection.differences(tx, LIVE_SCHEMA, schema, both, limit))];
   }) as Promise<Difference[]>;
+}
+
+/**
+ * Returns rows whose position the live tables have not reached. No event made them, and the
+ * comparison would leave them out as rows that changed since.
+ */
+async function rowsBeyond(
+  tx: Transaction,
+  { tables }: Projection,
+  reached: bigint,
+): Promise<Difference[]> {
+  const columns = await tx<{ table: string; key: string }[]>`
+    select c.table_name as table, k.column_name as key
+      from information_schema.columns c
+      join information_schema.columns k using (table_schema, table_name)
+     where c.table_schema = ${LIVE_SCHEMA} and c.table_name = any(${tables as string[]}::text[])
+       and c.column_name = 'position' and k.ordinal_position = 1`;
+  const found: Difference[] = [];
+  for (const { table, key } of columns)
+    found.push(
+      ...(await tx<Difference[]>`
+        select concat_ws(' ', ${table}::text, ${tx(key)}, 'at position', position) as key,
+               to_jsonb(t) as live, null as log
+          from ${tx(LIVE_SCHEMA)}.${tx(table)} t where position > ${reached}
+         limit ${DIFFERENCES_SHOWN - found.length}`),
+    );
+  return found;
 }
 
 /**

@@ -7,6 +7,8 @@ export interface ShownTransfer {
   /** Position of its last event. */
   position: bigint;
   state: Transfer;
+  /** By which it is found and listed. */
+  columns: { account_id: string; status: string; destination: string };
 }
 
 /** Returns transfers by id, and the position that the read model has reached, of one moment. */
@@ -15,27 +17,31 @@ export async function shownTransfers(
   ids: string[],
 ): Promise<{ reached: bigint; transfers: Map<string, ShownTransfer> }> {
   const rows = await sql<({ reached: bigint; transfer_id: string | null } & ShownTransfer)[]>`
-    select c.position as reached, t.transfer_id, t.revision, t.position, t.state
+    select c.position as reached, t.transfer_id, t.revision, t.position, t.state,
+           jsonb_build_object('account_id', account_id, 'status', status,
+             'destination', destination) as columns
       from read.checkpoints c
       left join read.transfers t on t.transfer_id = any(${ids}::text[])
      where c.name = 'transfers'`;
   return {
     reached: rows[0]?.reached ?? 0n,
     transfers: new Map(
-      rows.flatMap(({ transfer_id, revision, position, state }) =>
-        transfer_id === null ? [] : [[transfer_id, { revision, position, state }]],
+      rows.flatMap(({ reached: _, transfer_id, ...shown }) =>
+        transfer_id === null ? [] : [[transfer_id, shown]],
       ),
     ),
   };
 }
 
 /**
- * Returns how many transfers the read model shows whose last event is at or before a position,
- * without those with these ids.
+ * Returns how many transfers the read model shows whose last event is at or before a position, or
+ * beyond all that it has reached, without those with these ids.
  */
 export async function countShown(sql: Sql, position: bigint, without: string[]): Promise<number> {
   const [row] = await sql<{ transfers: number }[]>`
     select count(*)::float8 as transfers from read.transfers
-     where position <= ${position} and transfer_id <> all(${without}::text[])`;
+     where (position <= ${position}
+            or position > (select position from read.checkpoints where name = 'transfers'))
+       and transfer_id <> all(${without}::text[])`;
   return row?.transfers ?? 0;
 }

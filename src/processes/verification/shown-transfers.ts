@@ -9,8 +9,8 @@ import type { CheckedStream } from './chain.ts';
 /**
  * Compares transfers, folded from the log, with what the API answers of them: the same view of the
  * state in the read model. `position` is the place up to which the log was read, `ends` has the
- * positions of last events that are known. Returns the problem of each stream that differs. What
- * the read model has not reached is no fault.
+ * positions of last events, of transfers that have ended. Returns the problem of each stream that
+ * differs. What the read model has not reached is no fault.
  */
 export async function compareShown(
   sql: Sql,
@@ -25,8 +25,10 @@ export async function compareShown(
   const { reached, transfers } = await shownTransfers(sql, ids);
   for (const [stream, { state, revision }] of known) {
     const shown = transfers.get(parseStream(stream).id) ?? null;
-    // Changed since this part of the log was read.
-    if (shown !== null && shown.position > position) continue;
+    // Changed since this part of the log was read. No event follows an end, and none is beyond what
+    // the read model has reached.
+    const later = shown !== null && shown.position > position && shown.position <= reached;
+    if (later && !ends.has(stream)) continue;
     const isBehind =
       reached < (ends.get(stream) ?? position) && (shown === null || shown.revision < revision);
     const problem = isBehind ? null : differenceOf(state as Transfer, revision, shown);
@@ -43,6 +45,10 @@ function differenceOf(
   if (shown === null) return 'the API does not show this transfer';
   if (shown.revision !== revision)
     return `the API shows revision ${shown.revision}, and the log has ${revision}`;
+  const { account_id, destination } = folded.facts;
+  const columns = { account_id, status: folded.status, destination };
+  if (!isDeepStrictEqual(shown.columns, columns))
+    return `the API finds it as ${JSON.stringify(shown.columns)}, the log gives ${JSON.stringify(columns)}`;
   const [ours, theirs] = [detailOf(folded), detailOf(shown.state)];
   if (ours === null) return 'its events make no transfer that the API could show';
   const fields = Object.keys({ ...ours, ...theirs }).filter(
