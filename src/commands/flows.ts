@@ -7,6 +7,7 @@ import {
   batchDecider,
 } from '../domain/batch.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
+import type { StoredEvent } from '../domain/event.ts';
 import {
   batchOfRun,
   type Flow,
@@ -113,6 +114,7 @@ export async function switchFlow(
 
 /**
  * Asks for a run. Returns the run that was asked for: an earlier one if that has not begun yet.
+ * `repeated` means that an earlier process may have asked for this run: then the log decides.
  * Throws `not_found`.
  */
 export async function requestRun(
@@ -121,11 +123,20 @@ export async function requestRun(
   flowId: string,
   runId: string,
   cause: Cause,
+  repeated = false,
 ): Promise<Handled<Flow> & { runId: string }> {
   const known = await loadFlow(deps, accountId, flowId);
   const command = { type: 'request_run', run_id: runId, now: new Date().toISOString() } as const;
-  const handled = await changeFlow(deps, flowId, command, cause, { known });
-  return { ...handled, runId: handled.state.requested?.run_id ?? runId };
+  // The state forgets a request when its run begins. The stream does not.
+  let isInLog = false;
+  const unless = ({ type, data }: StoredEvent) => {
+    isInLog ||= type === 'flow.run_requested' && (data as { run_id: string }).run_id === runId;
+    return isInLog;
+  };
+  const options = repeated ? { unless } : { known, unless };
+  const handled = await changeFlow(deps, flowId, command, cause, options);
+  const earlier = isInLog ? undefined : handled.state.requested?.run_id;
+  return { ...handled, runId: earlier ?? runId };
 }
 
 /** Throws `endpoint_not_configured` for a source or destination on no endpoint of the account. */

@@ -135,6 +135,50 @@ describeWithPostgres('flows', () => {
     expect(second.headers.get('idempotent-replayed')).toBe('true');
   });
 
+  it.each([
+    ['/runs', { status: 'requested' }],
+    ['/pause', { status: 'paused' }],
+    ['/resume', { status: 'active' }],
+  ])('take an Idempotency-Key at %s', async (path, shown) => {
+    const id = await create();
+    const post = (idempotencyKey: string, json?: object) =>
+      api.ask('POST', `/v1/flows/${id}${path}`, {
+        key,
+        headers: { 'Idempotency-Key': idempotencyKey },
+        ...(json && { json }),
+      });
+    const first = await post('key-1');
+    expect(first.body).toMatchObject(shown);
+    // Meanwhile, the flow changes.
+    await ask('POST', `/${id}/${path === '/pause' ? 'resume' : 'pause'}`);
+    const again = await post('key-1');
+    expect([again.status, again.body]).toEqual([first.status, first.body]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const long = await post('k'.repeat(256));
+    expect(long).toMatchObject({ status: 400, body: { code: 'invalid_parameter' } });
+  });
+
+  it('run once for an Idempotency-Key, which keeps no dry run', async () => {
+    const id = await create({ enabled: false });
+    // Without endpoints, a dry run asks no server.
+    const { commands } = api.installation;
+    const server = await api.startServer({ commands: { ...commands, endpoints: async () => [] } });
+    const run = (idempotencyKey: string, json: object) =>
+      server.ask('POST', `/v1/flows/${id}/runs`, {
+        key,
+        json,
+        headers: { 'Idempotency-Key': idempotencyKey },
+      });
+    const dry = await run('run-1', { dry_run: true });
+    expect(dry.body).toHaveProperty('counts');
+    const first = await run('run-1', {});
+    expect(first.status).toBe(202);
+    const other = await run('run-1', { dry_run: true });
+    expect(other).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    const long = await run('k'.repeat(256), { dry_run: true });
+    expect(long).toMatchObject({ status: 400, body: { code: 'invalid_parameter' } });
+  });
+
   it('are shown to keys of the account with a scope for them', async () => {
     const id = await create();
     const transfers = await api.createKey(['transfers:write']);
