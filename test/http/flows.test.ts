@@ -78,6 +78,53 @@ describeWithPostgres('flows', () => {
     expect(body.errors[0].field).toBe(field);
   });
 
+  const BACKUP = 's3://archive/out/{name}.bak';
+  it.each([
+    ['its own folder', {}, BACKUP],
+    ['names that the pattern takes', { pattern: '*.{csv,bak}' }, BACKUP],
+    ['a subfolder that it lists', { recursive: true }, 's3://archive/out/copy/'],
+    [
+      'subfolders of those that it leaves out',
+      { recursive: true, exclude: ['copy/*'] },
+      's3://archive/out/copy/',
+    ],
+    ['a folder of the day', { recursive: true }, 's3://archive/out/{date:yyyy/MM/dd}/{name}'],
+    ['its own bucket by another URI', { recursive: true }, 's3://ARCHIVE/out/copy/{name}'],
+  ])('take nothing that they write into %s', async (_where, source, destination_uri) => {
+    const loop = { source: { uri: 's3://archive/out/', ...source }, destination_uri };
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...loop });
+    expect([status, body.errors[0].field]).toEqual([400, 'destination_uri']);
+    const changed = await ask('PATCH', `/${await create()}`, loop);
+    expect([changed.status, changed.body.errors[0].field]).toEqual([400, 'destination_uri']);
+  });
+
+  it('take no marker that they write', async () => {
+    const { status, body } = await ask('POST', '', {
+      ...REQUEST,
+      source: { uri: 's3://archive/out/', pattern: '*.done', exclude: ['*.bak'] },
+      destination_uri: BACKUP,
+      after: { destination_marker: '.done' },
+    });
+    expect([status, body.errors[0].field]).toEqual([400, 'after.destination_marker']);
+  });
+
+  it.each([
+    ['names that the pattern leaves out', { pattern: '*.csv' }, {}],
+    ['names that are excluded', { exclude: ['*.bak'] }, {}],
+    ['files that have no marker', {}, { ready: { marker: '.done' } }],
+    ['a subfolder that they do not list', {}, { destination_uri: 's3://archive/out/copy/' }],
+    [
+      'a subfolder that is excluded',
+      { recursive: true, exclude: ['copy/**'] },
+      { destination_uri: 's3://archive/out/copy/' },
+    ],
+    ['names that no sample shows', { pattern: '[\u{1f600}\u{1f601}]*.csv' }, {}],
+    ['the folder beside it', { recursive: true }, { destination_uri: 's3://archive/outer/' }],
+  ])('may write to their source %s', async (_what, source, more) => {
+    const places = { source: { uri: 's3://archive/out/', ...source }, destination_uri: BACKUP };
+    await create({ ...places, ...more });
+  });
+
   it('are changed, paused, resumed and removed', async () => {
     const id = await create();
     const changed = await ask('PATCH', `/${id}`, { trigger: { every: '5m' }, name: 'other' });
