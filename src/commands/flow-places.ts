@@ -7,14 +7,14 @@ import type { FlowReady, FlowSettings, FlowSource } from '../domain/flow.ts';
 import { destinationOf } from '../domain/flow-template.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
-import { NOT_ON_AN_ENDPOINT } from './transfers.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from './transfers.ts';
 
 /** The settings that say where a flow reads and writes. */
 type Places = Pick<FlowSettings, 'source' | 'ready' | 'destination_uri' | 'name' | 'after'>;
 
 /**
  * Throws `endpoint_not_configured` for a source or destination on no endpoint of the account, and
- * `validation_failed` if the flow takes what it writes.
+ * `validation_failed` if no file can become a transfer, or if the flow takes what it writes.
  */
 export async function checkPlaces(
   deps: CommandDeps,
@@ -24,50 +24,57 @@ export async function checkPlaces(
   const { source, after } = flow;
   refuseMovesInto(source.recursive, after);
   const endpoints = await deps.endpoints();
-  const uris = { 'source.uri': source.uri, destination_uri: destinationIn(flow, 'name') };
-  for (const [field, uri] of Object.entries(uris))
-    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
-      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
-  await refuseLoops(flow, endpoints, accountId);
+  if (!matchEndpoint(parseTransferUri(source.uri, 'source.uri'), endpoints, accountId))
+    throw fieldError('source.uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+  const takes = takesPath(source);
+  const samples: string[] = [];
+  for (const path of pathsLike(source)) if (await takes(path)) samples.push(path);
+  const { source_uri, destination_uri } = urisIn(flow, samples[0] ?? 'name');
+  routeOf({ source_uri, destination_uri, after: after ?? undefined }, endpoints, accountId);
+  for (const sample of samples) await refuseLoop(flow, sample, takes, endpoints, accountId);
 }
 
-function destinationIn({ name, destination_uri }: Places, path: string): string {
-  return destinationOf(destination_uri, { flow: name, path, at: new Date(), time_zone: 'UTC' });
+function urisIn({ source, name, destination_uri }: Places, path: string) {
+  const values = { flow: name, path, at: new Date(), time_zone: 'UTC' };
+  return {
+    source_uri: source.uri + path.split('/').map(encodeURIComponent).join('/'),
+    destination_uri: destinationOf(destination_uri, values),
+  };
 }
+
+type Takes = (path: string) => Promise<boolean>;
 
 /**
- * Throws if the flow would take a file that it writes: it could copy its own copies without end. A
- * few sample paths show it. If the pattern takes none of them, nothing is rejected.
+ * Throws if the flow would take a file that it writes when it takes the sample: it could copy its
+ * own copies without end.
  */
-async function refuseLoops(
+async function refuseLoop(
   flow: Places,
+  sample: string,
+  takes: Takes,
   endpoints: readonly Endpoint[],
   accountId: string,
 ): Promise<void> {
   const { source, ready, after } = flow;
-  const takes = takesPath(source);
-  for (const sample of samplesOf(source)) {
-    if (!(await takes(sample))) continue;
-    const destination = destinationIn(flow, sample);
-    const written = {
-      destination_uri: destination,
-      'after.destination_marker': after ? markerOf(destination, after) : null,
-    };
-    for (const [field, uri] of Object.entries(written)) {
-      const path = uri === null ? null : pathIn(source, uri, endpoints, accountId);
-      if (path === null || !isReady(path, ready, after?.destination_marker ?? null)) continue;
-      if (await takes(path))
-        throw fieldError(
-          field,
-          `must not lead to files that the flow takes, such as ${path} in its source: ` +
-            'use another folder, or leave them out with pattern or exclude',
-        );
-    }
+  const { destination_uri } = urisIn(flow, sample);
+  const written = {
+    destination_uri,
+    'after.destination_marker': after ? markerOf(destination_uri, after) : null,
+  };
+  for (const [field, uri] of Object.entries(written)) {
+    const path = uri === null ? null : pathIn(source, uri, endpoints, accountId);
+    if (path === null || !isReady(path, ready, after?.destination_marker ?? null)) continue;
+    if (await takes(path))
+      throw fieldError(
+        field,
+        `must not lead to files that the flow takes, such as ${path} in its source: ` +
+          'use another folder, or leave them out with pattern or exclude',
+      );
   }
 }
 
 /** Returns a function that says whether the globs of a source take a path: no if they are slow. */
-function takesPath(source: FlowSource): (path: string) => Promise<boolean> {
+function takesPath(source: FlowSource): Takes {
   const filter = createFilter(source);
   return async (path) => {
     try {
@@ -80,7 +87,7 @@ function takesPath(source: FlowSource): (path: string) => Promise<boolean> {
 }
 
 /** Returns paths of files that the source may have. */
-function samplesOf({ pattern, recursive }: FlowSource): string[] {
+function pathsLike({ pattern, recursive }: FlowSource): string[] {
   const names = [nameLike(pattern), 'name'];
   return recursive ? [...names, ...names.map((name) => `folder/${name}`)] : names;
 }

@@ -209,6 +209,9 @@ describeWithPostgres('batches', () => {
       'source_uri endpoint_not_configured',
     ]);
     expect(await wrong({ ...folder, exclude: [''] })).toEqual(['exclude[0] validation_failed']);
+    expect(await wrong({ ...folder, destination_uri: 's3://archive/out/' })).toEqual([
+      'destination_uri validation_failed',
+    ]);
   });
 
   it('cancels what waits, and says what it could not', async () => {

@@ -98,6 +98,26 @@ describeWithPostgres('flows', () => {
     expect([changed.status, changed.body.errors[0].field]).toEqual([400, 'destination_uri']);
   });
 
+  it.each([
+    ['name no path', { destination_uri: 's3://archive' }, 'destination_uri', 'must name a path'],
+    [
+      'write each file onto itself',
+      { destination_uri: 's3://archive/out/' },
+      'destination_uri',
+      'must not be the source itself',
+    ],
+    [
+      'move each source onto its copy',
+      { destination_uri: 's3://archive/out/done/', after: { source: { move_to: 'done/' } } },
+      'after.source.move_to',
+      'must not be the folder of the destination',
+    ],
+  ])('are rejected if they %s', async (_what, changes, field, message) => {
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...changes });
+    expect([status, body.errors[0].field]).toEqual([400, field]);
+    expect(body.errors[0].message).toContain(message);
+  });
+
   it('take no marker that they write', async () => {
     const { status, body } = await ask('POST', '', {
       ...REQUEST,
