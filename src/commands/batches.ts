@@ -11,7 +11,7 @@ import {
   batchDecider,
   batchNotFound,
 } from '../domain/batch.ts';
-import { createPager, type RoutedItem, transfersOf } from '../domain/batch-items.ts';
+import { createPager, type RoutedItem, transfersOf, urisOf } from '../domain/batch-items.ts';
 import { DomainError, type FieldError, fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
@@ -55,7 +55,8 @@ export interface CreatedBatch {
 /**
  * Creates a batch of a folder. The process manager lists it and creates the transfers. `repeated`
  * means that an earlier process may have created it already: then the log decides. Throws
- * `endpoint_not_configured` for a folder that is on no endpoint.
+ * `endpoint_not_configured` for a folder that is on no endpoint, and what would be wrong with each
+ * of its files.
  */
 export async function createFolderBatch(
   deps: CommandDeps,
@@ -74,10 +75,11 @@ export async function createFolderBatch(
   refuseMovesInto(recursive, after);
   const folder = source_uri.endsWith('/') ? source_uri : `${source_uri}/`;
   const endpoints = await deps.endpoints();
-  for (const [field, uri] of Object.entries({ source_uri: folder, destination_uri }))
-    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
-      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+  if (!matchEndpoint(parseTransferUri(folder, 'source_uri'), endpoints, accountId))
+    throw fieldError('source_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
   const source = { type: 'folder', source_uri: folder, destination_uri } as const;
+  // What is wrong with a file of any name would reject all files.
+  routeOf({ ...urisOf(source, 'name'), after }, endpoints, accountId);
   const data = createdOf(accountId, request, reserved, { ...source, pattern, recursive, exclude });
   const command: BatchCommand = { type: 'create', data, pages: [] };
   return changeBatch(deps, reserved.batchId, command, cause, { reserved });

@@ -1,12 +1,12 @@
 import type { FlowChanges, FlowRequest } from '../contract/flows/requests.ts';
-import { refuseMovesInto } from '../domain/after.ts';
 import {
   type Batch,
   type BatchCommand,
   type BatchCompleted,
   batchDecider,
 } from '../domain/batch.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { StoredEvent } from '../domain/event.ts';
 import {
   batchOfRun,
   type Flow,
@@ -18,15 +18,13 @@ import {
   type RunOutcome,
 } from '../domain/flow.ts';
 import { flowDecider } from '../domain/flow-decider.ts';
-import { destinationOf } from '../domain/flow-template.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { upcast } from '../domain/upcast.ts';
-import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import { changeBatch } from './batches.ts';
 import type { CommandDeps, ShownFlow } from './deps.ts';
+import { checkPlaces } from './flow-places.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
-import { NOT_ON_AN_ENDPOINT } from './transfers.ts';
 
 const MAX_FLOWS = 100;
 
@@ -50,8 +48,7 @@ export type KnownFlow = NonNullable<HandleOptions<FlowState>['known']> & { state
 
 /**
  * Creates a flow. `repeated` means that an earlier process may have created it already: then the
- * log decides. Throws `endpoint_not_configured` if its source or destination is on no endpoint, and
- * `limit_reached`.
+ * log decides. Throws `limit_reached`, and what `checkPlaces` throws.
  */
 export async function createFlow(
   deps: CommandDeps,
@@ -67,7 +64,7 @@ export async function createFlow(
     if (known.state.status !== 'none') return { ...known, state: known.state, events: [] };
   }
   const { enabled, start, ...settings } = request;
-  await refuseUnroutable(deps, accountId, settings);
+  await checkPlaces(deps, accountId, settings);
   if ((await deps.countFlows(accountId)) >= MAX_FLOWS)
     throw new DomainError(
       'limit_reached',
@@ -93,7 +90,7 @@ export async function updateFlow(
   cause: Cause,
 ): Promise<Handled<Flow>> {
   const known = await loadFlow(deps, accountId, flowId);
-  await refuseUnroutable(deps, accountId, { ...known.state, ...changes });
+  await checkPlaces(deps, accountId, { ...known.state, ...changes });
   const now = new Date().toISOString();
   const command = { type: 'update', changes: changes as Partial<FlowSettings>, now } as const;
   return changeFlow(deps, flowId, command, cause, { known });
@@ -113,6 +110,7 @@ export async function switchFlow(
 
 /**
  * Asks for a run. Returns the run that was asked for: an earlier one if that has not begun yet.
+ * `repeated` means that an earlier process may have asked for this run: then the log decides.
  * Throws `not_found`.
  */
 export async function requestRun(
@@ -121,30 +119,20 @@ export async function requestRun(
   flowId: string,
   runId: string,
   cause: Cause,
+  repeated = false,
 ): Promise<Handled<Flow> & { runId: string }> {
   const known = await loadFlow(deps, accountId, flowId);
   const command = { type: 'request_run', run_id: runId, now: new Date().toISOString() } as const;
-  const handled = await changeFlow(deps, flowId, command, cause, { known });
-  return { ...handled, runId: handled.state.requested?.run_id ?? runId };
-}
-
-/** Throws `endpoint_not_configured` for a source or destination on no endpoint of the account. */
-async function refuseUnroutable(
-  deps: CommandDeps,
-  accountId: string,
-  flow: Pick<FlowSettings, 'source' | 'destination_uri' | 'name' | 'after'>,
-): Promise<void> {
-  const { source, destination_uri, name, after } = flow;
-  refuseMovesInto(source.recursive, after);
-  const endpoints = await deps.endpoints();
-  const sample = { flow: name, path: 'name', at: new Date(), time_zone: 'UTC' };
-  const uris = {
-    'source.uri': source.uri,
-    destination_uri: destinationOf(destination_uri, sample),
+  // The state forgets a request when its run begins. The stream does not.
+  let isInLog = false;
+  const unless = ({ type, data }: StoredEvent) => {
+    isInLog ||= type === 'flow.run_requested' && (data as { run_id: string }).run_id === runId;
+    return isInLog;
   };
-  for (const [field, uri] of Object.entries(uris))
-    if (!matchEndpoint(parseTransferUri(uri, field), endpoints, accountId))
-      throw fieldError(field, NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
+  const options = repeated ? { unless } : { known, unless };
+  const handled = await changeFlow(deps, flowId, command, cause, options);
+  const earlier = isInLog ? undefined : handled.state.requested?.run_id;
+  return { ...handled, runId: earlier ?? runId };
 }
 
 /** Loads a flow of an account. Throws `not_found`, also for a removed one. */

@@ -195,20 +195,15 @@ function created({ data, pages }: Extract<BatchCommand, { type: 'create' }>): Ba
   ];
 }
 
-function cancelled(now: string, { status, batch_id }: Batch): BatchEvent[] {
-  switch (status) {
-    case 'creating':
-    case 'open':
-      return [{ type: 'batch.cancelled', data: { cancelled_at: now } }];
-    case 'cancelled':
-      return [];
-    default:
-      throw new DomainError(
-        'batch_not_cancellable',
-        `The batch ${batch_id} has ended; only a batch that is being created or open can be cancelled`,
-        { current_status: status },
-      );
-  }
+/** Returns no event for a cancelled batch that has not ended: its transfers may wait again. */
+function cancelled(now: string, { status, batch_id, ended_at }: Batch): BatchEvent[] {
+  if (ended_at !== null)
+    throw new DomainError(
+      'batch_not_cancellable',
+      `The batch ${batch_id} has ended, so it cannot be cancelled`,
+      { current_status: status },
+    );
+  return status === 'cancelled' ? [] : [{ type: 'batch.cancelled', data: { cancelled_at: now } }];
 }
 
 function completed(

@@ -43,6 +43,8 @@ export interface Answer<Body> {
 export interface Operation<Reserved, Body> {
   /** The body contains a secret, such as a password. */
   secretBody?: boolean;
+  /** The operation changes nothing, so it may be repeated. Its answer is not stored. */
+  readOnly?: boolean;
   /** Chooses the ids and times of the operation, so that it can be repeated. Returns JSON. */
   reserve(): Reserved | Promise<Reserved>;
   /**
@@ -98,6 +100,8 @@ export async function idempotent<Reserved, Body>(
   const found = foundRow(request, id);
   const stored = found && toStored(found, fingerprint);
   if (stored) return sendStored(commands, reply, stored);
+  if (operation.readOnly)
+    return sendAnswer(reply, await operation.run(await operation.reserve(), false, commands));
   if (found === null) {
     const answer = await runInOneAppend(commands, id, fingerprint, operation);
     if (answer !== null) return sendAnswer(reply, answer);

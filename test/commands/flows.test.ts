@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { requestRun, switchFlow } from '../../src/commands/flows.ts';
+import { changeFlow, requestRun, switchFlow } from '../../src/commands/flows.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { flowsOf } from '../support/flows.ts';
 import {
@@ -42,5 +42,22 @@ describeWithPostgres('the commands of a flow', () => {
     const again = await requestRun(commands, 'acc_default', flowId, newId('run'), CAUSE);
     expect(again.runId).toBe(runId);
     expect(typesOf(again)).toEqual([]);
+  });
+
+  it('ask for a run once, although it has ended and another one is requested', async () => {
+    const { commands } = installation;
+    const flowId = await flowsOf({ installation }).create('again');
+    const [first, second] = [newId('run'), newId('run')];
+    const request = (runId: string, repeated = false) =>
+      requestRun(commands, 'acc_default', flowId, runId, CAUSE, repeated);
+    await request(first, true);
+    const now = new Date().toISOString();
+    const ended = { type: 'note_listing', error: null, run_id: first, now } as const;
+    await changeFlow(commands, flowId, ended, CAUSE);
+    for (const other of [null, second]) {
+      if (other !== null) await request(other);
+      const again = await request(first, true);
+      expect(again).toMatchObject({ runId: first, events: [] });
+    }
   });
 });

@@ -106,9 +106,11 @@ describe('a batch', () => {
     given([created]).when({ type: 'cancel', now: T1 }).yields([cancelled]);
     given([created, listed(), opened]).when({ type: 'cancel', now: T1 }).yields([cancelled]);
     given([created, cancelled]).when({ type: 'cancel', now: T2 }).yields([]);
-    given([created, both, opened, batchCompleted()])
-      .when({ type: 'cancel', now: T2 })
-      .yields('batch_not_cancellable');
+    const end = batchCompleted();
+    for (const status of [end.data.status, 'cancelled'] as const)
+      given([created, both, opened, { ...end, data: { ...end.data, status } }])
+        .when({ type: 'cancel', now: T2 })
+        .yields('batch_not_cancellable');
   });
 });
 

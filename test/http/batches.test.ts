@@ -209,6 +209,9 @@ describeWithPostgres('batches', () => {
       'source_uri endpoint_not_configured',
     ]);
     expect(await wrong({ ...folder, exclude: [''] })).toEqual(['exclude[0] validation_failed']);
+    expect(await wrong({ ...folder, destination_uri: 's3://archive/out/' })).toEqual([
+      'destination_uri validation_failed',
+    ]);
   });
 
   it('cancels what waits, and says what it could not', async () => {
@@ -235,17 +238,21 @@ describeWithPostgres('batches', () => {
     expect((await api.ask('DELETE', '/v1/batches/bat_unknown')).status).toBe(404);
   });
 
-  it('does not cancel a batch that has ended', async () => {
+  it.each([
+    ['whose transfers were cancelled', 'completed_with_failures'],
+    ['that was cancelled itself', 'cancelled'],
+  ])('does not cancel a batch that has ended, %s', async (_how, status) => {
     const { body } = await api.ask('POST', '/v1/batches', { json: { items: items(1) } });
     const { commands } = api.installation;
-    await cancelTransfer(commands, body.transfer_ids[0], CAUSE);
+    if (status === 'cancelled') await api.ask('DELETE', `/v1/batches/${body.id}`);
+    else await cancelTransfer(commands, body.transfer_ids[0], CAUSE);
     const ended = { completed: 0, failed: 0, cancelled: 1 };
     const complete = { type: 'complete', ended, bytes: 0, now: new Date().toISOString() } as const;
     await changeBatch(commands, body.id, complete, CAUSE);
     expect((await api.ask('DELETE', `/v1/batches/${body.id}`)).body).toMatchObject({
       status: 409,
       code: 'batch_not_cancellable',
-      current_status: 'completed_with_failures',
+      current_status: status,
     });
   });
 

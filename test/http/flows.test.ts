@@ -78,6 +78,73 @@ describeWithPostgres('flows', () => {
     expect(body.errors[0].field).toBe(field);
   });
 
+  const BACKUP = 's3://archive/out/{name}.bak';
+  it.each([
+    ['its own folder', {}, BACKUP],
+    ['names that the pattern takes', { pattern: '*.{csv,bak}' }, BACKUP],
+    ['a subfolder that it lists', { recursive: true }, 's3://archive/out/copy/'],
+    [
+      'subfolders of those that it leaves out',
+      { recursive: true, exclude: ['copy/*'] },
+      's3://archive/out/copy/',
+    ],
+    ['a folder of the day', { recursive: true }, 's3://archive/out/{date:yyyy/MM/dd}/{name}'],
+    ['its own bucket by another URI', { recursive: true }, 's3://ARCHIVE/out/copy/{name}'],
+  ])('take nothing that they write into %s', async (_where, source, destination_uri) => {
+    const loop = { source: { uri: 's3://archive/out/', ...source }, destination_uri };
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...loop });
+    expect([status, body.errors[0].field]).toEqual([400, 'destination_uri']);
+    const changed = await ask('PATCH', `/${await create()}`, loop);
+    expect([changed.status, changed.body.errors[0].field]).toEqual([400, 'destination_uri']);
+  });
+
+  it.each([
+    ['name no path', { destination_uri: 's3://archive' }, 'destination_uri', 'must name a path'],
+    [
+      'write each file onto itself',
+      { destination_uri: 's3://archive/out/' },
+      'destination_uri',
+      'must not be the source itself',
+    ],
+    [
+      'move each source onto its copy',
+      { destination_uri: 's3://archive/out/done/', after: { source: { move_to: 'done/' } } },
+      'after.source.move_to',
+      'must not be the folder of the destination',
+    ],
+  ])('are rejected if they %s', async (_what, changes, field, message) => {
+    const { status, body } = await ask('POST', '', { ...REQUEST, ...changes });
+    expect([status, body.errors[0].field]).toEqual([400, field]);
+    expect(body.errors[0].message).toContain(message);
+  });
+
+  it('take no marker that they write', async () => {
+    const { status, body } = await ask('POST', '', {
+      ...REQUEST,
+      source: { uri: 's3://archive/out/', pattern: '*.done', exclude: ['*.bak'] },
+      destination_uri: BACKUP,
+      after: { destination_marker: '.done' },
+    });
+    expect([status, body.errors[0].field]).toEqual([400, 'after.destination_marker']);
+  });
+
+  it.each([
+    ['names that the pattern leaves out', { pattern: '*.csv' }, {}],
+    ['names that are excluded', { exclude: ['*.bak'] }, {}],
+    ['files that have no marker', {}, { ready: { marker: '.done' } }],
+    ['a subfolder that they do not list', {}, { destination_uri: 's3://archive/out/copy/' }],
+    [
+      'a subfolder that is excluded',
+      { recursive: true, exclude: ['copy/**'] },
+      { destination_uri: 's3://archive/out/copy/' },
+    ],
+    ['names that no sample shows', { pattern: '[\u{1f600}\u{1f601}]*.csv' }, {}],
+    ['the folder beside it', { recursive: true }, { destination_uri: 's3://archive/outer/' }],
+  ])('may write to their source %s', async (_what, source, more) => {
+    const places = { source: { uri: 's3://archive/out/', ...source }, destination_uri: BACKUP };
+    await create({ ...places, ...more });
+  });
+
   it('are changed, paused, resumed and removed', async () => {
     const id = await create();
     const changed = await ask('PATCH', `/${id}`, { trigger: { every: '5m' }, name: 'other' });
@@ -133,6 +200,50 @@ describeWithPostgres('flows', () => {
     ];
     expect(second.body).toEqual(first.body);
     expect(second.headers.get('idempotent-replayed')).toBe('true');
+  });
+
+  it.each([
+    ['/runs', { status: 'requested' }],
+    ['/pause', { status: 'paused' }],
+    ['/resume', { status: 'active' }],
+  ])('take an Idempotency-Key at %s', async (path, shown) => {
+    const id = await create();
+    const post = (idempotencyKey: string, json?: object) =>
+      api.ask('POST', `/v1/flows/${id}${path}`, {
+        key,
+        headers: { 'Idempotency-Key': idempotencyKey },
+        ...(json && { json }),
+      });
+    const first = await post('key-1');
+    expect(first.body).toMatchObject(shown);
+    // Meanwhile, the flow changes.
+    await ask('POST', `/${id}/${path === '/pause' ? 'resume' : 'pause'}`);
+    const again = await post('key-1');
+    expect([again.status, again.body]).toEqual([first.status, first.body]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const long = await post('k'.repeat(256));
+    expect(long).toMatchObject({ status: 400, body: { code: 'invalid_parameter' } });
+  });
+
+  it('run once for an Idempotency-Key, which keeps no dry run', async () => {
+    const id = await create({ enabled: false });
+    // Without endpoints, a dry run asks no server.
+    const { commands } = api.installation;
+    const server = await api.startServer({ commands: { ...commands, endpoints: async () => [] } });
+    const run = (idempotencyKey: string, json: object) =>
+      server.ask('POST', `/v1/flows/${id}/runs`, {
+        key,
+        json,
+        headers: { 'Idempotency-Key': idempotencyKey },
+      });
+    const dry = await run('run-1', { dry_run: true });
+    expect(dry.body).toHaveProperty('counts');
+    const first = await run('run-1', {});
+    expect(first.status).toBe(202);
+    const other = await run('run-1', { dry_run: true });
+    expect(other).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    const long = await run('k'.repeat(256), { dry_run: true });
+    expect(long).toMatchObject({ status: 400, body: { code: 'invalid_parameter' } });
   });
 
   it('are shown to keys of the account with a scope for them', async () => {

@@ -72,6 +72,18 @@ describeWithPostgres('the proofs of the API', () => {
     }
   });
 
+  test('have one checkpoint for an Idempotency-Key', async () => {
+    const signWith = (key: string) =>
+      api.ask('POST', '/v1/checkpoints', { key: auditor, headers: { 'Idempotency-Key': key } });
+    const first = await signWith('sign-1');
+    expect(first.status).toBe(200);
+    await createCancelled();
+    const again = await signWith('sign-1');
+    expect(again.body).toEqual(first.body);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect((await signWith('k'.repeat(256))).status).toBe(400);
+  });
+
   test('show that a checkpoint extends an older one', async () => {
     const older = (await sign()).body;
     await createCancelled();

@@ -186,6 +186,11 @@ await describeTransfers('a flow', () => {
     write('failed/taken.csv', 'a folder has this name');
     mkdirSync(join(pair.beta.root, 'failed', 'taken.csv'), { recursive: true });
     const id = await flows.create('failed');
+    const { state } = await loadFlow(pair.installation.commands, 'acc_default', id);
+    const seen = await dryRun(pair.installation, state, new AbortController().signal);
+    expect(seen.counts).toEqual({ take: 2, wait: 0, taken: 0, reject: 1 });
+    const reason = expect.stringContaining('must not contain control characters');
+    expect(seen.data[1]).toMatchObject({ path: 'b\nc.csv', decision: 'reject', reason });
     const counts = { files: 3, completed: 1, failed: 2, cancelled: 0 };
     expect(await flows.run(id)).toMatchObject({ status: 'completed_with_failures', counts });
     expect(arrived('failed/a.csv')).toBe('a');

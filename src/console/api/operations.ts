@@ -503,13 +503,14 @@ export type DryRunCounts = {
   take: number;
   wait: number;
   taken: number;
+  reject: number;
 };
 
 export type DryRunFile = {
   path: string;
   size: number | null;
   modified_at: string | null;
-  decision: "take" | "wait" | "taken";
+  decision: "take" | "wait" | "taken" | "reject";
   reason: string;
   destination_uri: string | null;
 };

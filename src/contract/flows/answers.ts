@@ -151,7 +151,7 @@ export const requestedRun = z
 export type RequestedRun = z.output<typeof requestedRun>;
 
 const counts = z
-  .strictObject({ take: z.int(), wait: z.int(), taken: z.int() })
+  .strictObject({ take: z.int(), wait: z.int(), taken: z.int(), reject: z.int() })
   .meta({ id: 'DryRunCounts' });
 
 /** What a run would do now. */
@@ -166,8 +166,11 @@ export const dryRun = z
             size: z.int().nullable(),
             modified_at: timestamp.nullable(),
             decision: z
-              .enum(['take', 'wait', 'taken'])
-              .describe('`taken`: an earlier run took or skipped this version.'),
+              .enum(['take', 'wait', 'taken', 'reject'])
+              .describe(
+                '`taken`: an earlier run took or skipped this version. `reject`: it cannot become ' +
+                  'a transfer.',
+              ),
             reason: z.string().meta({ examples: ['New'] }),
             destination_uri: z
               .string()

@@ -161,22 +161,32 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
           description,
           tags: TAGS,
           params: requests.flowParams,
+          headers: idempotencyHeaders,
           querystring: noQuery,
           response: responses({ 200: [`The ${done} flow`, answers.flow] }, [
             'unknown_field',
+            ...WITH_IDEMPOTENCY_KEY,
             'not_found',
           ]),
         },
-        async handler(request): Promise<answers.FlowAnswer> {
-          const { state, position } = await switchFlow(
-            commands,
-            clientOf(request).accountId,
-            request.params.flow_id,
-            action,
-            causeOf(request),
-          );
-          await commands.waitFor('flows', position);
-          return show(state);
+        async handler(request, reply) {
+          const { accountId } = clientOf(request);
+          const { flow_id } = request.params;
+          return idempotent(deps, request, reply, {
+            reserve: () => ({}),
+            async run(_reserved, _repeated, through) {
+              const cause = causeOf(request);
+              const { state, position } = await switchFlow(
+                through,
+                accountId,
+                flow_id,
+                action,
+                cause,
+              );
+              await through.waitFor('flows', position);
+              return { status: 200, body: await show(state) };
+            },
+          });
         },
       });
 

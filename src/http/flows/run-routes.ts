@@ -8,17 +8,23 @@ import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flow-queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
-import { noQuery, responses, WITH_BODY } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_BODY,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
+import { idempotent } from '../idempotency.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
 const DRY_RUN_WITHIN_MS = 30_000;
 const TAGS = ['Flows'];
 
 /** The runs of a flow, and the files that they took. */
-export function flowRunRoutes({
-  sql,
-  commands,
-}: Pick<TransferRoutesDeps, 'sql' | 'commands'>): FastifyPluginAsyncZod {
+export function flowRunRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+  const { sql, commands } = deps;
+
   return async (app) => {
     app.route({
       method: 'POST',
@@ -29,9 +35,11 @@ export function flowRunRoutes({
         summary: 'Run a flow now',
         description:
           'The run begins a moment later, also if the flow is paused. With `dry_run`, the answer ' +
-          'says what a run would take now, what not, and why. Nothing is taken.',
+          'says what a run would take now, what not, and why. Nothing is taken, and no ' +
+          'Idempotency-Key keeps the answer.',
         tags: TAGS,
         params: requests.flowParams,
+        headers: idempotencyHeaders,
         querystring: noQuery,
         body: requests.runRequest,
         response: responses(
@@ -39,29 +47,40 @@ export function flowRunRoutes({
             200: ['What a run would do (`dry_run`)', answers.dryRun],
             202: ['The run is requested', answers.requestedRun],
           },
-          [...WITH_BODY, 'not_found'],
+          [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY, 'not_found'],
         ),
       },
       async handler(request, reply) {
         const { accountId } = clientOf(request);
         const { flow_id } = request.params;
-        if (request.body.dry_run) {
-          const { state } = await loadFlow(commands, accountId, flow_id);
-          const left = new AbortController();
-          reply.raw.once('close', () => left.abort());
-          const within = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
-          return dryRun({ sql, commands }, state, AbortSignal.any([left.signal, within]));
-        }
-        const { runId, position } = await requestRun(
-          commands,
-          accountId,
-          flow_id,
-          newId('run'),
-          causeOf(request),
-        );
-        await commands.waitFor('flows', position);
-        const body: answers.RequestedRun = { id: runId, status: 'requested' };
-        return reply.code(202).send(body);
+        if (request.body.dry_run)
+          return idempotent(deps, request, reply, {
+            readOnly: true,
+            reserve: () => ({}),
+            async run() {
+              const { state } = await loadFlow(commands, accountId, flow_id);
+              const left = new AbortController();
+              reply.raw.once('close', () => left.abort());
+              const signal = AbortSignal.any([left.signal, AbortSignal.timeout(DRY_RUN_WITHIN_MS)]);
+              return { status: 200, body: await dryRun({ sql, commands }, state, signal) };
+            },
+          });
+        return idempotent(deps, request, reply, {
+          reserve: () => ({ runId: newId('run') }),
+          async run(reserved, repeated, through) {
+            const { runId, position } = await requestRun(
+              through,
+              accountId,
+              flow_id,
+              reserved.runId,
+              causeOf(request),
+              repeated,
+            );
+            await through.waitFor('flows', position);
+            const body: answers.RequestedRun = { id: runId, status: 'requested' };
+            return { status: 202, body };
+          },
+        });
       },
     });
 

@@ -15,11 +15,19 @@ import {
 import { consistencyProof } from '../../projections/proof-tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
-import { noQuery, OPEN, responses } from '../documentation.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  OPEN,
+  responses,
+  WITH_IDEMPOTENCY_KEY,
+} from '../documentation.ts';
+import { idempotent } from '../idempotency.ts';
+import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
 /** Routes by which auditors verify the log without trust in the server. */
 export function proofRoutes(
-  deps: CheckpointDeps & { config: Pick<Config, 'checkpointSinks'> },
+  deps: CheckpointDeps & TransferRoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
 ): FastifyPluginAsyncZod {
   const { sql, logId, config } = deps;
 
@@ -91,11 +99,21 @@ export function proofRoutes(
           'Covers every event that the log holds now. If nothing happened since the last ' +
           'checkpoint, the answer is that one. Without a request, Waybill signs once a minute.',
         tags: ['Audit'],
+        headers: idempotencyHeaders,
         querystring: noQuery,
-        response: responses({ 200: ['The checkpoint', schemas.checkpoint] }, ['unknown_field']),
+        response: responses({ 200: ['The checkpoint', schemas.checkpoint] }, [
+          'unknown_field',
+          ...WITH_IDEMPOTENCY_KEY,
+        ]),
       },
-      handler: async (request): Promise<schemas.Checkpoint> =>
-        schemas.toCheckpoint(await checkpointNow(deps, causeOf(request))),
+      handler: (request, reply) =>
+        idempotent(deps, request, reply, {
+          reserve: () => ({}),
+          run: async () => ({
+            status: 200,
+            body: schemas.toCheckpoint(await checkpointNow(deps, causeOf(request))),
+          }),
+        }),
     });
 
     app.route({

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createFilter, GlobTooSlow } from '../../adapters/files/globs.ts';
 import { isOfTransfer } from '../../adapters/files/part-name.ts';
 import { type FileEntry, FileError } from '../../adapters/files/port.ts';
 import type { BatchFolder, RejectedItem } from '../../domain/batch.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
-import { createFilter, GlobTooSlow } from './names.ts';
 
 /** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */
 const RETRY_DELAYS = [1_000, 5_000, 15_000];

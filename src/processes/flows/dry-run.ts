@@ -10,7 +10,7 @@ const SHOWN = 1_000;
  */
 export async function dryRun(deps: ExamineDeps, flow: Flow, signal: AbortSignal): Promise<DryRun> {
   const answer: DryRun = {
-    counts: { take: 0, wait: 0, taken: 0 },
+    counts: { take: 0, wait: 0, taken: 0, reject: 0 },
     data: [],
     error: null,
     truncated: false,
@@ -21,8 +21,9 @@ export async function dryRun(deps: ExamineDeps, flow: Flow, signal: AbortSignal)
       answer.error ??= one.failure;
       continue;
     }
-    answer.counts[one.decision]++;
-    if (answer.data.length < SHOWN) answer.data.push(toShown(one));
+    const shown = toShown(one);
+    answer.counts[shown.decision]++;
+    if (answer.data.length < SHOWN) answer.data.push(shown);
     else answer.truncated = true;
   }
   if (signal.aborted) answer.truncated = true;
@@ -37,7 +38,7 @@ function toShown(one: Exclude<Examined, { failure: unknown }>): DryRun['data'][n
     path,
     size: entry?.size ?? null,
     modified_at: entry?.modified_at ?? null,
-    decision,
+    decision: isRejected ? 'reject' : decision,
     reason: isRejected ? item.error.message : reason,
     destination_uri: item === null || isRejected ? null : item.destination_uri,
   };

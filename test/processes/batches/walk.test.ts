@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { createFilter, GlobTooSlow } from '../../../src/adapters/files/globs.ts';
 import { type FileEntry, FileError } from '../../../src/adapters/files/port.ts';
-import { createFilter, GlobTooSlow } from '../../../src/processes/batches/names.ts';
 import { type Found, type List, walk } from '../../../src/processes/batches/walk.ts';
 
 const folder = {

@@ -8,6 +8,7 @@ const DECISIONS: Record<File['decision'], { label: string; tone: Tone }> = {
   take: { label: 'Take', tone: 'good' },
   wait: { label: 'Wait', tone: 'warning' },
   taken: { label: 'Leave', tone: 'neutral' },
+  reject: { label: 'Reject', tone: 'bad' },
 };
 
 const COLUMNS: Column<File>[] = [
@@ -36,8 +37,9 @@ export function DryRunResult({ of: { counts, data, error, truncated } }: { of: D
     <section class="card" aria-live="polite">
       <h2>Dry run</h2>
       <p>
-        A run would take {counts.take.toLocaleString()}, wait for {counts.wait.toLocaleString()} and
-        leave {counts.taken.toLocaleString()}. Nothing was taken.
+        A run would take {counts.take.toLocaleString()}, wait for {counts.wait.toLocaleString()},
+        leave {counts.taken.toLocaleString()} and reject {counts.reject.toLocaleString()}. Nothing
+        was taken.
       </p>
       {error && (
         <p class="error">
