@@ -24,6 +24,7 @@ export const keyRequest = z
     scopes: z
       .array(z.enum(SCOPES))
       .min(1)
+      .max(SCOPES.length)
       .optional()
       .describe('Required without `role`.')
       .meta({ examples: [['transfers:write']] }),
