@@ -12,7 +12,7 @@ import {
   batchNotFound,
 } from '../domain/batch.ts';
 import { createPager, type RoutedItem, transfersOf, urisOf } from '../domain/batch-items.ts';
-import { DomainError, type FieldError, fieldError } from '../domain/errors.ts';
+import { DomainError, type FieldError, fieldError, MOST_ERRORS } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
@@ -232,7 +232,7 @@ function invalidItems(errors: FieldError[], { field, code, message }: FieldError
   return new DomainError(
     shared ? (code as DomainError['code']) : 'validation_failed',
     `${field}: ${message}${others}`,
-    { errors },
+    { errors: errors.slice(0, MOST_ERRORS) },
   );
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type * as domain from '../domain/key.ts';
 import { ACCOUNT, EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
-import { text } from '../domain/text.ts';
+import { plain } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
 export const EXAMPLE_KEY = 'wb_0123456789abcdefghijklmnopqrstuvwxyz01_23456789';
@@ -12,26 +12,29 @@ export const keyId = z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7
 export const keyName = z.string().meta({ examples: ['nightly reports'] });
 export const account = z.string().meta({ examples: ['acc_default'] });
 
+/** A name that an account can have. Logs contain endpoints with others. */
+export const requestedAccount = z
+  .string()
+  .regex(ACCOUNT, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens');
+
 export const keyParams = z.object({ key_id: keyId });
 
 /** Body of POST /v1/keys. */
 export const keyRequest = z
   .strictObject({
-    name: text
+    name: plain
       .min(1)
       .max(128)
       .meta({ examples: ['nightly reports'] }),
     scopes: z
       .array(z.enum(SCOPES))
       .min(1)
+      .max(SCOPES.length)
       .optional()
       .describe('Required without `role`.')
       .meta({ examples: [['transfers:write']] }),
     role: z.enum(ROLES).optional().describe('A named set of scopes, instead of `scopes`.'),
-    account: z
-      .string()
-      .regex(ACCOUNT, 'must be 1 to 64 lowercase letters, digits, underscores and hyphens')
-      .default('acc_default'),
+    account: requestedAccount.default('acc_default'),
     expires_in: z
       .string()
       .regex(

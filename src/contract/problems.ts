@@ -94,7 +94,7 @@ export const problemSchema = z
       .string()
       .describe('The value of `X-Request-Id`. Quote it when you ask for help.')
       .meta({ examples: ['req_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    errors: z.array(fieldError).optional().describe('All errors of the request.'),
+    errors: z.array(fieldError).optional().describe('The first 100 errors of the request.'),
     required_scope: z.string().optional().describe('The scope that the key lacks.'),
     transfer_id: z.string().optional(),
     transfer_ids: z

@@ -37,6 +37,9 @@ export type DomainErrorCode =
   | 'unavailable'
   | 'internal_error';
 
+/** Maximum number of errors in one answer. */
+export const MOST_ERRORS = 100;
+
 /** One error in one field of a request. */
 export interface FieldError {
   field: string;

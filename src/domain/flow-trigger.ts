@@ -18,15 +18,36 @@ export function nextRun(trigger: FlowTrigger, from: Date): Date | null {
   return scheduleOf(trigger).nextRun(from);
 }
 
+const CRON_FIELDS = [
+  { name: 'minute', values: '0 to 59' },
+  { name: 'hour', values: '0 to 23' },
+  { name: 'day of the month', values: '1 to 31' },
+  { name: 'month', values: '1 to 12, or JAN to DEC' },
+  { name: 'day of the week', values: '0 to 7, or SUN to SAT' },
+];
+
 /** Returns what is wrong with a cron expression, as text that follows its name; null if nothing. */
 export function objectionToCron(cron: string): string | null {
-  if (cron.trim().split(/\s+/).length !== 5)
-    return 'must have five fields: minute, hour, day of the month, month, day of the week';
+  const fields = cron.trim().split(/\s+/);
+  if (fields.length !== CRON_FIELDS.length)
+    return `must have five fields: ${CRON_FIELDS.map(({ name }) => name).join(', ')}`;
+  if (isCron(cron)) return scheduleOf({ cron, time_zone: 'UTC' }).nextRun() ? null : 'never comes';
+  // The messages of croner count days and months from 0, and do not name the expression.
+  const wrong = fields.findIndex(
+    (field, i) => !isCron(CRON_FIELDS.map((_, j) => (i === j ? field : '*')).join(' ')),
+  );
+  const found = CRON_FIELDS[wrong];
+  return found
+    ? `has ${fields[wrong]} as the ${found.name} in "${cron}": use ${found.values}`
+    : `is not a cron expression: "${cron}"`;
+}
+
+function isCron(text: string): boolean {
   try {
-    return scheduleOf({ cron, time_zone: 'UTC' }).nextRun() === null ? 'never comes' : null;
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return `is not a cron expression: ${reason.replace(/^CronPattern: /, '')}`;
+    scheduleOf({ cron: text, time_zone: 'UTC' });
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -50,6 +50,8 @@ import { createWhileAllowed } from './while-allowed.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
+/** How often connections are checked for requests that took longer. */
+const TIMEOUT_CHECK_MS = 1_000;
 
 export interface HttpServerDeps extends AdministrationDeps {
   sql: Sql;
@@ -70,6 +72,7 @@ export interface HttpServerDeps extends AdministrationDeps {
   accessCheckMs?: number | undefined;
   /** How long records of accesses gather. */
   accessGatherMs?: number | undefined;
+  requestTimeoutMs?: number | undefined;
 }
 
 /**
@@ -77,15 +80,20 @@ export interface HttpServerDeps extends AdministrationDeps {
  * running requests.
  */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
-  const { logger, tls, trustedProxies } = deps;
+  const { logger, tls, trustedProxies, requestTimeoutMs = REQUEST_TIMEOUT_MS } = deps;
   const admissions = createAdmissionControl(deps.derived, deps.rateLimit, deps.queue);
   const people = createPeople(deps);
   const access = createAccessRecorder(deps);
   const authentication = { admissions, people };
   const metrics = createHttpMetrics(deps.metrics);
   const clientErrors = createClientErrorHandler(admissions);
-  // `checkHost` answers a missing Host with a problem document.
-  const http = { requireHostHeader: false };
+  const http = {
+    // `checkHost` answers a missing Host with a problem document.
+    requireHostHeader: false,
+    // Node swaps the two limits if that of the headers is longer: it is a minute by default.
+    headersTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+  };
   const app: FastifyInstance = Fastify({
     ...(tls ? { https: { ...tls, ...http, allowHalfOpen: true } } : { http }),
     loggerInstance: logger as FastifyBaseLogger,
@@ -95,7 +103,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     }),
     genReqId: () => newId('req'),
     bodyLimit: BODY_LIMIT,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: requestTimeoutMs,
     trustProxy: trustedProxies.length > 0 ? trustedProxies : false,
     // While the server closes, it still answers requests on open connections.
     return503OnClosing: false,

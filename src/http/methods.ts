@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from '../domain/errors.ts';
-import { pathOf } from './path.ts';
+import { routedPathOf } from './path.ts';
 
 export interface MethodGuard {
   /**
@@ -28,14 +28,15 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
 
   return {
     reject(request, reply) {
-      const path = pathOf(request.url);
+      const path = routedPathOf(request.url);
       if (request.method === 'OPTIONS' && path === '*') {
         const methods = [...routes.values()].flatMap((route) => [...route.methods]);
         return reply.header('allow', listOf(methods)).code(204).send();
       }
-      const route = [...routes.values()].find(({ pattern }) => pattern.test(path));
-      if (!route) throw new DomainError('not_found', 'Nothing exists at this path');
-      const allow = listOf(route.methods);
+      // The router looks for a pattern per method, so several can match: `/bulk` and `/:id`.
+      const matching = [...routes.values()].filter(({ pattern }) => pattern.test(path));
+      if (matching.length === 0) throw new DomainError('not_found', 'Nothing exists at this path');
+      const allow = listOf(matching.flatMap(({ methods }) => [...methods]));
       void reply.header('allow', allow);
       if (request.method === 'OPTIONS') return reply.code(204).send();
       throw new DomainError('method_not_allowed', `This path supports ${allow}`);

@@ -129,7 +129,18 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
 
 const THIS_DOCUMENT = z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] });
 
+/**
+ * When the document is built after the start, in milliseconds. That holds up everything else for
+ * some 400 ms: too long for each start, and for a request that needs no key.
+ */
+export const BUILT_AFTER_MS = 5_000;
+
 export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
+  let timer: NodeJS.Timeout;
+  app.addHook('onListen', async () => {
+    timer = setTimeout(() => app.swagger(), BUILT_AFTER_MS).unref();
+  });
+  app.addHook('onClose', async () => clearTimeout(timer));
   app.route({
     method: 'GET',
     url: '/openapi.json',
@@ -147,6 +158,8 @@ export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
 };
 
 type Transform = typeof transforms.route;
+
+const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;
 
 interface Responses {
   response?: Record<string, { content?: Record<string, { examples?: unknown }> }>;
@@ -219,14 +232,11 @@ function withoutNull(body: OpenAPIV3_1.RequestBodyObject): OpenAPIV3_1.RequestBo
  * answers have a schema of that name.
  */
 function withoutSuffix(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
-  const names = Object.keys(document.components?.schemas ?? {});
-  const renamed = names.filter((name) => !names.includes(name.replace(/Input$/, '')));
-  const text = renamed.reduce(
-    (whole, name) =>
-      whole
-        .replaceAll(`"#/components/schemas/${name}"`, (found) => found.replace('Input"', '"'))
-        .replace(`"${name}":{`, (found) => found.replace('Input"', '"')),
-    JSON.stringify(document),
+  const names = new Set(Object.keys(document.components?.schemas ?? {}));
+  const text = JSON.stringify(document).replace(
+    /"(#\/components\/schemas\/)?(\w+)Input"/g,
+    (found, path = '', name) =>
+      names.has(`${name}Input`) && !names.has(name) ? `"${path}${name}"` : found,
   );
   return JSON.parse(text);
 }
@@ -237,11 +247,15 @@ function isObject(value: unknown): value is Schema {
 
 /** Removes unused schemas: each schema is generated once for requests and once for answers. */
 function dropUnused(document: OpenAPIV3_1.Document): void {
-  const schemas = document.components?.schemas ?? {};
-  const text = JSON.stringify(document);
-  const unused = Object.keys(schemas).filter(
-    (name) => !text.includes(`"#/components/schemas/${name}"`),
-  );
-  for (const name of unused) delete schemas[name];
-  if (unused.length > 0) dropUnused(document);
+  const { schemas = {}, ...components } = document.components ?? {};
+  const used = new Set<string>();
+  const addUsedIn = (part: unknown) => {
+    for (const [, name = ''] of JSON.stringify(part).matchAll(REFERENCE)) {
+      if (used.has(name)) continue;
+      used.add(name);
+      addUsedIn(schemas[name]);
+    }
+  };
+  addUsedIn({ ...document, components });
+  for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
 }

@@ -5,7 +5,20 @@ export function pathOf(url: string): string {
   return url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
 }
 
+/**
+ * Returns the path as the router compares it: percent-decoded, except for characters such as a
+ * slash. Returns a path with an invalid encoding as it is: the router rejects it.
+ */
+export function routedPathOf(url: string): string {
+  const path = pathOf(url);
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}
+
 /** Returns true for a path below /v1, in any spelling that the router accepts. */
 export function isApi(request: FastifyRequest): boolean {
-  return /^\/v1(?:\/|$)/.test(request.routeOptions.url ?? pathOf(request.url));
+  return /^\/v1(?:\/|$)/.test(request.routeOptions.url ?? routedPathOf(request.url));
 }

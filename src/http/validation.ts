@@ -1,9 +1,14 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { fieldName, inWords } from '../contract/wording.ts';
-import { DomainError, type DomainErrorCode, type FieldError } from '../domain/errors.ts';
+import {
+  DomainError,
+  type DomainErrorCode,
+  type FieldError,
+  MOST_ERRORS,
+} from '../domain/errors.ts';
 
-/** Checks a part of a request against its zod schema. The error names every fault at once. */
+/** Checks a part of a request against its zod schema. The error names the first 100 faults. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
   const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
   return (data: unknown) => check(schema, data, general);
@@ -33,22 +38,32 @@ function check(
   return success ? { value } : { error: invalid(error, general) };
 }
 
-function invalid(error: z.ZodError, general: General): DomainError {
-  const errors = error.issues.flatMap((issue) => toFieldErrors(issue, general));
+/** Converts no more issues than it returns: a body of 64 KiB can cause tens of thousands. */
+function invalid({ issues }: z.ZodError, general: General): DomainError {
+  const errors = issues
+    .slice(0, MOST_ERRORS)
+    .flatMap((issue) => toFieldErrors(issue, general))
+    .slice(0, MOST_ERRORS);
   const [first] = errors as [FieldError];
   const shared = errors.every(({ code }) => code === first.code)
     ? (first.code as DomainErrorCode)
     : general;
-  const detail = errors
-    .map(({ field, message }) => (field === '' ? message : `${field}: ${message}`))
-    .join('; ');
+  const named = errors.map(({ field, message }) =>
+    field === '' ? message : `${field}: ${message}`,
+  );
+  const others = issues.reduce((sum, issue) => sum + faultsOf(issue), 0) - errors.length;
+  const detail = [...named, ...(others > 0 ? [`and ${others} more`] : [])].join('; ');
   return new DomainError(shared, detail, { errors });
+}
+
+function faultsOf(issue: z.core.$ZodIssue): number {
+  return issue.code === 'unrecognized_keys' ? issue.keys.length : 1;
 }
 
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
   const field = fieldName(issue.path);
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({
+    return issue.keys.slice(0, MOST_ERRORS).map((key) => ({
       field: fieldName([...issue.path, key]),
       code: 'unknown_field',
       message: 'is not a known field',

@@ -160,6 +160,7 @@ describe('an endpoint request', () => {
     [{ host_key_sha256: 'SHA256:abc' }, 'host_key_sha256: invalid_format'],
     [{ max_connections: 0 }, 'max_connections: too_small'],
     [{ accounts: [] }, 'accounts: too_small'],
+    [{ accounts: ['UP'] }, 'accounts.0: invalid_format'],
     [{ password: undefined }, 'password: give either password or private_key'],
     [{ private_key: 'x' }, 'password: give either password or private_key'],
     [{ passphrase: 'x' }, 'passphrase: belongs to a private_key'],
@@ -304,6 +305,14 @@ describe('a key request', () => {
     [{ scopes: [] }, 'scopes: too_small'],
     [{ scopes: ['root'] }, 'scopes.0: invalid_value'],
     [{ name: '' }, 'name: too_small'],
+    [
+      { name: '\u001b[2Jci' },
+      'name: must not contain control characters or characters that reorder text',
+    ],
+    [
+      { name: 'ci\u202e' },
+      'name: must not contain control characters or characters that reorder text',
+    ],
     [{ account: 'Acc' }, 'account: invalid_format'],
     [{ secret: 'x' }, 'secret: unknown'],
     [{ expires_in: '-1d' }, 'expires_in: invalid_format'],

@@ -32,7 +32,11 @@ describe('a trigger', () => {
       'must have five fields: minute, hour, day of the month, month, day of the week',
     ],
     ['@daily', 'must have five fields: minute, hour, day of the month, month, day of the week'],
-    ['61 * * * *', 'is not a cron expression: Invalid value for minute: 61'],
+    ['61 * * * *', 'has 61 as the minute in "61 * * * *": use 0 to 59'],
+    ['0 0 0 * *', 'has 0 as the day of the month in "0 0 0 * *": use 1 to 31'],
+    ['0 0 1 1,13 *', 'has 1,13 as the month in "0 0 1 1,13 *": use 1 to 12, or JAN to DEC'],
+    ['0 0 * * 8', 'has 8 as the day of the week in "0 0 * * 8": use 0 to 7, or SUN to SAT'],
+    ['0 0 L * MON#1', null],
     ['0 0 31 2 *', 'never comes'],
   ])('with the cron expression %s has the objection %s', (cron, objection) => {
     expect(objectionToCron(cron)).toBe(objection);

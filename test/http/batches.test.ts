@@ -90,7 +90,7 @@ describeWithPostgres('batches', () => {
     expect(none.body).toMatchObject({ status: 400, errors: [{ field: 'items' }] });
   });
 
-  it('rejects the whole request and names every invalid item', async () => {
+  it('rejects the whole request and names the first 100 errors', async () => {
     const before = await api.ask('GET', '/v1/transfers');
     const wrong = [
       item('a.csv'),
@@ -110,6 +110,12 @@ describeWithPostgres('batches', () => {
       code: 'endpoint_not_configured',
       errors: [{ field: 'items[1].destination_uri' }, { field: 'items[2].destination_uri' }],
     });
+    const many = Array.from({ length: 101 }, () =>
+      item('b.csv', { destination_uri: 's3://other/' }),
+    );
+    const unnamed = await api.ask('POST', '/v1/batches', { json: { items: many } });
+    expect(unnamed.body.errors).toHaveLength(100);
+    expect(unnamed.body.detail).toMatch(/, and 100 more errors$/);
     const unknown = await api.ask('POST', '/v1/batches', {
       json: { items: [item('a.csv', { after: {} })] },
     });

@@ -36,6 +36,17 @@ describeWithPostgres('a connection', () => {
   const send = (...chunks: string[]) => exchange({ port: api.port }, ...chunks);
   const codes = (answers: RawAnswer[]) => answers.map(({ status }) => status);
 
+  test.each([
+    ['headers', () => post().slice(0, 40)],
+    ['a body', () => post().slice(0, -1)],
+  ])('ends if the rest of %s does not arrive in time', async (_what, request) => {
+    const impatient = await api.startServer({ requestTimeoutMs: 200 });
+    const answers = await exchange({ port: impatient.port }, request());
+    expect(answers).toMatchObject([
+      { status: 408, body: expect.stringContaining('"request_timeout"') },
+    ]);
+  });
+
   describe.each(['plain', 'encrypted'])('that is %s', (kind) => {
     const over = (...chunks: string[]) =>
       kind === 'plain'

@@ -60,6 +60,7 @@ describeWithPostgres('HTTP', () => {
     '/v1/transfers/',
     `/v1/transfers/${'x'.repeat(300)}`,
     '/v1/transfers/a%2Fb',
+    '/%761/nothing',
   ])('nothing exists at %s', async (path) => {
     expect(await api.ask('GET', path)).toMatchObject({ status: 404, body: { code: 'not_found' } });
     expect(await api.ask('GET', path, { key: null })).toMatchObject({
@@ -83,6 +84,9 @@ describeWithPostgres('HTTP', () => {
     ['/v1/transfers', 'PATCH', 'GET, HEAD, OPTIONS, POST'],
     [UNKNOWN, 'POST', 'DELETE, GET, HEAD, OPTIONS, PATCH'],
     [`${UNKNOWN}/events`, 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['/v1/transfers/bulk', 'PUT', 'DELETE, GET, HEAD, OPTIONS, PATCH, POST'],
+    ['/v1/%74ransfers', 'PUT', 'GET, HEAD, OPTIONS, POST'],
+    ['/%761/transfers', 'PUT', 'GET, HEAD, OPTIONS, POST'],
     ['/v1/openapi.json', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/console/transfers', 'POST', 'GET, HEAD, OPTIONS'],
   ])('%s rejects %s', async (path, method, allow) => {
@@ -103,6 +107,9 @@ describeWithPostgres('HTTP', () => {
     );
     expect(answer.headers.get('x-ratelimit-limit')).toBe('60');
     expect(await api.ask('OPTIONS', '/v1/nothing', { key: null })).toMatchObject({ status: 404 });
+    expect(await api.ask('OPTIONS', '/v1/%74ransfers', { key: null })).toMatchObject({
+      status: 204,
+    });
   });
 
   test('HEAD is answered as GET, without a body', async () => {

@@ -197,6 +197,17 @@ describeWithPostgres('transfers over HTTP', () => {
       });
     });
 
+    test.each([
+      [{ move_to: 'x/', foo: 1 }, 'foo', 'unknown_field', 'is not a known field'],
+      [{}, 'move_to', 'validation_failed', 'is required'],
+      [{ move_to: 1 }, 'move_to', 'validation_failed', 'must be a string'],
+    ])('says what is wrong with the step %j', async (source, name, code, message) => {
+      const json = { ...BODY, after: { source } };
+      const { status, body } = await api.ask('POST', '/v1/transfers', { json });
+      expect({ status, code: body.code }).toEqual({ status: 400, code });
+      expect(body.errors).toEqual([{ field: `after.source.${name}`, code, message }]);
+    });
+
     test('accepts the maximum of metadata, and keys with a meaning elsewhere', async () => {
       const metadata = Object.fromEntries(
         Array.from({ length: 10 }, (_, i) => [`toString${i || ''}`, 'ü'.repeat(256)]),

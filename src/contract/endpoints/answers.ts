@@ -9,6 +9,7 @@ import {
 } from '../../domain/protocols/index.ts';
 import { VIA_TYPES } from '../../domain/via.ts';
 import { timestamp } from '../instants.ts';
+import { account } from '../keys.ts';
 import { transferErrorCode } from '../transfers/errors.ts';
 import { endpointId, requestOf, schemaName, secretsOf } from './requests.ts';
 
@@ -42,6 +43,7 @@ export type EndpointHealth = z.output<typeof health>;
 
 const standing = z.strictObject({
   id: endpointId,
+  accounts: z.array(account).nullable().describe('Accounts that may use it; null for all.'),
   has_credentials: z
     .enum(SIGN_INS)
     .describe('Kinds of the stored credentials. Their values are never shown.'),

@@ -8,8 +8,8 @@ import {
   type SecretsFor,
 } from '../../domain/protocols/index.ts';
 import { hostKey, type SignInWay } from '../../domain/protocols/protocol.ts';
-import { text } from '../../domain/text.ts';
 import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/via.ts';
+import { requestedAccount } from '../keys.ts';
 import { bandwidth } from './bandwidth.ts';
 
 export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
@@ -17,6 +17,7 @@ export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M
 export const endpointParams = z.object({ endpoint_id: endpointId });
 
 const MAX_CONNECTIONS = 16;
+const MOST_ACCOUNTS = 1_000;
 
 const common = {
   name: z
@@ -36,11 +37,12 @@ const common = {
         'reading, and as many for writing.',
     ),
   accounts: z
-    .array(text.min(1).max(64))
+    .array(requestedAccount)
     .min(1)
+    .max(MOST_ACCOUNTS)
     .nullable()
     .default(null)
-    .describe('Accounts that may use it; all of them by default.'),
+    .describe(`Accounts that may use it, at most ${MOST_ACCOUNTS}; all of them by default.`),
   overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
   bandwidth: bandwidth
     .nullable()

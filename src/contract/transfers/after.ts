@@ -3,6 +3,7 @@ import type { After, SourceAction } from '../../domain/after.ts';
 import { text } from '../../domain/text.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
 import { timestamp } from '../instants.ts';
+import { inWords } from '../wording.ts';
 
 const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
 
@@ -41,10 +42,11 @@ const sourceAction = z
   .transform((value, context): SourceAction => {
     const parsed = action.safeParse(value ?? 'keep');
     if (parsed.success) return parsed.data;
-    const named = typeof value === 'object' ? moveSource.safeParse(value).error : undefined;
+    const isObject = typeof value === 'object' && !Array.isArray(value);
+    const named = isObject ? moveSource.safeParse(value, { error: inWords }).error : undefined;
     const message = 'must be "keep", "delete" or an object such as {"move_to": "processed/"}';
-    for (const { path, message: words } of named?.issues ?? [{ path: [], message }])
-      context.addIssue({ code: 'custom', path: [...path], message: words });
+    for (const issue of named?.issues ?? [{ code: 'custom' as const, path: [], message }])
+      context.addIssue({ ...issue });
     return z.NEVER;
   })
   .meta({ examples: ['delete', { move_to: 'processed/' }] });

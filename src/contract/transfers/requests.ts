@@ -53,26 +53,25 @@ export function transferUri(field: 'source_uri' | 'destination_uri') {
   });
 }
 
-// Checked before the record is parsed: zod's record silently drops `__proto__`.
+/** Returns what is wrong with the keys of metadata, as text. Null for valid ones. */
+function objectionToKeys(keys: string[]): string | null {
+  if (keys.length > METADATA_KEYS) return `must have at most ${METADATA_KEYS} keys`;
+  return keys.some((key) => RESERVED_KEYS.includes(key))
+    ? `must not use the keys ${RESERVED_KEYS.join(', ')}`
+    : null;
+}
+
+// Keys are checked before the record is parsed: zod's record silently drops `__proto__`, and a body
+// of a batch can have 50,000 keys.
 export const metadata = z.preprocess(
   (value, context) => {
-    const reserved =
-      typeof value === 'object' &&
-      value !== null &&
-      RESERVED_KEYS.some((key) => Object.hasOwn(value, key));
-    if (reserved)
-      context.addIssue({
-        code: 'custom',
-        message: `must not use the keys ${RESERVED_KEYS.join(', ')}`,
-      });
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    const message = isObject ? objectionToKeys(Object.keys(value)) : null;
+    if (message !== null) context.addIssue({ code: 'custom', message });
     return value;
   },
   z
     .record(atMost(METADATA_CHARACTERS, text.min(1)), atMost(METADATA_CHARACTERS, text))
-    .refine(
-      (value) => Object.keys(value).length <= METADATA_KEYS,
-      `must have at most ${METADATA_KEYS} keys`,
-    )
     .meta({ maxProperties: METADATA_KEYS }),
 );
 

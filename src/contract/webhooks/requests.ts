@@ -35,6 +35,7 @@ const url = z
 const events = z
   .array(z.enum(WEBHOOK_EVENT_TYPES))
   .min(1, 'must name at least one event type')
+  .max(WEBHOOK_EVENT_TYPES.length)
   .refine((types) => new Set(types).size === types.length, 'must name each event type once')
   .meta({ uniqueItems: true, examples: [['transfer.completed', 'transfer.failed']] })
   .describe('Event types that are delivered.');
