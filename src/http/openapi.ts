@@ -129,18 +129,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
 
 const THIS_DOCUMENT = z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] });
 
-/**
- * When the document is built after the start, in milliseconds. That holds up everything else for
- * some 400 ms: too long for each start, and for a request that needs no key.
- */
-export const BUILT_AFTER_MS = 5_000;
-
 export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
-  let timer: NodeJS.Timeout;
-  app.addHook('onListen', async () => {
-    timer = setTimeout(() => app.swagger(), BUILT_AFTER_MS).unref();
-  });
-  app.addHook('onClose', async () => clearTimeout(timer));
   app.route({
     method: 'GET',
     url: '/openapi.json',

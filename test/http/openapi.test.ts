@@ -1,8 +1,6 @@
-import Fastify from 'fastify';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
-import { BUILT_AFTER_MS, openApiRoute } from '../../src/http/openapi.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -301,25 +299,6 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /health/ready': {},
   'get /metrics': WITH_KEY,
 };
-
-test('the document is built after the start, so that no request causes it', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  const swagger = vi.fn();
-  const app = Fastify();
-  try {
-    app.setValidatorCompiler(() => () => true);
-    app.setSerializerCompiler(() => JSON.stringify);
-    app.decorate('swagger', swagger);
-    await app.register(openApiRoute);
-    await app.listen();
-    expect(swagger).not.toHaveBeenCalled();
-    vi.advanceTimersByTime(BUILT_AFTER_MS);
-    expect(swagger).toHaveBeenCalledOnce();
-  } finally {
-    await app.close();
-    vi.useRealTimers();
-  }
-});
 
 describeWithPostgres('the OpenAPI document', () => {
   let api: TestApi;
