@@ -12,7 +12,7 @@ import {
   verifyProjection,
 } from '../projections/rebuild.ts';
 import { EXIT } from './exit-codes.ts';
-import { print, printJson, printTable, seconds } from './output.ts';
+import { createPrintQueue, print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
 import { terminal } from './terminal.ts';
@@ -120,19 +120,16 @@ async function withProgress(
   work: (onProgress: (progress: RebuildProgress) => void) => Promise<Comparison>,
 ): Promise<Comparison> {
   const bar = json ? null : createProgressBar();
-  let lines = Promise.resolve();
-  try {
-    return await work((progress) => {
-      if (json) lines = lines.then(() => printJson({ projection: name, ...shown(progress) }));
-      bar?.show(
-        progress.share,
-        `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
-      );
-    });
-  } finally {
-    bar?.clear();
-    await lines;
-  }
+  const lines = createPrintQueue();
+  const comparison = await work((progress) => {
+    if (json) lines.add(() => printJson({ projection: name, ...shown(progress) }));
+    bar?.show(
+      progress.share,
+      `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
+    );
+  }).finally(() => bar?.clear());
+  await lines.printed();
+  return comparison;
 }
 
 function shown({ events, share, eventsPerSecond, secondsLeft }: RebuildProgress) {

@@ -103,6 +103,18 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(stderr).toBe('');
   });
 
+  it('says that the disk of its output is full', async () => {
+    const program = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
+    const script = `exec "${program}" audit export >/dev/full`;
+    const failed = promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, ...settingsFor(database.url) },
+    });
+    await expect(failed).rejects.toMatchObject({
+      code: 1,
+      stderr: 'waybill: ENOSPC: no space left on device, write\n',
+    });
+  });
+
   it('verifies the log in itself', async () => {
     const { code, stdout } = await cli.run(['audit', 'verify']);
     expect(code).toBe(0);
