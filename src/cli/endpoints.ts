@@ -35,7 +35,7 @@ import { EXIT } from './exit-codes.ts';
 import { createPrintQueue, note, print, printJson, printTable } from './output.ts';
 import { parseRequest, readJson } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 interface Json {
   json?: boolean;
@@ -179,6 +179,7 @@ async function test(
   name: string,
   options: { acceptHostKey?: boolean } & Json,
 ): Promise<void> {
+  failUntilVerdict();
   const { commands, vault, store, logger } = installation;
   const configured = await find(installation, name);
   const credentials = await vault.open<EndpointCredentials>(
@@ -209,7 +210,7 @@ async function test(
     result = await runTest(state);
   }
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
-  if (!result.ok) terminal().exitCode = EXIT.failed;
+  if (result.ok) terminal().exitCode = EXIT.done;
   await lines.printed();
   if (options.json) await printJson({ name, accepted, ...result });
   else if (isNewKey(result)) {

@@ -15,7 +15,7 @@ import { EXIT } from './exit-codes.ts';
 import { createPrintQueue, print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 const NAMES = Object.keys(PROJECTIONS) as ProjectionName[];
 
@@ -69,14 +69,16 @@ export function addProjectionCommands(program: Command): void {
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | undefined, { json }: Json) =>
       withInstallation(async (installation) => {
-        for (const each of name ? [name] : NAMES) {
-          await report(
-            each,
-            await withProgress(each, json, (onProgress) =>
-              verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
-            ),
-            json,
+        failUntilVerdict();
+        const names = name ? [name] : NAMES;
+        let agree = true;
+        for (const each of names) {
+          const comparison = await withProgress(each, json, (onProgress) =>
+            verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
           );
+          agree &&= comparison.differences.length === 0;
+          if (agree && each === names.at(-1)) terminal().exitCode = EXIT.done;
+          await report(each, comparison, json);
         }
       }),
     );
@@ -145,7 +147,6 @@ async function report(
   { events, differences, details }: Comparison,
   json: boolean | undefined,
 ): Promise<void> {
-  if (differences.length > 0) terminal().exitCode = EXIT.failed;
   if (json)
     return printJson({
       ...{ projection: name, agrees: differences.length === 0, events },

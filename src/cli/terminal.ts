@@ -30,6 +30,14 @@ export function terminal(): Running {
   return found;
 }
 
+/**
+ * Makes the running command exit with 1 unless it sets another code, for a command whose exit code
+ * is its verdict. Call it before the first output, which may be closed before the verdict is known.
+ */
+export function failUntilVerdict(): void {
+  terminal().exitCode = EXIT.failed;
+}
+
 /** Runs a command on a terminal. Returns the exit code that the command has set. */
 export function runOn(on: Terminal, command: () => Promise<void>): Promise<ExitCode> {
   const state: Running = { ...on, exitCode: EXIT.done, outputError: null };

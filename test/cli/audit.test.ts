@@ -11,7 +11,7 @@ import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';
 import { leafOf } from '../../src/domain/proof/leaf.ts';
 import { signNote } from '../../src/domain/proof/note.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, runClosed, settingsFor } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -24,11 +24,13 @@ type LogOpened = Event<'log.opened', { log_id: string }>;
 
 describeWithPostgres('waybill audit, projections, vault', () => {
   let database: TestDatabase;
+  let settings: Record<string, string>;
   let cli: Cli;
 
   beforeAll(async () => {
     database = await createTestDatabase();
-    cli = createCli(settingsFor(database.url));
+    settings = settingsFor(database.url);
+    cli = createCli(settings);
     const file = {
       name: 'a',
       protocol: 'sftp',
@@ -119,6 +121,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     const { code, stdout } = await cli.run(['audit', 'verify']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\d+ events in \d+ streams: consistent in itself\nOnly a checkpoint/);
+    expect(await runClosed(settings, ['audit', 'verify'])).toBe(0);
   });
 
   it('verifies the log with checkpoints that were kept', async () => {
@@ -185,6 +188,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       differences: [expect.stringMatching(/^end_/)],
       details: [expect.stringMatching(/^end_\w+: .*paused is false, and true by the log/)],
     });
+    const closed = ['projections', 'verify', 'catalog', '--json'];
+    expect(await runClosed(settings, closed)).toBe(1);
 
     const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);
     expect(rebuilt.code).toBe(0);
@@ -211,7 +216,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       code: 2,
       stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/),
     });
-    cli = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: newer! });
+    settings.WAYBILL_MASTER_KEY = newer!;
+    cli = createCli(settings);
     expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
   });
 
@@ -230,5 +236,10 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       code: 1,
       stdout: expect.stringMatching(/1 fault\nKeep/),
     });
+    for (const args of [
+      ['audit', 'verify'],
+      ['audit', 'verify', '--json'],
+    ])
+      expect(await runClosed(settings, args)).toBe(1);
   });
 });
