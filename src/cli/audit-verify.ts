@@ -14,7 +14,7 @@ import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { readPublicKeys } from './public-keys.ts';
 import { withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 const SAVE_EVERY_MS = 15_000;
 /** A signed note is far smaller; exports of the log are larger. */
@@ -57,6 +57,7 @@ async function verify(
   checkpoints: KeptCheckpoint[],
   { key, resume, json }: VerifyOptions,
 ): Promise<void> {
+  failUntilVerdict();
   const run = { logId, checkpoints };
   const saved = resume === undefined ? null : await readIfThere(resume);
   const bar = json ? null : createProgressBar();
@@ -83,7 +84,7 @@ async function verify(
     },
   ).finally(() => bar?.clear());
   if (resume !== undefined) await unlink(resume).catch(() => undefined);
-  if (verdict.faults > 0) terminal().exitCode = EXIT.failed;
+  if (verdict.faults === 0) terminal().exitCode = EXIT.done;
   if (json) return printJson(result(verdict, checkpoints));
   await print(summary(verdict, checkpoints));
   if (verdict.retained > 0)

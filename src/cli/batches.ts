@@ -15,7 +15,7 @@ import { bytes, note, print, printFacts, printJson, printTable } from './output.
 import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';
 import { createProgressBar } from './progress.ts';
 import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,
@@ -192,6 +192,7 @@ async function printCreated(
   state: Batch,
   options: WatchOptions,
 ): Promise<void> {
+  if (options.watch) failUntilVerdict();
   if (options.json) await printJson(toBatch(state));
   else await print(state.batch_id);
   if (options.watch) return watch(installation, state.batch_id, options);
@@ -206,6 +207,7 @@ async function find({ sql }: Installation, account: string, id: string): Promise
 
 /** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
 async function watch(installation: Installation, id: string, options: Common): Promise<void> {
+  failUntilVerdict();
   const { account, json } = options;
   const stop = terminal().stopSignal();
   const bar = json ? null : createProgressBar();
@@ -213,8 +215,8 @@ async function watch(installation: Installation, id: string, options: Common): P
     const batch = await find(installation, account, id);
     if (batch.ended_at !== null || stop.aborted) {
       bar?.clear();
-      await show(installation, id, options);
       terminal().exitCode = ENDS[batch.status] ?? EXIT.failed;
+      await show(installation, id, options);
       if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
       return;
     }
@@ -307,6 +309,7 @@ async function cancel(
 ): Promise<void> {
   const answer = await cancelWithTransfers(installation, account, id, operator());
   const { cancelled, not_cancelled, has_more } = answer;
+  if (not_cancelled.length > 0) terminal().exitCode = EXIT.refused;
   if (json) await printJson(answer);
   else {
     await print(`${cancelled} cancelled, ${not_cancelled.length} not`);
@@ -318,5 +321,4 @@ async function cancel(
       );
   }
   if (has_more) note('The service cancels the others');
-  if (not_cancelled.length > 0) terminal().exitCode = EXIT.refused;
 }

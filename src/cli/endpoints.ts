@@ -32,10 +32,10 @@ import {
 import { listEndpoints } from '../projections/catalog-queries.ts';
 import { addLimitCommand } from './endpoint-limit.ts';
 import { EXIT } from './exit-codes.ts';
-import { note, print, printJson, printTable } from './output.ts';
+import { createPrintQueue, note, print, printJson, printTable } from './output.ts';
 import { parseRequest, readJson } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 interface Json {
   json?: boolean;
@@ -179,16 +179,18 @@ async function test(
   name: string,
   options: { acceptHostKey?: boolean } & Json,
 ): Promise<void> {
+  failUntilVerdict();
   const { commands, vault, store, logger } = installation;
   const configured = await find(installation, name);
   const credentials = await vault.open<EndpointCredentials>(
     configured.credentials_record,
     ENDPOINT_CREDENTIALS,
   );
+  const lines = createPrintQueue();
   const runTest = async (definition: Endpoint) => {
     const endpoint = await openFileEndpoint(definition, credentials);
     return testEndpoint({ settings: definition.settings, endpoint }, (step: StepResult) => {
-      if (!options.json) void printStep(step);
+      if (!options.json) lines.add(() => printStep(step));
     });
   };
   if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
@@ -203,11 +205,13 @@ async function test(
       operator(),
     );
     accepted = true;
-    if (!options.json) await print(`The host key ${result.fingerprint} is pinned from now on`);
+    const pinned = `The host key ${result.fingerprint} is pinned from now on`;
+    if (!options.json) lines.add(() => print(pinned));
     result = await runTest(state);
   }
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
-  if (!result.ok) terminal().exitCode = EXIT.failed;
+  if (result.ok) terminal().exitCode = EXIT.done;
+  await lines.printed();
   if (options.json) await printJson({ name, accepted, ...result });
   else if (isNewKey(result)) {
     note(

@@ -16,7 +16,8 @@ import { OutputClosed } from './output.ts';
 
 /** How an error ends the command: with a message on stderr and an exit code. */
 export interface Failure {
-  exitCode: ExitCode;
+  /** Null if the code that the command has set stays. */
+  exitCode: ExitCode | null;
   /** Null if the message is printed already. */
   message: string | null;
 }
@@ -42,7 +43,7 @@ const EXIT_OF: Partial<Record<DomainErrorCode, ExitCode>> = {
 };
 
 export function failureOf(error: unknown): Failure {
-  if (error instanceof OutputClosed) return { exitCode: EXIT.done, message: null };
+  if (error instanceof OutputClosed) return { exitCode: null, message: null };
   // Commander has written its own message already.
   if (error instanceof CommanderError)
     return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };

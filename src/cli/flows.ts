@@ -6,10 +6,12 @@ import { toFile } from '../contract/flows/views.ts';
 import { toPagination } from '../contract/pages.ts';
 import { newId } from '../domain/ids.ts';
 import { PRIORITIES } from '../domain/transfer.ts';
+import { isNetworkFailure, type TransferErrorCode } from '../domain/transfer-errors.ts';
 import type { Installation } from '../installation.ts';
 import { dryRun } from '../processes/flows/dry-run.ts';
 import { showFlow, showFlows } from '../processes/flows/outlook.ts';
 import { listFiles, listFlows } from '../projections/flow-queries.ts';
+import { EXIT } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
@@ -281,17 +283,25 @@ async function rehearse(
 ): Promise<void> {
   const { state } = await loadFlow(commands, account, id);
   const answer = await dryRun({ sql, commands }, state, terminal().stopSignal());
+  const { error } = answer;
+  // Files of other folders are a result. Without any, the folder may be empty or unreachable.
+  const failed = error !== null && answer.data.length === 0;
+  if (failed)
+    terminal().exitCode = isNetworkFailure(error.code as TransferErrorCode)
+      ? EXIT.unavailable
+      : EXIT.failed;
   if (json) return printJson(answer);
-  await printTable(
-    ['FILE', 'DECISION', 'WHY', 'DESTINATION'],
-    answer.data.map(({ path, decision, reason, destination_uri }) => [
-      path,
-      decision,
-      reason,
-      destination_uri,
-    ]),
-    'The folder has no file that matches',
-  );
-  if (answer.error) note(`${answer.error.folder || 'The folder'}: ${answer.error.message}`);
+  if (!failed)
+    await printTable(
+      ['FILE', 'DECISION', 'WHY', 'DESTINATION'],
+      answer.data.map(({ path, decision, reason, destination_uri }) => [
+        path,
+        decision,
+        reason,
+        destination_uri,
+      ]),
+      'The folder has no file that matches',
+    );
+  if (error) note(`${error.folder || 'The folder'}: ${error.message}`);
   if (answer.truncated) note('There are more files');
 }

@@ -6,27 +6,61 @@ export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
-/** Notices when stdout is closed. Call it once in a command, before anything is written. */
+/**
+ * Keeps the first error of stdout, for `write` to throw. An error that is thrown in the handler
+ * would end the process before the command has cleaned up. Without stderr, only hints are lost.
+ * Call it once in a command, before anything is written.
+ */
 export function watchOutput(): void {
   const command = terminal();
-  for (const stream of [command.stdout, command.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      if (stream === command.stdout) command.outputClosed = true;
-    });
-  }
+  command.stdout.on('error', (error) => {
+    command.outputError ??= error;
+  });
+  command.stderr.on('error', () => undefined);
 }
 
-/** Writes a line to stdout and waits until stdout takes it. Throws OutputClosed. */
+/** Writes a line to stdout and waits until stdout takes it. Throws as `write` does. */
 export function print(text: string): Promise<void> {
   return write(`${text}\n`);
 }
 
-/** Writes to stdout and waits until stdout takes it. Throws OutputClosed. */
+/**
+ * Writes to stdout and waits until stdout takes it. Throws OutputClosed, or the system's error if
+ * stdout has failed otherwise.
+ */
 export async function write(text: string): Promise<void> {
-  const { outputClosed, stdout } = terminal();
-  if (outputClosed) throw new OutputClosed();
-  await new Promise<void>((resolve) => stdout.write(text, () => resolve()));
+  const command = terminal();
+  if (command.outputError === null)
+    await new Promise<void>((resolve) => {
+      command.stdout.write(text, (error) => {
+        command.outputError ??= error ?? null;
+        resolve();
+      });
+    });
+  if (command.outputError?.code === 'EPIPE') throw new OutputClosed();
+  if (command.outputError) throw command.outputError;
+}
+
+export interface PrintQueue {
+  add(print: () => Promise<void>): void;
+  /** Waits until all is printed. Throws as `write` does. */
+  printed(): Promise<void>;
+}
+
+/**
+ * Creates a queue for work that reports its progress and does not wait for stdout. If stdout is
+ * closed, the work completes first: only `printed` throws.
+ */
+export function createPrintQueue(): PrintQueue {
+  let last = Promise.resolve();
+  return {
+    add(print) {
+      last = last.then(print);
+      // A rejection without a handler ends the process in the middle of the work.
+      last.catch(() => undefined);
+    },
+    printed: () => last,
+  };
 }
 
 /** Prints one line of JSON. Bigints become decimal strings. */

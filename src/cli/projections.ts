@@ -12,10 +12,10 @@ import {
   verifyProjection,
 } from '../projections/rebuild.ts';
 import { EXIT } from './exit-codes.ts';
-import { print, printJson, printTable, seconds } from './output.ts';
+import { createPrintQueue, print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 const NAMES = Object.keys(PROJECTIONS) as ProjectionName[];
 
@@ -69,14 +69,16 @@ export function addProjectionCommands(program: Command): void {
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | undefined, { json }: Json) =>
       withInstallation(async (installation) => {
-        for (const each of name ? [name] : NAMES) {
-          await report(
-            each,
-            await withProgress(each, json, (onProgress) =>
-              verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
-            ),
-            json,
+        failUntilVerdict();
+        const names = name ? [name] : NAMES;
+        let agree = true;
+        for (const each of names) {
+          const comparison = await withProgress(each, json, (onProgress) =>
+            verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
           );
+          agree &&= comparison.differences.length === 0;
+          if (agree && each === names.at(-1)) terminal().exitCode = EXIT.done;
+          await report(each, comparison, json);
         }
       }),
     );
@@ -120,19 +122,16 @@ async function withProgress(
   work: (onProgress: (progress: RebuildProgress) => void) => Promise<Comparison>,
 ): Promise<Comparison> {
   const bar = json ? null : createProgressBar();
-  let lines = Promise.resolve();
-  try {
-    return await work((progress) => {
-      if (json) lines = lines.then(() => printJson({ projection: name, ...shown(progress) }));
-      bar?.show(
-        progress.share,
-        `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
-      );
-    });
-  } finally {
-    bar?.clear();
-    await lines;
-  }
+  const lines = createPrintQueue();
+  const comparison = await work((progress) => {
+    if (json) lines.add(() => printJson({ projection: name, ...shown(progress) }));
+    bar?.show(
+      progress.share,
+      `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
+    );
+  }).finally(() => bar?.clear());
+  await lines.printed();
+  return comparison;
 }
 
 function shown({ events, share, eventsPerSecond, secondsLeft }: RebuildProgress) {
@@ -148,7 +147,6 @@ async function report(
   { events, differences, details }: Comparison,
   json: boolean | undefined,
 ): Promise<void> {
-  if (differences.length > 0) terminal().exitCode = EXIT.failed;
   if (json)
     return printJson({
       ...{ projection: name, agrees: differences.length === 0, events },

@@ -49,7 +49,7 @@ export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
       if (message !== null) note(`waybill: ${message}`);
       if (exitCode === EXIT.notFound && running.getOptionValueSource('account') === 'default')
         note(`  Only the account ${running.opts().account} was searched: --account names another.`);
-      terminal().exitCode = exitCode;
+      if (exitCode !== null) terminal().exitCode = exitCode;
     }
   });
 }

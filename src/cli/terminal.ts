@@ -17,8 +17,8 @@ export type Screen = Writable & { isTTY?: boolean; columns?: number };
 
 interface Running extends Terminal {
   exitCode: ExitCode;
-  /** The reader of stdout has closed it. */
-  outputClosed: boolean;
+  /** The first error of stdout: its reader has closed it, or a disk is full. */
+  outputError: NodeJS.ErrnoException | null;
 }
 
 const running = new AsyncLocalStorage<Running>();
@@ -30,9 +30,17 @@ export function terminal(): Running {
   return found;
 }
 
+/**
+ * Makes the running command exit with 1 unless it sets another code, for a command whose exit code
+ * is its verdict. Call it before the first output, which may be closed before the verdict is known.
+ */
+export function failUntilVerdict(): void {
+  terminal().exitCode = EXIT.failed;
+}
+
 /** Runs a command on a terminal. Returns the exit code that the command has set. */
 export function runOn(on: Terminal, command: () => Promise<void>): Promise<ExitCode> {
-  const state: Running = { ...on, exitCode: EXIT.done, outputClosed: false };
+  const state: Running = { ...on, exitCode: EXIT.done, outputError: null };
   return running.run(state, async () => {
     await command();
     return state.exitCode;

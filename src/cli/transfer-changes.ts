@@ -14,7 +14,7 @@ import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 import {
   ACCOUNT_OPTION,
   type Common,
@@ -105,6 +105,7 @@ export async function printCreated(
 ): Promise<void> {
   const id = state.facts.transfer_id;
   await installation.commands.waitFor('transfers', position);
+  if (follow) failUntilVerdict();
   if (json) await printJson(answer(state));
   else await print(id);
   if (follow) return watch(installation, account, id, json);
@@ -138,6 +139,7 @@ async function bulk(
     operator(),
   );
   await commands.waitFor('transfers', position);
+  if (answer.refused > 0) terminal().exitCode = EXIT.refused;
   if (json) await printJson(answer);
   else {
     await print(`${answer.done} done, ${answer.refused} refused`);
@@ -150,5 +152,4 @@ async function bulk(
   }
   if (answer.continue_from !== null)
     note(`More transfers match: repeat the command with --continue-from ${answer.continue_from}`);
-  if (answer.refused > 0) terminal().exitCode = EXIT.refused;
 }

@@ -11,7 +11,7 @@ import { throwNotFound } from '../projections/retained-transfers.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';
-import { terminal } from './terminal.ts';
+import { failUntilVerdict, terminal } from './terminal.ts';
 
 const LOOK_MS = 200;
 /** Interval of the progress lines if stderr is not a terminal. */
@@ -34,9 +34,21 @@ export async function watch(
   id: string,
   json: boolean | undefined,
 ): Promise<void> {
-  const last = await follow(installation, accountId, id, { json, signal: terminal().stopSignal() });
-  terminal().exitCode = ENDS[last.status] ?? EXIT.failed;
+  failUntilVerdict();
+  const last = await follow(installation, accountId, id, {
+    ...{ json, signal: terminal().stopSignal() },
+    onEnd({ status }) {
+      terminal().exitCode = ENDS[status] ?? EXIT.failed;
+    },
+  });
   if (!(last.status in ENDS)) note(`${id} continues, but is no longer watched`);
+}
+
+export interface FollowOptions {
+  json?: boolean | undefined;
+  signal: AbortSignal;
+  /** Runs before the end is shown. */
+  onEnd?: (detail: TransferDetail) => void;
 }
 
 /**
@@ -46,7 +58,7 @@ export async function follow(
   installation: Installation,
   accountId: string,
   id: string,
-  { json, signal }: { json?: boolean | undefined; signal: AbortSignal },
+  { json, signal, onEnd }: FollowOptions,
 ): Promise<TransferDetail> {
   const { sql } = installation;
   const bar = json ? null : createProgressBar();
@@ -63,6 +75,7 @@ export async function follow(
       const detail = toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
       if (detail.status in ENDS) {
         bar?.clear();
+        onEnd?.(detail);
         await show(detail);
         return detail;
       }

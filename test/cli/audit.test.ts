@@ -11,7 +11,7 @@ import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';
 import { leafOf } from '../../src/domain/proof/leaf.ts';
 import { signNote } from '../../src/domain/proof/note.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, runClosed, settingsFor } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -24,11 +24,13 @@ type LogOpened = Event<'log.opened', { log_id: string }>;
 
 describeWithPostgres('waybill audit, projections, vault', () => {
   let database: TestDatabase;
+  let settings: Record<string, string>;
   let cli: Cli;
 
   beforeAll(async () => {
     database = await createTestDatabase();
-    cli = createCli(settingsFor(database.url));
+    settings = settingsFor(database.url);
+    cli = createCli(settings);
     const file = {
       name: 'a',
       protocol: 'sftp',
@@ -103,10 +105,23 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(stderr).toBe('');
   });
 
+  it('says that the disk of its output is full', async () => {
+    const program = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
+    const script = `exec "${program}" audit export >/dev/full`;
+    const failed = promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, ...settingsFor(database.url) },
+    });
+    await expect(failed).rejects.toMatchObject({
+      code: 1,
+      stderr: 'waybill: ENOSPC: no space left on device, write\n',
+    });
+  });
+
   it('verifies the log in itself', async () => {
     const { code, stdout } = await cli.run(['audit', 'verify']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\d+ events in \d+ streams: consistent in itself\nOnly a checkpoint/);
+    expect(await runClosed(settings, ['audit', 'verify'])).toBe(0);
   });
 
   it('verifies the log with checkpoints that were kept', async () => {
@@ -173,6 +188,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       differences: [expect.stringMatching(/^end_/)],
       details: [expect.stringMatching(/^end_\w+: .*paused is false, and true by the log/)],
     });
+    const closed = ['projections', 'verify', 'catalog', '--json'];
+    expect(await runClosed(settings, closed)).toBe(1);
 
     const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);
     expect(rebuilt.code).toBe(0);
@@ -199,7 +216,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       code: 2,
       stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/),
     });
-    cli = createCli({ ...settingsFor(database.url), WAYBILL_MASTER_KEY: newer! });
+    settings.WAYBILL_MASTER_KEY = newer!;
+    cli = createCli(settings);
     expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
   });
 
@@ -218,5 +236,10 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       code: 1,
       stdout: expect.stringMatching(/1 fault\nKeep/),
     });
+    for (const args of [
+      ['audit', 'verify'],
+      ['audit', 'verify', '--json'],
+    ])
+      expect(await runClosed(settings, args)).toBe(1);
   });
 });

@@ -117,6 +117,30 @@ describeWithPostgres('waybill batches and flows', () => {
     });
   });
 
+  it('fails to show what a run would take if the folder cannot be listed', async () => {
+    const away = { ...shelf.endpoint, name: 'away', port: 1 };
+    await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(away));
+    for (const [source, code] of [
+      ['sftp://away/out', 5],
+      ['sftp://shelf/none', 1],
+    ] as const) {
+      const created = await cli.run([
+        ...['flows', 'create', source, 'sftp://shelf/flow/', '--name', `dry-${code}`, '--paused'],
+      ]);
+      const dryRun = ['flows', 'run', created.stdout.trim(), '--dry-run'];
+      expect(await cli.run(dryRun)).toMatchObject({
+        code,
+        stdout: '',
+        stderr: expect.stringMatching(/^The folder: .+\n$/),
+      });
+      const inJson = await cli.run([...dryRun, '--json']);
+      expect([inJson.code, inJson.json()]).toMatchObject([
+        code,
+        [{ data: [], error: { code: expect.any(String) } }],
+      ]);
+    }
+  });
+
   it('says what is wrong', async () => {
     expect(
       await cli.run(['batches', 'create', 'sftp://shelf/out/', 'sftp://shelf/in']),

@@ -1,6 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import {
@@ -10,7 +12,7 @@ import {
   startDemoServer,
 } from '../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../src/processes/endpoints/connectivity.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -158,6 +160,16 @@ describeWithPostgres('waybill endpoints', () => {
         ],
       },
     ]);
+  });
+
+  it('removes the probe file although its reader closes the pipe', async () => {
+    await add('brief', PINNED);
+    const test = cli.start(['endpoints', 'test', 'brief']);
+    const [errors, closed] = [text(test.stderr!), once(test, 'close')];
+    await written(test.stdout!, /^ok +list/m);
+    test.stdout!.destroy();
+    expect([await closed, await errors]).toEqual([[0, null], '']);
+    expect(await readdir(join(folder, 'root'))).toEqual(['report.csv']);
   });
 
   it('lists when each endpoint was last seen', async () => {

@@ -3,7 +3,14 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  runClosed,
+  settingsFor,
+  written,
+} from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -304,6 +311,13 @@ describeWithPostgres('waybill transfers', () => {
       expect(failed.stdout).toMatch(
         /^txr_\w+ failed: source_not_found: .*\n {2}Check the path of the source/m,
       );
+
+      const closed = ['transfers', 'create', 'sftp://shelf/none.csv', 'sftp://shelf/copy.csv'];
+      expect(await runClosed(settingsFor(database.url), closed)).toBe(0);
+      expect(await runClosed(settingsFor(database.url), [...closed, '--watch'])).toBe(1);
+      const [failedId] = failed.stdout.split('\n');
+      const watch = ['transfers', 'watch', failedId!];
+      expect(await runClosed(settingsFor(database.url), watch)).toBe(6);
 
       await cli.run(['endpoints', 'pause', 'shelf']);
       const id = await create();

@@ -48,6 +48,22 @@ export function createCli(settings: Record<string, string>): Cli {
   };
 }
 
+/** Runs a command whose reader has closed stdout, as `head` does. Returns the exit code. */
+export function runClosed(settings: Record<string, string>, args: string[]): Promise<number> {
+  const stdout = new Writable({
+    write(_chunk, _encoding, done) {
+      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+    },
+  });
+  return runCommand(args, {
+    env: environmentOf(settings),
+    stdin: () => Readable.from([]),
+    stdout,
+    stderr: collector(),
+    stopSignal: () => new AbortController().signal,
+  });
+}
+
 /** The same as users run it: each command is a process. `program` may be of another folder. */
 export function createSpawnedCli(
   settings: Record<string, string>,
