@@ -1,6 +1,6 @@
 import type { FunctionComponent } from 'preact';
 import lazy from 'preact-iso/lazy';
-import { LocationProvider, Route, Router, useLocation } from 'preact-iso/router';
+import { LocationProvider, Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import { Shell } from './components/shell.tsx';
 import { ZoneProvider } from './components/time-zone.tsx';
 import { ToastProvider } from './components/toast.tsx';
@@ -11,8 +11,11 @@ import { UnavailablePage } from './pages/unavailable.tsx';
 import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
 
 /** A page whose code is loaded when it is first opened. */
-const page = (load: () => Promise<FunctionComponent>) =>
-  lazy(() => load().catch(() => UnavailablePage));
+const page = (load: () => Promise<FunctionComponent>): FunctionComponent => {
+  const Page = lazy(() => load().catch(() => UnavailablePage));
+  // The router reuses a component for another id. The key drops what the page has of the first id.
+  return () => <Page key={useRoute().path} />;
+};
 
 const HomePage = page(async () => (await import('./pages/home/page.tsx')).HomePage);
 const TransferListPage = page(

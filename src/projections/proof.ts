@@ -15,7 +15,7 @@
 import type { Fragment, Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import { isCheckpointEvent } from '../domain/checkpoint.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import type { Hash } from '../domain/proof/hash.ts';
+import { HASH_BYTES, type Hash } from '../domain/proof/hash.ts';
 import { hashOfLeaf } from '../domain/proof/leaf.ts';
 import {
   extendTiles,
@@ -124,16 +124,36 @@ export const proofProjection: Projection = {
   },
 
   async differences(tx, live, shadow, position, limit) {
+    const sizeOfLast = (schema: string, condition: Fragment) => tx`
+      coalesce((
+        select tile::bigint * ${TILE_WIDTH} + length(hashes) / ${HASH_BYTES}
+          from ${tx(schema)}.proof_tiles
+         where level = 0 and ${condition} order by tile desc limit 1), 0)`;
+    // How many bytes the tile of a row has in a tree of `leaves` leaves.
+    const bytesIn = (leaves: Fragment) => tx`
+      ${HASH_BYTES} * greatest(0, least(${TILE_WIDTH},
+        div(${leaves}, power(${TILE_WIDTH}::numeric, level)) - tile::bigint * ${TILE_WIDTH}))::integer`;
     return tx<Difference[]>`
+      with trees as (
+        select ${sizeOfLast(live, tx`true`)} as live, ${sizeOfLast(shadow, tx`true`)} as shadow,
+               ${sizeOfLast(shadow, tx`last_position <= ${position}`)} as until_position,
+               exists (select from ${tx(live)}.proof_tiles
+                        where level = 0 and last_position > ${position}) as live_is_ahead),
+      -- The leaves that both must have. The live tree may have more only if it is ahead.
+      common as (
+        select *, greatest(until_position, least(live, shadow)) as leaves from trees)
       select 'tile ' || level || '/' || tile as key
         from ${tx(live)}.proof_tiles l full join ${tx(shadow)}.proof_tiles s using (level, tile)
-       where case when l.hashes is null or s.hashes is null
-                  then coalesce(l.first_position, s.first_position) <= ${position}
-                  else substr(l.hashes, 1, least(length(l.hashes), length(s.hashes)))
-                    <> substr(s.hashes, 1, least(length(l.hashes), length(s.hashes)))
-                    or l.first_position is distinct from s.first_position
-                    or not (l.names ^@ s.names or s.names ^@ l.names)
-             end
+       cross join common
+       cross join lateral (
+         select ${bytesIn(tx`leaves`)} as common,
+                ${bytesIn(tx`case when live_is_ahead then greatest(live, leaves) else leaves end`)}
+                  as live) bytes
+       where coalesce(length(l.hashes), 0) <> bytes.live
+          or (bytes.common > 0
+              and (substr(l.hashes, 1, bytes.common) <> substr(s.hashes, 1, bytes.common)
+                   or l.first_position is distinct from s.first_position
+                   or not (l.names ^@ s.names or s.names ^@ l.names)))
       union all
       select 'checkpoint ' || revision
         from ${tx(live)}.proof_checkpoints l

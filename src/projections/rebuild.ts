@@ -18,7 +18,8 @@
  *   another catch-up.
  * - The log does not answer during the take-over. It fails after 20 s, before Postgres ends the
  *   waiting transaction, and the live consumer continues.
- * - The live tables have another version, so other columns. The comparison then returns nothing.
+ * - The live tables have another version, so other columns. A rebuild then compares nothing, and a
+ *   verification fails.
  *
  * It relies on an advisory lock for each projection (one rebuild or verification at a time), and on
  * `Projection.apply`, which ignores events that it has folded before.
@@ -49,6 +50,8 @@ export interface RebuildProgress {
 
 export interface Comparison {
   events: number;
+  /** False if the live tables were of another version: `differences` is empty then. */
+  compared: boolean;
   /** Keys of live rows that differ from the log, at most 20. Empty if all agree. */
   differences: string[];
   /** What differs in each of these rows, in words. */
@@ -76,13 +79,24 @@ export function rebuildProjection(
   });
 }
 
-/** Rebuilds a projection in shadow tables, compares them with the live tables, and drops them. */
+/**
+ * Rebuilds a projection in shadow tables, compares them with the live tables, and drops them.
+ * Throws `unavailable` as a rebuild does, and if the live tables are missing or of another version.
+ */
 export function verifyProjection(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
 ): Promise<Comparison> {
-  return withShadow(deps, name, onProgress, (shadow) => compare(deps.sql, shadow));
+  return withShadow(deps, name, onProgress, async (shadow) => {
+    const differences = await compare(deps.sql, shadow);
+    if (differences !== null) return differences;
+    throw new DomainError(
+      'unavailable',
+      `The tables of ${name} are missing or of another version, so nothing was compared. ` +
+        'A process with the role projector rebuilds them; try again when that is done',
+    );
+  });
 }
 
 interface Shadow {
@@ -97,7 +111,7 @@ async function withShadow(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
-  then: (shadow: Shadow) => Promise<Difference[]>,
+  then: (shadow: Shadow) => Promise<Difference[] | null>,
 ): Promise<Comparison> {
   const projection = PROJECTIONS[name];
   const held = await deps.locks.tryAcquire(lockOf(`${name}:rebuild`));
@@ -133,9 +147,11 @@ async function withShadow(
         catchUp(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
     };
     await shadow.catchUp();
-    const differences = await then(shadow);
+    const compared = await then(shadow);
+    const differences = compared ?? [];
     return {
       events: meter.events(),
+      compared: compared !== null,
       differences: differences.map(({ key }) => key),
       details: differences.map(inWords),
     };
@@ -151,21 +167,24 @@ async function withShadow(
 
 /**
  * Compares the live tables with the shadow tables, as of the last position that both have reached.
- * Either may be ahead of the other.
+ * Either may be ahead of the other. Returns null if the live tables are of another version.
  */
-function compare(sql: Sql, { projection, schema, checkpoint }: Shadow): Promise<Difference[]> {
+function compare(
+  sql: Sql,
+  { projection, schema, checkpoint }: Shadow,
+): Promise<Difference[] | null> {
   return sql.begin('isolation level repeatable read', async (tx) => {
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
     // Tables of another version have other columns, so a comparison is impossible.
-    if (!live || live.version !== rebuilt?.version) return [];
+    if (!live || live.version !== rebuilt?.version) return null;
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
     const beyond = await rowsBeyond(tx, projection, live.position);
     const limit = DIFFERENCES_SHOWN - beyond.length;
     return [...beyond, ...(await projection.differences(tx, LIVE_SCHEMA, schema, both, limit))];
-  }) as Promise<Difference[]>;
+  }) as Promise<Difference[] | null>;
 }
 
 /**

@@ -199,6 +199,15 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       events: 3,
     });
     expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({ code: 0 });
+
+    await database.sql`update read.checkpoints set version = version - 1 where name = 'catalog'`;
+    expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({
+      code: 5,
+      stdout: '',
+      stderr: expect.stringContaining('of another version, so nothing was compared'),
+    });
+    await database.sql`update read.checkpoints set version = version + 1 where name = 'catalog'`;
+
     expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([
       { projection: 'dispatch', rebuilt: true },
     ]);

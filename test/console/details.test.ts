@@ -1,11 +1,15 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { handle } from '../../src/commands/handle.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { streamName } from '../../src/domain/streams.ts';
+import type { TransferCreated } from '../../src/domain/transfer.ts';
+import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendEvents, appendTransfer } from '../support/webhooks.ts';
 
@@ -20,6 +24,14 @@ await describeConsole('what the console shows of a transfer', () => {
   const console = useConsole();
   const chooseZone = (page: Page, value: 'local' | 'utc') =>
     page.getByLabel('Time zone').selectOption({ value });
+  const createCancelled = (changes: Partial<TransferCreated> & { transfer_id: string }) =>
+    handle(
+      console.installation.store,
+      transferDecider,
+      streamName('transfer', changes.transfer_id),
+      { type: 'create_cancelled', now: T0, data: transferCreated(changes) },
+      CAUSE,
+    );
 
   test('times have milliseconds, in the chosen zone, which the browser keeps', async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled'], {
@@ -126,6 +138,37 @@ await describeConsole('what the console shows of a transfer', () => {
     expect(await page.getByRole('navigation', { name: 'Console' }).isVisible()).toBe(false);
     expect(await page.getByRole('button', { name: 'Print' }).isVisible()).toBe(false);
     expect(await facts.isVisible()).toBe(true);
+  });
+
+  test('a link to another transfer shows nothing of the one before', async () => {
+    const [gone, middle, newest] = [newId('txr'), newId('txr'), newId('txr')];
+    await createCancelled({ transfer_id: middle, file_name: 'middle.csv', retry_of: gone });
+    await createCancelled({ transfer_id: newest, file_name: 'newest.csv', retry_of: middle });
+    const page = await console.visitSignedIn(`/console/transfers/${newest}`);
+    await page.getByRole('heading', { level: 1, name: 'newest.csv' }).waitFor();
+    await page.getByRole('link', { name: middle }).click();
+    await page.getByRole('heading', { level: 1, name: 'middle.csv' }).waitFor();
+    await page.getByRole('link', { name: gone }).click();
+    await page.getByRole('heading', { level: 1, name: 'Transfer not found' }).waitFor();
+    expect(await page.locator('.facts').count()).toBe(0);
+    expect(await page.getByRole('button', { name: 'Retry transfer' }).count()).toBe(0);
+    await eventually(() => page.title()).toBe('Transfer not found · Waybill');
+    console.pardon(404);
+    await page.goBack();
+    await page.getByRole('heading', { level: 1, name: 'middle.csv' }).waitFor();
+  });
+
+  test('a past state that cannot be loaded is not shown as another one', async () => {
+    const { transferId } = await appendTransfer(console.installation.store, ['cancelled']);
+    const page = await console.visitSignedIn(`/console/transfers/${transferId}?as_of=0`);
+    await page.getByRole('heading', { name: 'State after revision 0' }).waitFor();
+    await page.route('**/v1/transfers/*?as_of=1', (route) => route.abort());
+    await page.evaluate(
+      `history.pushState(null, '', '?as_of=1'); dispatchEvent(new Event('popstate'))`,
+    );
+    await page.locator('#past-state').getByRole('alert').waitFor();
+    expect(await page.locator('#past-state .facts').count()).toBe(0);
+    console.pardon('lost');
   });
 
   test('a page for what does not exist leads back to its list', LONG, async () => {

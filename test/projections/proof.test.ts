@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import type { Fragment } from '../../src/adapters/postgres/connect.ts';
 import type { CheckpointSigned } from '../../src/domain/checkpoint.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { createFrontier } from '../../src/domain/proof/frontier.ts';
@@ -239,5 +240,52 @@ describeWithPostgres('the tree over the log', () => {
     expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
     await sql`delete from ${sql(live)}.proof_tiles where level = 0 and tile = 1`;
     expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
+  });
+
+  it.each([
+    ['as far as the log', 650, 650],
+    ['ahead', 700, 650],
+    ['behind', 650, 700],
+  ])('tells which tiles of a tree that is %s are missing, short or extra', async (...sizes) => {
+    const [, liveSize, shadowSize] = sizes;
+    const events = logOf(700);
+    const [live, shadow] = [await newTree(), await newTree()];
+    await fold(live, events.slice(0, liveSize));
+    await fold(shadow, events.slice(0, shadowSize));
+    const { sql } = database;
+    const tiles = sql`${sql(live)}.proof_tiles`;
+    const undo = new Error();
+    /** The keys of the tiles that differ after a change, which is undone. */
+    async function keysAfter(change: Fragment): Promise<string[]> {
+      let found: { key: string }[] = [];
+      const work = sql.begin(async (tx) => {
+        await tx`${change}`;
+        found = await proofProjection.differences(tx, live, shadow, 650n, 20);
+        throw undo;
+      });
+      await expect(work).rejects.toBe(undo);
+      return found.map(({ key }) => key).sort();
+    }
+    expect(await keysAfter(sql`select`)).toEqual([]);
+    expect(await keysAfter(sql`delete from ${tiles} where level = 1`)).toEqual(['tile 1/0']);
+    const cut = (level: number, tile: number, hashes: number) => sql`
+      update ${tiles} set hashes = substr(hashes, 1, 32 * ${hashes}::integer)
+       where level = ${level} and tile = ${tile}`;
+    expect(await keysAfter(cut(1, 0, 1))).toEqual(['tile 1/0']);
+    expect(await keysAfter(cut(0, 0, 100))).toEqual(['tile 0/0']);
+    const added = (level: number, tile: number) => sql`
+      insert into ${tiles} (level, tile, hashes)
+      values (${level}, ${tile}, decode(repeat('ab', 32), 'hex'))`;
+    expect(await keysAfter(added(2, 0))).toEqual(['tile 2/0']);
+    expect(await keysAfter(added(1, 1))).toEqual(['tile 1/1']);
+    // While the log is ahead, it does not say how many of the last leaves the tree must have.
+    if (shadowSize > liveSize) return;
+    expect(await keysAfter(cut(0, 2, 100))).toEqual(['tile 0/2']);
+    expect(await keysAfter(sql`delete from ${tiles} where level = 0 and tile = 2`)).toEqual([
+      'tile 0/2',
+    ]);
+    expect(await keysAfter(sql`delete from ${tiles}`)).toEqual([
+      ...['tile 0/0', 'tile 0/1', 'tile 0/2', 'tile 1/0'],
+    ]);
   });
 });

@@ -349,8 +349,19 @@ describeWithPostgres('rebuilding a projection', () => {
     await sql`drop table read.webhooks`;
     expect(await prepareReadModels(sql, logId)).toEqual(['catalog']);
     expect(await commands.endpoints()).toHaveLength(endpoints);
-    expect((await rebuildProjection(installation, 'catalog', quietly)).differences).toEqual([]);
+    await expect(verifyProjection(installation, 'catalog', quietly)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(/^The tables of catalog are .* nothing was compared/),
+    });
+    expect(await rebuildProjection(installation, 'catalog', quietly)).toMatchObject({
+      compared: false,
+      differences: [],
+    });
     expect(await prepareReadModels(sql, logId)).toEqual([]);
+    expect(await verifyProjection(installation, 'catalog', quietly)).toMatchObject({
+      compared: true,
+      differences: [],
+    });
     expect(await commands.endpoints()).toHaveLength(endpoints);
     expect(await sql`select from read.webhooks`).toHaveLength(0);
   });

@@ -136,11 +136,11 @@ async function perform(deps: ConsumerDeps, task: Task, stop: AbortSignal): Promi
       });
   };
   try {
-    const { events, differences } = await run(deps, task, save);
+    const { events, compared, differences } = await run(deps, task, save);
     await sql`
       update work.projection_tasks
          set finished_at = now(), events = ${events}, share = 1, seconds_left = 0,
-             differences = ${sql.json(differences)}
+             differences = ${compared ? sql.json(differences) : null}
        where ${row}`;
   } catch (error) {
     if (stop.aborted) return;
@@ -169,7 +169,7 @@ async function run(
 ): Promise<Comparison> {
   if (projection === dispatchConsumer.name) {
     await rebuildDispatch(deps.sql, deps.logId);
-    return { events: 0, differences: [], details: [] };
+    return { events: 0, compared: false, differences: [], details: [] };
   }
   return kind === 'rebuild'
     ? rebuildProjection(deps, projection as ProjectionName, onProgress)

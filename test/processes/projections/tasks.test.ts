@@ -9,6 +9,7 @@ import { projectionStatus, type TaskStatus } from '../../../src/processes/projec
 import {
   requestProjectionTask,
   runProjectionTasks,
+  type TaskKind,
 } from '../../../src/processes/projections/tasks.ts';
 import {
   CAUSE,
@@ -124,6 +125,31 @@ describeWithPostgres('a verification that was asked for', () => {
     await installation.close();
     expect(lost).toBeGreaterThan(1);
     expect(done).toMatchObject({ state: 'done', error: null });
+  });
+
+  test('reports no comparison with tables of another version', async () => {
+    const installation = await openTestInstallation();
+    await installation.sql`update read.checkpoints set version = 1 where name = 'catalog'`;
+    await requestProjectionTask(installation.sql, 'catalog', 'verify', 'test');
+    const stopping = new AbortController();
+    const running = runProjectionTasks(installation, stopping.signal);
+    const endOf = (kind: TaskKind) =>
+      until(`the end of ${kind}`, async () => {
+        const status = await projectionStatus(installation);
+        const task = status.find(({ name }) => name === 'catalog')?.[kind];
+        return task?.finished_at ? task : null;
+      });
+    expect(await endOf('verify')).toMatchObject({
+      ...{ state: 'failed', differences: null },
+      error: expect.stringContaining('nothing was compared'),
+    });
+    await requestProjectionTask(installation.sql, 'catalog', 'rebuild', 'test');
+    expect(await endOf('rebuild')).toMatchObject({
+      ...{ state: 'done', differences: null, error: null },
+    });
+    stopping.abort();
+    await running;
+    await installation.close();
   });
 });
 

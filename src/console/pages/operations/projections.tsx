@@ -145,7 +145,7 @@ function Task({ task, what, projection }: TaskProps) {
       <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status>{' '}
       <Time at={finished_at} />
       <span class="route number">
-        {events.toLocaleString()} events, {found(differences)}
+        {events.toLocaleString()} events{differences && `, ${found(differences)}`}
       </span>
       {differences && differences.length > 0 && (
         <>
@@ -164,7 +164,7 @@ function Task({ task, what, projection }: TaskProps) {
   );
 }
 
-function found(differences: string[] | null): string {
-  if (!differences || differences.length === 0) return 'no differences';
+function found(differences: string[]): string {
+  if (differences.length === 0) return 'no differences';
   return differences.length === 1 ? '1 difference' : `${differences.length} differences`;
 }

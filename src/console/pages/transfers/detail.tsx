@@ -52,6 +52,7 @@ export function TransferPage() {
       }
       actions={<TransferActions transfer={transfer} onChange={now.reload} />}
     >
+      {now.error && <ProblemNotice error={now.error} retry={now.reload} />}
       {transfer.error && (
         <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />
       )}
@@ -101,12 +102,15 @@ function TransferProblem({
 
 function PastState({ id, revision }: { id: string; revision: string }) {
   const then = useLoad(
-    (signal) =>
-      call('GET /v1/transfers/{transfer_id}', {
+    async (signal) => ({
+      // The state before stays visible until this one is loaded, with its own title.
+      title: `State after revision ${revision}`,
+      transfer: await call('GET /v1/transfers/{transfer_id}', {
         path: { transfer_id: id },
         query: { as_of: revision },
         signal,
       }),
+    }),
     [id, revision],
   );
   useEffect(
@@ -115,9 +119,10 @@ function PastState({ id, revision }: { id: string; revision: string }) {
   );
   return (
     <div id="past-state" class="past-state" aria-live="polite">
-      {then.error && <ProblemNotice error={then.error} />}
-      {then.data && (
-        <TransferFacts title={`State after revision ${revision}`} transfer={then.data} withState />
+      {then.error ? (
+        <ProblemNotice error={then.error} />
+      ) : (
+        then.data && <TransferFacts {...then.data} withState />
       )}
       <p>
         <a href={`/console/transfers/${id}`}>Show current state</a>
