@@ -387,27 +387,31 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(readFileSync(join(beta.root, 'typed', 'by-keyboard.txt'), 'utf8')).toBe('typed');
       });
 
-      test('every page is accessible, and fits the screen, at each width and in each theme', async () => {
-        const id = await submit(
-          console.installation,
-          'sftp://alpha/a-name-that-is-as-long-as-names-are'.padEnd(200, 'x'),
-          'sftp://beta/',
-        );
-        await untilStatus(console.installation, id, 'failed');
-        const page = await visitSignedIn('/console/transfers');
-        for (const path of [
-          // A few rows: 50 of them would look the same.
-          '/console/transfers?status=failed',
-          '/console/transfers/new',
-          `/console/transfers/${id}?as_of=0`,
-          '/console/nowhere',
-        ]) {
-          await page.goto(path);
-          await page.locator('h1').waitFor();
-          await eventually(() => page.locator('[aria-busy=true]').count()).toBe(0);
-          await expectGoodLooks(page);
-        }
-      });
+      test(
+        'every page is accessible, and fits the screen, at each width and in each theme',
+        LONG,
+        async () => {
+          const id = await submit(
+            console.installation,
+            'sftp://alpha/a-name-that-is-as-long-as-names-are'.padEnd(200, 'x'),
+            'sftp://beta/',
+          );
+          await untilStatus(console.installation, id, 'failed');
+          const page = await visitSignedIn('/console/transfers');
+          for (const path of [
+            // A few rows: 50 of them would look the same.
+            '/console/transfers?status=failed',
+            '/console/transfers/new',
+            `/console/transfers/${id}?as_of=0`,
+            '/console/nowhere',
+          ]) {
+            await page.goto(path);
+            await page.locator('h1').waitFor();
+            await eventually(() => page.locator('[aria-busy=true]').count()).toBe(0);
+            await expectGoodLooks(page);
+          }
+        },
+      );
     },
   );
 });

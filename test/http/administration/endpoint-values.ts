@@ -57,15 +57,7 @@ interface Problem {
 }
 
 /** A value of each kind, without those that a server never answers. The long test takes all. */
-export const FEW = [
-  '',
-  'a\u0000b',
-  'a\r\nX-Evil: 1',
-  'é🎉ü',
-  '%zz%00',
-  'https://u:p@127.0.0.1:1/',
-  'a'.repeat(2_000),
-];
+export const FEW = ['', 'a\u0000b', 'a\r\nX-Evil: 1', 'é🎉ü', 'https://u:p@127.0.0.1:1/'];
 
 /** Puts each value into every field of every protocol, and tests, lists and moves with it. */
 export function describeEndpointValues(values: readonly string[]): void {

@@ -5,7 +5,7 @@ import { until } from '../../support/transfers.ts';
 import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
 import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
-const DELIVERIES = [3_000, 10_000];
+const DELIVERIES = [1_000, 10_000];
 /** A killed process repeats at most what it had sent and not yet recorded, however many wait. */
 const MOST_REPEATED = 100;
 /** Only a net: the waits below fail earlier, and say for what they waited. */
