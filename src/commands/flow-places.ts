@@ -118,7 +118,7 @@ function pathIn(
   return recursive || !path.includes('/') ? path : null;
 }
 
-/** Returns whether a file that the flow writes can become ready. `marker` is beside each of them. */
+/** Returns whether a file that the flow writes can become ready. `marker` is beside each one. */
 function isReady(path: string, ready: FlowReady, marker: string | null): boolean {
   return !('marker' in ready) || (ready.marker === marker && !path.endsWith(ready.marker));
 }

@@ -1,6 +1,6 @@
 /**
  * Resolves as `promise` does, or rejects with `TimeoutError` after `ms` milliseconds, or with the
- * reason of the signal when that aborts. The work itself continues. Needed wherever a client keeps no
+ * reason of the signal when that aborts. The work itself continues. Needed wherever a client has no
  * deadline of its own when its server falls silent.
  */
 export async function withTimeout<T>(

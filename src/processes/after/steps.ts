@@ -97,7 +97,7 @@ async function writeEmpty(
 
 /**
  * Removes the part of a marker that was not written: once the step is given up, nothing else would.
- * Throws if the server is down, so that the step goes on until the part can be removed.
+ * Throws if the server is down, so that the step is retried until the part can be removed.
  */
 async function removePart(
   endpoint: FileEndpoint,

@@ -30,7 +30,7 @@ export const WAITS =
 
 /** The place of this process among the running services. */
 export interface Membership {
-  /** The shared lock, also after its loss. Null in a process that never joins, such as a command. */
+  /** The shared lock, also after its loss. Null in a process that never joins: a command. */
   lock: Held | null;
 }
 

@@ -48,7 +48,10 @@ function differenceOf(
   const { account_id, destination } = folded.facts;
   const columns = { account_id, status: folded.status, destination };
   if (!isDeepStrictEqual(shown.columns, columns))
-    return `the API finds it as ${JSON.stringify(shown.columns)}, the log gives ${JSON.stringify(columns)}`;
+    return (
+      `the API finds it as ${JSON.stringify(shown.columns)}, ` +
+      `the log gives ${JSON.stringify(columns)}`
+    );
   const [ours, theirs] = [detailOf(folded), detailOf(shown.state)];
   if (ours === null) return 'its events make no transfer that the API could show';
   const fields = Object.keys({ ...ours, ...theirs }).filter(
