@@ -21,6 +21,7 @@ import {
   type AfterOptions,
   afterOf,
   type Common,
+  METADATA_OPTION,
   PRESERVE_MTIME_OPTION,
   verifyOption,
   withAfter,
@@ -73,11 +74,7 @@ export function addBatchCommands(program: Command): void {
     .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
     .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-    .option(
-      '--metadata <key=value>',
-      'your own key and value; repeat it, at most ten times',
-      keyValue,
-    )
+    .option(...METADATA_OPTION, keyValue)
     .option('--notify-on-complete', 'notify all webhooks of the account when a file has ended')
     .addOption(verifyOption())
     .option(...PRESERVE_MTIME_OPTION)

@@ -21,6 +21,7 @@ import {
   type AfterOptions,
   afterOf,
   type Common,
+  METADATA_OPTION,
   withAfter,
 } from './transfer-options.ts';
 
@@ -78,11 +79,7 @@ export function addFlowCommands(program: Command): void {
       .option('--new-only', 'skip the files that are in the folder now')
       .option('--paused', 'create it paused')
       .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-      .option(
-        '--metadata <key=value>',
-        'your own key and value; repeat it, at most ten times',
-        keyValue,
-      ),
+      .option(...METADATA_OPTION, keyValue),
   ).action((source: string, destination: string, options: CreateOptions) =>
     withInstallation((installation) => create(installation, source, destination, options)),
   );

@@ -7,6 +7,11 @@ export const ACCOUNT_OPTION = [
   'acc_default',
 ] as const;
 
+export const METADATA_OPTION = [
+  '--metadata <key=value>',
+  'your own key and value; repeat it, at most ten times',
+] as const;
+
 export const PRESERVE_MTIME_OPTION = [
   '--preserve-mtime',
   'give the destination the modification time of the source',

@@ -26,6 +26,7 @@ import {
   type Common,
   type FilterOptions,
   filtersOf,
+  METADATA_OPTION,
   PRESERVE_MTIME_OPTION,
   verifyOption,
   withAfter,
@@ -62,11 +63,7 @@ export function addTransferCommands(program: Command): void {
     )
     .argument('<destination>', 'if it ends in a slash, the file name is appended')
     .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-    .option(
-      '--metadata <key=value>',
-      'your own key and value; repeat it, at most ten times',
-      keyValue,
-    )
+    .option(...METADATA_OPTION, keyValue)
     .option('--notify-on-complete', 'notify all webhooks of the account when it has ended')
     .option('--expected-sha256 <hex>', 'fail unless the file has this SHA-256')
     .addOption(verifyOption())
