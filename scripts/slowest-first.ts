@@ -1,21 +1,37 @@
+import { relative } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Folders whose test files take longest: they start many servers, or wait for time-outs. */
-const SLOW = ['transfers', 'console', 'cli', 'adapters', 'http/administration', 'processes'];
+const TESTS = 'test/';
 
-/** Starts the slow test files first, so that none of them runs on alone at the end. */
+/**
+ * Folders and files of tests that take longest: they start many servers, or wait for time-outs. The
+ * slowest come first.
+ */
+const SLOW = [
+  'transfers/',
+  'service.test.ts',
+  'cli/',
+  'console/',
+  'processes/',
+  'adapters/',
+  'dev/',
+  'chaos/',
+  'http/',
+  'projections/',
+  'commands/',
+  'proofs.test.ts',
+  'start-up.test.ts',
+  'support/',
+];
+
+/** Starts the slow test files first, so that none of them runs alone at the end. */
 export class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    return SLOW.flatMap(below).concat(sorted.filter((file) => !SLOW.some(isBelow(file))));
-
-    function below(folder: string): TestSpecification[] {
-      return sorted.filter((file) => isBelow(file)(folder));
-    }
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const path = relative(this.ctx.config.root, moduleId);
+      const place = SLOW.findIndex((slow) => path.startsWith(TESTS + slow));
+      return place === -1 ? SLOW.length : place;
+    };
+    return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }
 }
-
-const isBelow =
-  ({ moduleId }: TestSpecification) =>
-  (folder: string): boolean =>
-    moduleId.includes(`/test/${folder}/`);
