@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
@@ -118,7 +119,14 @@ describeWithPostgres('waybill batches and flows', () => {
   });
 
   it('fails to show what a run would take if the folder cannot be listed', async () => {
-    const away = { ...shelf.endpoint, name: 'away', port: 1 };
+    let connections = 0;
+    const closing = createServer((socket) => {
+      connections++;
+      socket.destroy();
+    });
+    await once(closing.listen(0, '127.0.0.1'), 'listening');
+    const { port } = closing.address() as AddressInfo;
+    const away = { ...shelf.endpoint, name: 'away', port };
     await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(away));
     for (const [source, code] of [
       ['sftp://away/out', 5],
@@ -139,6 +147,9 @@ describeWithPostgres('waybill batches and flows', () => {
         [{ data: [], error: { code: expect.any(String) } }],
       ]);
     }
+    closing.close();
+    // Two dry runs, and a probe may come between. Retries would make it eight.
+    expect(connections).toBeLessThan(8);
   });
 
   it('says what is wrong', async () => {

@@ -1,13 +1,22 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FileError } from '../../adapters/files/port.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../commands/transfers.ts';
 import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { openLister } from '../endpoints/access.ts';
-import { type Found, type WalkedFolder, walk } from './walk.ts';
+import { type Found, type List, type WalkedFolder, walk } from './walk.ts';
 
-/** A folder on an endpoint. `uri` ends in a slash. */
+/** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */
+const RETRY_DELAYS = [1_000, 5_000, 15_000];
+
+/** A folder on an endpoint. */
 export interface RemoteFolder extends WalkedFolder {
+  /** Ends in a slash. */
   uri: string;
+  /** False to list a folder once, because a user waits for the answer. */
+  retries: boolean;
 }
 
 /** Yields the files of a folder that an account may read, as `walk` does. */
@@ -30,9 +39,24 @@ export async function* findFiles(
     const whole = (root + path).replace(/\/$/, '');
     return whole === '' && hasFolders(endpoint.settings) ? '/' : whole;
   };
+  const list: List = (path) => lister.list(remote(path), stop);
   try {
-    yield* walk((path) => lister.list(remote(path), stop), folder, through, stop);
+    yield* walk(folder.retries ? retrying(list, stop) : list, folder, through, stop);
   } finally {
     await lister.close();
   }
+}
+
+function retrying(list: List, signal: AbortSignal): List {
+  return async (path) => {
+    for (const delay of RETRY_DELAYS) {
+      try {
+        return await list(path);
+      } catch (error) {
+        if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
+        await sleep(delay, undefined, { signal });
+      }
+    }
+    return list(path);
+  };
 }

@@ -91,7 +91,7 @@ async function* filesOf(
   stop: AbortSignal,
 ): AsyncGenerator<Listed, void, void> {
   const { account_id, through } = batch;
-  const whole = { ...folder, uri: folder.source_uri };
+  const whole = { ...folder, uri: folder.source_uri, retries: true };
   for await (const found of findFiles(deps, endpoints, account_id, whole, through, stop))
     yield {
       item: toItem(found, folder.source_uri, endpoints, batch, (path) => urisOf(folder, path)),

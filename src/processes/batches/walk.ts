@@ -1,12 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createFilter, GlobTooSlow } from '../../adapters/files/globs.ts';
 import { isOfTransfer } from '../../adapters/files/part-name.ts';
 import { type FileEntry, FileError } from '../../adapters/files/port.ts';
 import type { BatchFolder, RejectedItem } from '../../domain/batch.ts';
-import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
-
-/** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */
-const RETRY_DELAYS = [1_000, 5_000, 15_000];
 
 /** A file below the folder, or a folder that cannot be listed: then `path` ends in a slash. */
 export interface Found {
@@ -52,7 +47,7 @@ export async function* walk(
     const markers = new Map<string, FileEntry>();
     let taken: boolean[];
     try {
-      const all = await listOften(list, parent, signal);
+      const all = await list(parent);
       for (const entry of all) if (isMarker(entry)) markers.set(entry.name, entry);
       entries = all.filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry)).sort(inOrder);
       taken = await takes(entries.map(({ name }) => whole + name));
@@ -118,16 +113,4 @@ function compare(a: string, b: string): number {
     if (segment !== other) return segment < other ? -1 : 1;
   }
   return some.length - others.length;
-}
-
-async function listOften(list: List, path: string, signal: AbortSignal): Promise<FileEntry[]> {
-  for (const delay of RETRY_DELAYS) {
-    try {
-      return await list(path);
-    } catch (error) {
-      if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
-      await sleep(delay, undefined, { signal });
-    }
-  }
-  return list(path);
 }

@@ -15,7 +15,7 @@ export async function dryRun(deps: ExamineDeps, flow: Flow, signal: AbortSignal)
     error: null,
     truncated: false,
   };
-  const wanted = { through: null, at: new Date(), remember: false };
+  const wanted = { through: null, at: new Date(), remember: false, retries: false };
   for await (const one of examine(deps, flow, wanted, signal)) {
     if ('failure' in one) {
       answer.error ??= one.failure;

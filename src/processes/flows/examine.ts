@@ -42,6 +42,8 @@ export interface Examination {
   at: Date;
   /** False for a dry run: files that it sees do not count as seen. */
   remember: boolean;
+  /** False for a dry run: a user waits for it. Lists a folder again whose server does not answer. */
+  retries: boolean;
 }
 
 /**
@@ -51,7 +53,7 @@ export interface Examination {
 export async function* examine(
   deps: ExamineDeps,
   flow: Flow,
-  { through, at, remember }: Examination,
+  { through, at, remember, retries }: Examination,
   stop: AbortSignal,
 ): AsyncGenerator<Examined, void, void> {
   const { commands } = deps;
@@ -69,7 +71,7 @@ export async function* examine(
     yield { path: '', failure: { code: 'endpoint_not_configured', message, folder: '' } };
     return;
   }
-  const folder = { ...source, marker: 'marker' in ready ? ready.marker : null };
+  const folder = { ...source, retries, marker: 'marker' in ready ? ready.marker : null };
   const files = findFiles(commands, endpoints, account_id, folder, through, stop);
   for await (const found of inChunks(files)) yield* await decideOn(found);
 

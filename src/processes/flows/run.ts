@@ -70,7 +70,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
       stop: AbortSignal,
     ): AsyncGenerator<Listed, void, void> {
       let taken = items;
-      const wanted = { at, through, remember: true };
+      const wanted = { at, through, remember: true, retries: true };
       for await (const one of examine({ sql, commands }, flow, wanted, stop)) {
         if ('failure' in one) error ??= one.failure;
         else if (one.decision === 'wait') {
@@ -202,7 +202,7 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
     bytes = 0;
     return after.events.length > 0;
   };
-  const look = { through, at: began, remember: false };
+  const look = { through, at: began, remember: false, retries: true };
   for await (const one of examine(deps, flow.state, look, stop)) {
     if ('failure' in one) {
       await noteListing(deps, before, newRun().run_id, one.failure);
