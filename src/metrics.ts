@@ -3,9 +3,9 @@ import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
 import { hasHostKey, newHostKeysOf } from './domain/endpoint.ts';
 import { hostKeysOf } from './domain/host-keys.ts';
-import type { TransferStatus } from './domain/transfer.ts';
+import { TRANSFER_STATUSES } from './domain/transfer.ts';
 import { countDueJobs } from './processes/dispatch/table.ts';
-import { flowFigures } from './processes/flows/table.ts';
+import { type FlowFigures, flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
 import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
@@ -23,14 +23,6 @@ export interface Metrics {
   deliverer: DelivererMetrics;
 }
 
-const TRANSFER_STATUSES: TransferStatus[] = [
-  'pending',
-  'queued',
-  'in_progress',
-  'completed',
-  'failed',
-  'cancelled',
-];
 const DELIVERY_ENDS = ['delivered', 'failed'] as const;
 const DELIVERY_OUTCOMES = ['delivered', 'refused', 'error'] as const;
 
@@ -174,32 +166,46 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
 
 /** Adds the figures of flows. A flow that was never listed has no times. */
 function watchFlows(sql: Sql, registers: Registry[]): void {
-  const labelNames = ['flow', 'name'];
-  const figure = { labelNames, registers };
-  const lastSuccess = new Gauge({
-    name: 'waybill_flow_last_success_timestamp_seconds',
-    help: 'When the folder of a flow was last listed without an error',
-    ...figure,
-  });
-  const waiting = new Gauge({
-    name: 'waybill_flow_waiting_files',
-    help: 'Files of a flow that were not ready when its folder was last listed',
-    ...figure,
-  });
-  new Gauge({
-    name: 'waybill_flow_last_run_timestamp_seconds',
-    help: 'When the folder of a flow was last listed',
-    ...figure,
-    async collect() {
-      const flows = await flowFigures(sql);
-      for (const gauge of [this, lastSuccess, waiting]) gauge.reset();
-      for (const { flow_id: flow, name, last_run, last_success, waiting: files } of flows) {
-        if (last_run !== null) this.set({ flow, name }, last_run);
-        if (last_success !== null) lastSuccess.set({ flow, name }, last_success);
-        waiting.set({ flow, name }, files);
-      }
-    },
-  });
+  let asked: Promise<FlowFigures[]> | null = null;
+  /** A scrape collects the gauges side by side. They share one query. */
+  function figures(): Promise<FlowFigures[]> {
+    asked ??= flowFigures(sql).finally(() => {
+      asked = null;
+    });
+    return asked;
+  }
+  function watch(name: string, help: string, read: (flow: FlowFigures) => number | null) {
+    new Gauge({
+      name,
+      help,
+      labelNames: ['flow', 'name'],
+      registers,
+      async collect() {
+        const flows = await figures();
+        this.reset();
+        for (const flow of flows) {
+          const value = read(flow);
+          if (value !== null) this.set({ flow: flow.flow_id, name: flow.name }, value);
+        }
+      },
+    });
+  }
+
+  watch(
+    'waybill_flow_last_run_timestamp_seconds',
+    'When the folder of a flow was last listed',
+    (flow) => flow.last_run,
+  );
+  watch(
+    'waybill_flow_last_success_timestamp_seconds',
+    'When the folder of a flow was last listed without an error',
+    (flow) => flow.last_success,
+  );
+  watch(
+    'waybill_flow_waiting_files',
+    'Files of a flow that were not ready when its folder was last listed',
+    (flow) => flow.waiting,
+  );
 }
 
 /** Adds when accepted host keys expire, and how many announced keys are not accepted. */

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { EventStoreUnavailable } from './adapters/event-store/port.ts';
 import { isStoreUnavailable } from './adapters/unavailable.ts';
+import { unlessStopped } from './concurrency/unless-stopped.ts';
 import type { Config } from './config.ts';
 import type { Check } from './health.ts';
 import { type ServerWhileStarting, serveWhileStarting } from './http/while-starting.ts';
@@ -61,7 +61,7 @@ export function createStartUp(
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       signal.throwIfAborted();
       try {
-        const done = await unlessStopped(step(), signal);
+        const done = await unlessStopped(step(), signal, STEP_ENDS_WITHIN_MS);
         checks = STARTING;
         return done;
       } catch (error) {
@@ -94,18 +94,6 @@ export function createStartUp(
       await freePort().catch(() => undefined);
     },
   };
-}
-
-async function unlessStopped<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
-  const done = new AbortController();
-  const stopped = once(signal, 'abort', { signal: done.signal })
-    .then(() => sleep(STEP_ENDS_WITHIN_MS, undefined, { signal: done.signal }))
-    .then(() => Promise.reject(signal.reason));
-  try {
-    return await Promise.race([step, stopped]);
-  } finally {
-    done.abort();
-  }
 }
 
 /** Reads the certificate and the key of the API. Returns undefined for plain HTTP. */

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createFlow, reserveFlow } from '../src/commands/flows.ts';
+import { flowRequest } from '../src/contract/flows/requests.ts';
 import { createMetrics, type Metrics } from '../src/metrics.ts';
+import { saveLook } from '../src/processes/flows/table.ts';
 import { startApi, type TestApi } from './support/api.ts';
+import { CAUSE } from './support/installation.ts';
 import { describeWithPostgres } from './support/postgres.ts';
 
 const DOCUMENT = readFileSync(new URL('../docs/operators.md', import.meta.url), 'utf8');
@@ -70,6 +74,33 @@ describeWithPostgres('the metrics', () => {
     expect((await server.ask('GET', '/metrics')).body).toContain(
       'waybill_http_answers_total{status="4xx"} 1',
     );
+  });
+
+  test('show the last listing of a flow from the first scrape on', async () => {
+    const { commands, sql } = api.installation;
+    const request = flowRequest.parse({
+      name: 'orders',
+      source: { uri: 's3://archive/in/' },
+      destination_uri: 's3://archive/out/',
+    });
+    const flow = await createFlow(commands, 'acc_default', request, CAUSE, reserveFlow());
+    await commands.waitFor('flows', flow.position);
+    const { flow_id } = flow.state;
+    const at = '2026-01-31T09:30:00Z';
+    await saveLook(sql, flow_id, {
+      began_at: at,
+      succeeded_at: at,
+      waiting: 3,
+      look_again_at: null,
+    });
+    const lines = (await createMetrics(api.installation).registry.metrics()).split('\n');
+    const seconds = Date.parse(at) / 1_000;
+    for (const [name, value] of [
+      ['last_run_timestamp_seconds', seconds],
+      ['last_success_timestamp_seconds', seconds],
+      ['waiting_files', 3],
+    ])
+      expect(lines).toContain(`waybill_flow_${name}{flow="${flow_id}",name="orders"} ${value}`);
   });
 
   test('include every metric of the documented alert rules', () => {

@@ -13,15 +13,18 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
 }
 
 /**
- * Writes a new file, readable by its owner only. It has its name when all of it is on disk. Throws
- * Error if there is a file of that name.
+ * Writes a new file, readable by its owner only. It has its name when all of it is on disk. Leaves
+ * nothing behind if it fails. Throws Error if there is a file of that name.
  */
 export async function writeNewFile(file: string, pieces: AsyncIterable<string>): Promise<void> {
   const temporary = `${file}.new`;
-  await writeFile(temporary, pieces, { mode: 0o600, flush: true });
-  // A link never replaces a file.
-  await link(temporary, file);
-  await unlink(temporary);
+  try {
+    await writeFile(temporary, pieces, { mode: 0o600, flush: true });
+    // A link never replaces a file.
+    await link(temporary, file);
+  } finally {
+    await unlink(temporary).catch(() => undefined);
+  }
   await syncFolder(dirname(file));
 }
 

@@ -2,6 +2,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { tryFileLock } from '../adapters/file-lock.ts';
 import { cryptoInUse } from '../adapters/files/sftp/crypto-in-use.ts';
+import { aborted } from '../concurrency/aborted.ts';
 import {
   configureDemoEndpoints,
   createDemoTransfer,
@@ -20,7 +21,7 @@ import { findTransfer } from '../processes/live/queries.ts';
 import { type Service, startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
 import { bytes, print } from './output.ts';
-import { aborted, createLogger, operator, readConfig } from './session.ts';
+import { createLogger, operator, readConfig } from './session.ts';
 import { terminal } from './terminal.ts';
 import { follow } from './watch.ts';
 

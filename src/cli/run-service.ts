@@ -1,9 +1,10 @@
+import { aborted } from '../concurrency/aborted.ts';
 import { openInstallation } from '../installation.ts';
 import type { ProcessRole } from '../process-roles.ts';
 import { startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
 import { stdoutLog } from './log.ts';
-import { aborted, readConfig } from './session.ts';
+import { readConfig } from './session.ts';
 
 /** Runs these roles in this process until the signal aborts. Throws what ends the service. */
 export async function runService(roles: ProcessRole[], stop: AbortSignal): Promise<void> {

@@ -65,11 +65,3 @@ export async function untilStopped(work: (stop: AbortSignal) => Promise<void>): 
     if (!stop.aborted || error !== stop.reason) throw error;
   }
 }
-
-/** Resolves when the signal aborts. */
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}

@@ -9,12 +9,11 @@ import {
   type Verification,
   verifySignatures,
 } from '../adapters/webhooks/verification.ts';
+import { aborted } from '../concurrency/aborted.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, visible } from './output.ts';
 import { wholeNumber } from './parse.ts';
-
-import { aborted } from './session.ts';
 import { terminal } from './terminal.ts';
 
 const HOST = '127.0.0.1';
@@ -65,9 +64,9 @@ export function addWebhookTools(webhooks: Command): void {
 
 async function listen({ port, secret, json }: ListenOptions): Promise<void> {
   const stop = terminal().stopSignal();
+  const failed = Promise.withResolvers<never>();
   const server = createServer((request, response) => {
-    // An aborted request is not a delivery.
-    take(request, response, secret, json).catch(() => request.socket.destroy());
+    take(request, response, secret, json).catch(failed.reject);
   });
   await once(server.listen(port, HOST), 'listening').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EADDRINUSE') throw error;
@@ -81,18 +80,24 @@ async function listen({ port, secret, json }: ListenOptions): Promise<void> {
   note(`Listening at ${url}. To receive deliveries, set
 WAYBILL_WEBHOOK_ALLOW_CIDRS=${HOST}/32 for the service and for this command:
 \`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed${sharedSecret}\``);
-  await aborted(stop);
-  server.closeAllConnections();
-  server.close();
+  try {
+    await Promise.race([aborted(stop), failed.promise]);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 }
 
+/** Answers a delivery, then shows it. Throws as `write` does. */
 async function take(
   request: IncomingMessage,
   response: ServerResponse,
   secret: string | undefined,
   json = false,
 ): Promise<void> {
-  const body = await buffer(request);
+  const body = await buffer(request).catch(() => null);
+  // An aborted request is not a delivery.
+  if (body === null) return;
   const verifications =
     secret === undefined ? null : verifySignatures(secret, signedRequest(request, body));
   // During a rotation, X-Service-Signature uses the old secret and webhook-signature carries both.

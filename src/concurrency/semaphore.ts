@@ -2,7 +2,7 @@
 export interface Semaphore {
   /**
    * Resolves when a permit is free, with the function that returns it. Rejects with the signal's
-   * reason if that aborts first.
+   * reason if that has aborted, or aborts first.
    */
   acquire(signal?: AbortSignal): Promise<() => void>;
   /** Runs `work` while it holds a permit. */
@@ -37,6 +37,7 @@ export function createSemaphore(permits: number): Semaphore {
   }
 
   function acquire(signal?: AbortSignal): Promise<() => void> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
     if (free > 0) {
       free--;
       return Promise.resolve(permit());

@@ -68,21 +68,25 @@ export function isRetentionRecorded<E extends Event>(
   event: E,
 ): event is E & Event<'log.retention_recorded', RetentionRecorded> {
   if (event.type !== 'log.retention_recorded' || !isRetentionEvent(event)) return false;
-  const { transfers, checkpoint } = event.data as Partial<RetentionRecorded>;
-  return Array.isArray(transfers) && transfers.every(isNamed) && checkpoint !== undefined;
+  const { transfers, checkpoint } = event.data as Changed<RetentionRecorded>;
+  return Array.isArray(transfers) && transfers.every(isNamed) && Boolean(checkpoint);
 }
 
-function isNamed({ transfer_id, events }: RetainedTransfer): boolean {
+/** Data that may have been changed: any field may be missing or of another type. */
+type Changed<T> = { [Name in keyof T]?: unknown };
+
+function isNamed(transfer: Changed<RetainedTransfer> | null): boolean {
+  const { transfer_id, events } = transfer ?? {};
+  return typeof transfer_id === 'string' && Array.isArray(events) && events.every(isLeaf);
+}
+
+function isLeaf(event: Changed<RetainedEvent> | null): boolean {
+  const { id, index, position, hash } = event ?? {};
   return (
-    typeof transfer_id === 'string' &&
-    Array.isArray(events) &&
-    events.every(
-      ({ id, index, position, hash }) =>
-        typeof id === 'string' &&
-        Number.isSafeInteger(index) &&
-        /^\d{1,19}$/.test(position) &&
-        /^[0-9a-f]{64}$/.test(hash),
-    )
+    typeof id === 'string' &&
+    Number.isSafeInteger(index) &&
+    /^\d{1,19}$/.test(String(position)) &&
+    /^[0-9a-f]{64}$/.test(String(hash))
   );
 }
 

@@ -250,7 +250,7 @@ export async function isCaughtUp(
  * Yields everything in these streams that the log holds now, after a position. Throws
  * EventStoreUnavailable if the log sends nothing for ten seconds.
  */
-export async function* untilCaughtUp(
+export async function* readToEnd(
   store: EventStore,
   streams: string[],
   from: bigint | null = null,

@@ -44,8 +44,8 @@ export interface Projection {
   indexes?(sql: Queryable, schema: string): Fragment[];
   /**
    * Folds a batch, oldest event first. Ignores events that it has folded before. Throws at an event
-   * that cannot be folded. `removed` has what left the log between these
-   * events; nothing did by default.
+   * that cannot be folded. `removed` has what left the log between these events; nothing did by
+   * default.
    */
   apply(
     tx: Transaction,
@@ -67,9 +67,8 @@ export interface Projection {
    */
   createFill?(sql: Sql, schema: string): Fill;
   /**
-   * Returns the rows that differ between the tables of two schemas, at most `limit`.
-   * Compares as of a position that both have reached, and leaves out rows that changed in either
-   * since then.
+   * Returns the rows that differ between the tables of two schemas, at most `limit`. Compares as of
+   * a position that both have reached, and leaves out rows that changed in either since then.
    */
   differences(
     tx: Transaction,

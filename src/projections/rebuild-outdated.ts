@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { aborted } from '../concurrency/aborted.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { loadCheckpoint } from './checkpoint.ts';
@@ -36,7 +36,7 @@ export async function rebuildOutdated(
         report({ state: 'rebuilding', share }),
       );
       // A shutdown does not wait for the rebuild, which ends when the installation closes.
-      await Promise.race([rebuilding, ended(signal)]);
+      await Promise.race([rebuilding, aborted(signal)]);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof DomainError && error.code === 'unavailable')
@@ -48,8 +48,4 @@ export async function rebuildOutdated(
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
   }
-}
-
-async function ended(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }

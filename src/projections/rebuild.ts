@@ -242,7 +242,7 @@ async function takeOver(
       // the query must not wait long.
       await tx`set local lock_timeout = '300ms'`;
       // A consumer may lock the tables before its checkpoint: it must not hold one lock and wait
-      // for the other. Readers go on.
+      // for the other. Readers continue.
       await lockTables(tx, projection, 'share row exclusive');
       // The row lock blocks the live consumer. Later the consumer finds its checkpoint moved and
       // continues from the new one.

@@ -71,8 +71,8 @@ export interface SearchResult {
 }
 
 /**
- * Returns the first matches of a search, and their total. Without a word of three
- * characters it looks into the first segments only. Throws `tookTooLong`.
+ * Returns the first matches of a search, and their total. Without a word of three characters it
+ * looks into the first segments only. Throws `tookTooLong`.
  */
 export async function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
   const { thorough = false, withinMs = PAGE_WITHIN_MS } = search;

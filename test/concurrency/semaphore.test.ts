@@ -58,3 +58,17 @@ test('a semaphore starts no more after an error, and throws it at the end', asyn
   await semaphore.forEach(['a', 'b'], async (item) => void begun.push(item));
   expect(begun).toContain('b');
 });
+
+test('a request whose signal has aborted, or aborts, gets no permit', async () => {
+  const semaphore = createSemaphore(1);
+  const reason = new Error('stopped');
+  await expect(semaphore.acquire(AbortSignal.abort(reason))).rejects.toBe(reason);
+  const release = await semaphore.acquire();
+  await expect(semaphore.acquire(AbortSignal.abort(reason))).rejects.toBe(reason);
+  const stop = new AbortController();
+  const waiting = semaphore.acquire(stop.signal);
+  stop.abort(reason);
+  await expect(waiting).rejects.toBe(reason);
+  release();
+  await semaphore.acquire();
+});

@@ -9,7 +9,7 @@ import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
-import { T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { AFTER_EVENTS, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendEvents, appendTransfer } from '../support/webhooks.ts';
 
@@ -111,11 +111,13 @@ await describeConsole('what the console shows of a transfer', () => {
   });
 
   test('a receipt says what moved, and is printed without the rest of the page', async () => {
-    const { transferId } = await appendTransfer(
-      console.installation.store,
-      ['admitted', 'started', 'completed'],
-      { file_name: 'signed.csv' },
-    );
+    const { store } = console.installation;
+    const after = { source: 'delete', destination_marker: null } as const;
+    const { transferId } = await appendTransfer(store, ['admitted', 'started', 'completed'], {
+      file_name: 'signed.csv',
+      after,
+    });
+    await appendEvents(store, streamName('transfer', transferId), [AFTER_EVENTS.deleted]);
     const page = await console.visitSignedIn(`/console/transfers/${transferId}`);
     await page.getByRole('link', { name: 'Receipt' }).click();
     await page.getByRole('heading', { name: 'Receipt' }).waitFor();
@@ -126,6 +128,7 @@ await describeConsole('what the console shows of a transfer', () => {
     const facts = page.locator('.receipt .facts');
     await eventually(() => facts.innerText()).toContain('sftp://to/in/a.csv');
     const shown = await facts.innerText();
+    expect(shown).toMatch(/Outcome\s+completed/);
     expect(shown).toContain('1000 bytes');
     expect(shown).toContain('ab'.repeat(32));
     expect(shown).toContain('size, source unchanged');

@@ -1,6 +1,6 @@
 import type { Hash } from '../../domain/proof/hash.ts';
 
-export interface KeptCheckpoint {
+export interface SentCheckpoint {
   /** Number of events that it covers. */
   size: number;
   /** The signed note. */
@@ -19,7 +19,7 @@ export interface CheckpointSink {
    * Resolves if the place has it already. Throws if it does not take it, and SinkRefuses if it
    * never will.
    */
-  keep(checkpoint: KeptCheckpoint, prove: (from: number) => Promise<Hash[]>): Promise<void>;
+  keep(checkpoint: SentCheckpoint, prove: (from: number) => Promise<Hash[]>): Promise<void>;
 }
 
 /** The place holds a checkpoint that contradicts this one: one of the two logs was changed. */

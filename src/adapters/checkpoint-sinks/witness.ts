@@ -1,5 +1,5 @@
 import type { Hash } from '../../domain/proof/hash.ts';
-import { type CheckpointSink, type KeptCheckpoint, SinkRefuses } from './port.ts';
+import { type CheckpointSink, type SentCheckpoint, SinkRefuses } from './port.ts';
 
 const ANSWER_WITHIN_MS = 10_000;
 
@@ -13,7 +13,7 @@ export function createWitnessSink(url: string): CheckpointSink {
   /** Size of the last checkpoint that the witness has. */
   let known = 0;
 
-  async function add({ note }: KeptCheckpoint, from: number, proof: Hash[]): Promise<Response> {
+  async function add({ note }: SentCheckpoint, from: number, proof: Hash[]): Promise<Response> {
     const lines = proof.map((hash) => `${Buffer.from(hash).toString('base64')}\n`);
     return fetch(address, {
       method: 'POST',

@@ -46,9 +46,7 @@ export interface Locks {
    * the signal aborts, and when the locks are closed.
    */
   acquire(name: string, signal: AbortSignal): Promise<Held>;
-  /**
-   * Waits as `acquire`. Any number of processes may share a lock that nobody holds alone.
-   */
+  /** Waits as `acquire`. Any number of processes may share the lock while none has acquired it. */
   acquireShared(name: string, signal: AbortSignal): Promise<Held>;
   /**
    * Returns null if the lock is held, in this process or another. Rejects if Postgres does not

@@ -47,7 +47,7 @@ export const batch = z
   .strictObject({
     id: batchId,
     status: batchStatus.describe(
-      'A cancelled batch has ended when `ended_at` is set: transfers in progress go on.',
+      'A cancelled batch has ended when `ended_at` is set: transfers in progress continue.',
     ),
     folder,
     retry_of: batchId.nullable().describe('The batch whose failed items it repeats, or null.'),

@@ -1,19 +1,17 @@
 import { z } from 'zod';
 import { BATCH_STATUSES } from '../../domain/batch.ts';
-import { DomainError } from '../../domain/errors.ts';
-import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
-import { parseTransferUri, SCHEMES } from '../../domain/uri.ts';
+import { SCHEMES } from '../../domain/uri.ts';
+import { glob, MOST_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { commonOptions, transferOptions } from '../transfers/options.ts';
-import { batchId, metadata, transferUri } from '../transfers/requests.ts';
+import { batchId, destinationUri, metadata, sourceUri, uriOf } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
 export const MOST_ITEMS = 1_000;
 /** Largest body, in bytes. All of its items fit into one append of either event store. */
 export const BATCH_BODY_LIMIT = 512 * 1024;
-const PATTERNS = 20;
 
 export const batchParams = z.object({ batch_id: batchId });
 export const batchStatus = z.enum(BATCH_STATUSES);
@@ -22,8 +20,8 @@ const ownMetadata = metadata.optional().describe('In place of the `metadata` of 
 
 const item = z
   .strictObject({
-    source_uri: transferUri('source_uri').describe(`Where the file is read: ${SCHEMES}.`),
-    destination_uri: transferUri('destination_uri').describe(
+    source_uri: sourceUri.describe(`Where the file is read: ${SCHEMES}.`),
+    destination_uri: destinationUri.describe(
       'Where the file is written; the file name is appended if it ends in a slash.',
     ),
     priority: z.enum(PRIORITIES).optional().describe('In place of the `priority` of the batch.'),
@@ -40,19 +38,6 @@ const item = z
     ],
   });
 
-const pattern = text.min(1).max(256);
-
-/** Returns a folder's URI with a slash at its end. */
-const folderUri = (field: 'source_uri' | 'destination_uri') =>
-  text.superRefine((value, context) => {
-    try {
-      parseTransferUri(value, field);
-    } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
-      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
-    }
-  });
-
 const FOLDER_FIELDS = ['source_uri', 'destination_uri', 'pattern', 'recursive', 'exclude'] as const;
 
 /** Body of POST /v1/batches. */
@@ -64,13 +49,13 @@ export const batchRequest = z
       .max(MOST_ITEMS)
       .optional()
       .describe('The files, or else the fields of a folder.'),
-    source_uri: folderUri('source_uri')
+    source_uri: uriOf('source_uri')
       .optional()
       .describe('A folder on a configured endpoint. It is listed once, after the answer.'),
-    destination_uri: folderUri('destination_uri')
+    destination_uri: destinationUri
       .optional()
       .describe('The folder for its files; ends in a slash. The paths of the files are kept.'),
-    pattern: pattern
+    pattern: glob
       .optional()
       .describe(
         'Only files that match this glob, `*` by default. A glob with a slash is compared with the ' +
@@ -78,8 +63,8 @@ export const batchRequest = z
       ),
     recursive: z.boolean().optional().describe('Files of its subfolders too. False by default.'),
     exclude: z
-      .array(pattern)
-      .max(PATTERNS)
+      .array(glob)
+      .max(MOST_GLOBS)
       .optional()
       .describe('Globs of files to leave out, compared like `pattern`.'),
     priority: z.enum(PRIORITIES).default('normal').describe('Of each transfer.'),

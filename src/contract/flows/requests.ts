@@ -6,13 +6,12 @@ import { objectionToTemplate } from '../../domain/flow-template.ts';
 import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
 import { plain, text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
-import { parseTransferUri } from '../../domain/uri.ts';
+import { glob, MOST_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
-import { flowId, metadata } from '../transfers/requests.ts';
+import { flowId, metadata, uriOf } from '../transfers/requests.ts';
 
-const PATTERNS = 20;
 const READY_AT_MOST_MS = 24 * 3_600_000;
 const UNCHANGED_FOR = { unchanged_for: '30s' };
 
@@ -33,25 +32,16 @@ const duration = (least: number, most: number, range: string) =>
     }, `must be a duration ${range}, such as 30s, 5m or 1h`)
     .transform((value) => value.trim());
 
-const pattern = text.min(1).max(256);
-
-const folderUri = text
-  .superRefine((value, context) => {
-    try {
-      parseTransferUri(value, 'source.uri');
-    } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
-      context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
-    }
-  })
-  .transform((value) => (value.endsWith('/') ? value : `${value}/`));
+const folderUri = uriOf('source.uri').transform((value) =>
+  value.endsWith('/') ? value : `${value}/`,
+);
 
 const source = z
   .strictObject({
     uri: folderUri
       .describe('A folder on a configured endpoint.')
       .meta({ examples: ['sftp://partner/out/'] }),
-    pattern: pattern
+    pattern: glob
       .default('*')
       .describe(
         'Only files that match this glob. A glob with a slash is compared with the path below the ' +
@@ -59,8 +49,8 @@ const source = z
       )
       .meta({ examples: ['*.csv'] }),
     exclude: z
-      .array(pattern.meta({ examples: ['*.tmp'] }))
-      .max(PATTERNS)
+      .array(glob.meta({ examples: ['*.tmp'] }))
+      .max(MOST_GLOBS)
       .default([])
       .describe('Globs of files to leave out, compared like `pattern`.'),
     recursive: z.boolean().default(false).describe('Files of its subfolders too.'),

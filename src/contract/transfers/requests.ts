@@ -3,7 +3,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { text } from '../../domain/text.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
-import { fileName, parseTransferUri, SCHEMES } from '../../domain/uri.ts';
+import { fileName, parseTransferUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
@@ -36,22 +36,25 @@ function atMost(characters: number, schema: z.ZodString): z.ZodString {
     .meta({ maxLength: characters });
 }
 
-export function transferUri(field: 'source_uri' | 'destination_uri') {
+/** Returns the schema of a URI. `check` returns what else is wrong with it; null if nothing. */
+export function uriOf(field: string, check: (uri: TransferUri) => string | null = () => null) {
   return text.superRefine((value, context) => {
     try {
-      const uri = parseTransferUri(value, field);
-      if (field === 'source_uri' && fileName(uri) === '') {
-        context.addIssue({
-          code: 'custom',
-          message: 'must name a file: it ends in a slash or names no path',
-        });
-      }
+      const message = check(parseTransferUri(value, field));
+      if (message !== null) context.addIssue({ code: 'custom', message });
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       context.addIssue({ code: 'custom', message: error.message, params: { code: error.code } });
     }
   });
 }
+
+/** The URI of a file to read. */
+export const sourceUri = uriOf('source_uri', (uri) =>
+  fileName(uri) === '' ? 'must name a file: it ends in a slash or names no path' : null,
+);
+/** The URI of a file to write, or of its folder. */
+export const destinationUri = uriOf('destination_uri');
 
 /** Returns what is wrong with the keys of metadata, as text. Null for valid ones. */
 function objectionToKeys(keys: string[]): string | null {
@@ -78,8 +81,8 @@ export const metadata = z.preprocess(
 /** Body of POST /v1/transfers. */
 export const transferRequest = z
   .strictObject({
-    source_uri: transferUri('source_uri').describe(`Where the file is read: ${SCHEMES}.`),
-    destination_uri: transferUri('destination_uri').describe(
+    source_uri: sourceUri.describe(`Where the file is read: ${SCHEMES}.`),
+    destination_uri: destinationUri.describe(
       'Where the file is written, on a configured endpoint; the file name is appended if it ' +
         'ends in a slash.',
     ),

@@ -152,8 +152,8 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         operationId: 'cancelBatch',
         summary: 'Cancel a batch',
         description:
-          'Cancels the transfers that wait. Those in progress go on: `not_cancelled` names them. A ' +
-          'transfer that is queued again for a retry is cancelled then.',
+          'Cancels the transfers that wait. Those in progress continue, and `not_cancelled` names ' +
+          'them. A transfer that is queued again for a retry is cancelled then.',
         tags: ['Batches'],
         params: requests.batchParams,
         querystring: noQuery,

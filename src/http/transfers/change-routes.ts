@@ -32,8 +32,9 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
         operationId: 'retryTransfer',
         summary: 'Retry a failed or cancelled transfer',
         description:
-          'Creates a transfer with the same URIs, priority, metadata and `notify_on_complete`. ' +
-          'Its `retry_of` is the old transfer, which stays as it is.',
+          'Creates a transfer with everything that the old one asked for: also its options, and ' +
+          '`after`, which may delete or move the source. Its `retry_of` is the old transfer, ' +
+          'which stays as it is.',
         tags: ['Transfers'],
         params: transferParams,
         headers: idempotencyHeaders,

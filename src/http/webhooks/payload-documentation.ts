@@ -24,9 +24,9 @@ const SUMMARIES: Record<PayloadType, string> = {
 };
 
 const DESCRIPTION = `
-Answer with any 2xx within 10 seconds. Anything else is retried after 1, 5 and 30 minutes, with the
-same id and the same bytes. Verify the signature of the raw body before you read it. A delivery may
-arrive twice: skip ids that you have handled.
+Answer with any 2xx within 10 seconds. Anything else is retried, with the same id and the same
+bytes: after 1, 5 and 30 minutes, unless the operator set other delays. Verify the signature of the
+raw body before you read it. A delivery may arrive twice: skip ids that you have handled.
 `.trim();
 
 const HEADERS: [name: string, description: string][] = [

@@ -13,7 +13,7 @@
  *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
  *   the source is kept, with the reason. Each failed try of a marker removes its part.
- * - A server is down, or does not let Waybill sign in. The tries go on for two weeks.
+ * - A server is down, or does not let Waybill sign in. It is tried for two weeks.
  * - An endpoint is paused, or its sign-ins are on hold. The step waits, and no try counts.
  * - A partner is slow. It gets a part of the places, and the rest is for the others.
  * - The process was frozen and outlives its lease. It names its claim before it changes the source.

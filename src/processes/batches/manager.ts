@@ -18,7 +18,8 @@
  * - The read model is far behind, because it is filled from the start of the log. The stream tells
  *   that the batch was opened or has ended. Then it creates nothing: transfers that left the log
  *   would begin again.
- * - A store is unavailable, or one batch fails. It is set aside for a moment, and the others go on.
+ * - A store is unavailable, or one batch fails. It is set aside for a moment, and the others
+ *   continue.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../adapters/postgres/listen.ts';
@@ -57,7 +58,7 @@ const REQUEST_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
 /** Events of a stream that are read at a time. */
 const READ_AT_ONCE = 8;
-/** Batches that are created at a time. */
+/** Batches that are created at a time, without those that wait for room. */
 const CREATED_AT_ONCE = 8;
 const FULL_MS = 1_000;
 const CANCELLED_AT_ONCE = 1_000;
@@ -100,34 +101,50 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
     } finally {
       // A folder can take hours. Its pages are recorded, so the next round continues.
       round.abort();
-      await Promise.all([...running.values()].map(({ work }) => work));
+      await Promise.all([...running.values()].map(({ done }) => done));
       await held.release();
     }
   }
   unlisten();
 }
 
-/** The work that is under way, by batch: with the status in which it began. */
-type Running = Map<string, { status: Batch['status']; end: AbortController; work: Promise<void> }>;
+/** The work that is under way, by batch. */
+type Running = Map<string, Work>;
+
+interface Work {
+  /** In which it began. */
+  status: Batch['status'];
+  accountId: string;
+  /** True while it waits until its account has room for more transfers. */
+  waits: boolean;
+  end: AbortController;
+  done: Promise<void>;
+}
 
 /** Starts the work that a batch needs now, unless it is under way. */
 function takeUp(
   deps: BatchManagerDeps,
   batch: CountedBatch,
   running: Running,
-  onEnd: () => void,
+  onChange: () => void,
   stopping: AbortSignal,
 ): void {
-  const { batch_id, status } = batch;
+  const { batch_id, status, account_id: accountId } = batch;
   const step = stepOf(batch);
   const current = running.get(batch_id);
   // The rest is created as cancelled transfers, by the next step.
   if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
   if (step === null || current) return;
-  if (step === create && running.size >= CREATED_AT_ONCE) return;
+  if (step === create && placesTaken(running, accountId) >= CREATED_AT_ONCE) return;
   const end = new AbortController();
   const stop = AbortSignal.any([stopping, end.signal]);
-  const work = step(deps, batch, stop)
+  const work: Work = { status, accountId, waits: false, end, done: Promise.resolve() };
+  running.set(batch_id, work);
+  const onWait = (waits: boolean) => {
+    work.waits = waits;
+    if (waits) onChange();
+  };
+  work.done = step(deps, batch, stop, onWait)
     .catch(async (error: unknown) => {
       if (stop.aborted) return;
       deps.logger.error(
@@ -138,12 +155,22 @@ function takeUp(
     })
     .finally(() => {
       running.delete(batch_id);
-      onEnd();
+      onChange();
     });
-  running.set(batch_id, { status, end, work });
 }
 
-type Step = (deps: BatchManagerDeps, batch: CountedBatch, stop: AbortSignal) => Promise<void>;
+/** Counts what an account must wait for: a batch that waits for room holds up its account alone. */
+function placesTaken(running: Running, accountId: string): number {
+  const all = [...running.values()];
+  return all.filter((work) => !work.waits || work.accountId === accountId).length;
+}
+
+type Step = (
+  deps: BatchManagerDeps,
+  batch: CountedBatch,
+  stop: AbortSignal,
+  onWait: (waits: boolean) => void,
+) => Promise<void>;
 
 function stepOf(batch: CountedBatch): Step | null {
   const { status, items, rejected, counts } = batch;
@@ -171,7 +198,7 @@ function hasEnded({ items, rejected, counts: { transfers } }: CountedBatch): boo
   return transfers.completed + transfers.failed + transfers.cancelled === items - rejected;
 }
 
-/** Cancels transfers that wait. Those in progress go on, or wait again a moment later. */
+/** Cancels transfers that wait. Those in progress continue, or wait again a moment later. */
 async function cancel(
   { sql, commands }: BatchManagerDeps,
   batch: CountedBatch,
@@ -213,6 +240,7 @@ async function create(
   { sql, commands }: BatchManagerDeps,
   batch: CountedBatch,
   stop: AbortSignal,
+  onWait: (waits: boolean) => void,
 ): Promise<void> {
   let last: KnownBatch | null = null;
   for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
@@ -228,7 +256,7 @@ async function create(
     if (event.type !== 'batch.listed') continue;
     const page = event.data as BatchListed;
     if (isShown(batch, page)) continue;
-    await untilThereIsRoom(commands, batch, stop);
+    await untilThereIsRoom(commands, batch, stop, onWait);
     if (stop.aborted) return;
     const { cancelled_at } = batch;
     const created = { ...after.state, cancelled_at };
@@ -259,11 +287,13 @@ async function untilThereIsRoom(
   { queueEstimate, maxOpenTransfers }: CommandDeps,
   { account_id, priority, source, status }: Batch,
   stop: AbortSignal,
+  onWait: (waits: boolean) => void,
 ): Promise<void> {
   if (source.type === 'items' || status === 'cancelled') return;
   while (!stop.aborted) {
     const { openTransfers } = await queueEstimate(account_id, priority);
-    if (openTransfers < maxOpenTransfers) return;
+    if (openTransfers < maxOpenTransfers) return onWait(false);
+    onWait(true);
     await sleep(FULL_MS, undefined, { signal: stop }).catch(() => undefined);
   }
 }

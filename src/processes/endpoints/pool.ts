@@ -14,7 +14,7 @@ export interface LentEndpoint {
 
 export interface EndpointPool {
   lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
-  /** Returns the number of open connections, by endpoint name. */
+  /** Returns the number of open connections, by endpoint name. Leaves out those that fail. */
   connections(): Promise<Map<string, number>>;
   /** Returns the host keys that servers announced, of the endpoints lent since the last call. */
   announcedHostKeys(): Promise<{ endpoint: ConfiguredEndpoint; keys: AnnouncedHostKey[] }[]>;
@@ -112,7 +112,7 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
         async ({ configured, opening }) =>
           [configured.name, await (await opening).connections()] as const,
       );
-      return new Map(await Promise.all(counts));
+      return new Map(await fulfilled(counts));
     },
     async announcedHostKeys() {
       const used = [...entries.values()].filter(({ lately }) => lately);
@@ -122,8 +122,7 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
         const keys = (await endpoint.announcedHostKeys?.()) ?? [];
         return { endpoint: entry.configured, keys };
       });
-      const settled = await Promise.allSettled(announced);
-      return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+      return fulfilled(announced);
     },
     async close() {
       const all = [...entries.values()];
@@ -135,6 +134,12 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
       );
     },
   };
+}
+
+/** Leaves out endpoints that cannot be opened: each caller of `lend` gets that error. */
+async function fulfilled<T>(answers: Promise<T>[]): Promise<T[]> {
+  const settled = await Promise.allSettled(answers);
+  return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
 }
 
 /**

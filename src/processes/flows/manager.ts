@@ -23,7 +23,8 @@
  *   continues it.
  * - A folder cannot be listed. `flow.run_failed` says so once; the files of other folders are
  *   taken.
- * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others go on.
+ * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others
+ *   continue.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../adapters/postgres/listen.ts';

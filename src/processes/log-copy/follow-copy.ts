@@ -2,12 +2,7 @@ import { followEngine } from '../../adapters/event-store/engine-of-log.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Held } from '../../adapters/postgres/locks.ts';
 import { DomainError } from '../../domain/errors.ts';
-import {
-  type ConsumerDeps,
-  catchUpIfIdle,
-  lockOf,
-  untilCaughtUp,
-} from '../../projections/consumer.ts';
+import { type ConsumerDeps, catchUpIfIdle, lockOf, readToEnd } from '../../projections/consumer.ts';
 import { forgetReadModels, PROJECTIONS } from '../../projections/read-models.ts';
 import { dispatchConsumer, rebuildDispatch } from '../dispatch/consumer.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../webhooks/outbox.ts';
@@ -65,7 +60,7 @@ export async function followCopy<Copied>(
 
 /** Throws `unavailable` if the log has events after its end. */
 async function requireEnd(log: EventStore, end: bigint | null): Promise<void> {
-  for await (const { events } of untilCaughtUp(log, [''], end)) {
+  for await (const { events } of readToEnd(log, [''], end)) {
     const [later] = events;
     if (later)
       throw new DomainError(

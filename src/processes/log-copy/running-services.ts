@@ -10,13 +10,13 @@
  * - It appends before it ends. A log in Postgres is closed (follow-copy.ts). An EventStoreDB cannot
  *   be, so the process itself refuses while it is not sure of the lock.
  */
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from '../../adapters/event-store/engine-of-log.ts';
 import { type EventStore, EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Held, Locks } from '../../adapters/postgres/locks.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import { aborted } from '../../concurrency/aborted.ts';
 
 export const RUNNING_SERVICES = 'running services';
 
@@ -81,7 +81,7 @@ export async function stayJoined(deps: Deps, first: Held, signal: AbortSignal): 
   let held: Held | null = first;
   while (held) {
     deps.membership.lock = held;
-    await untilAborted(AbortSignal.any([held.signal, signal]));
+    await aborted(AbortSignal.any([held.signal, signal]));
     held = signal.aborted ? null : await joinAgain(deps, signal);
   }
 }
@@ -103,8 +103,4 @@ async function joinAgain(
     await sleep(PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
   return null;
-}
-
-async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }

@@ -15,6 +15,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import type { Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { limitAt } from '../../domain/bandwidth.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
@@ -22,7 +23,6 @@ import { bandwidthInUse } from './bandwidth-in-use.ts';
 
 const REFRESH_MS = 1_000;
 
-export type Side = 'source' | 'destination';
 const SIDES: Side[] = ['source', 'destination'];
 
 type LimitedEndpoint = Pick<ConfiguredEndpoint, 'endpoint_id' | 'name' | 'bandwidth'>;

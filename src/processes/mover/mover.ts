@@ -34,6 +34,7 @@
  */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Side } from '../../adapters/files/port.ts';
 import { createFileThread, type FileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
@@ -55,7 +56,7 @@ import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
-import { type BandwidthLimits, createBandwidthLimits, keepLimits, type Side } from './bandwidth.ts';
+import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
@@ -320,6 +321,6 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await removeMover(deps.sql, processId, unreported).catch(() => undefined);
 }
 
-async function connections<Side extends string>(side: Side, pool: EndpointPool) {
+async function connections(side: Side, pool: EndpointPool) {
   return [...(await pool.connections())].map(([endpoint, open]) => ({ endpoint, side, open }));
 }

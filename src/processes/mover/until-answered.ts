@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import { unlessStopped } from '../../concurrency/unless-stopped.ts';
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
@@ -15,33 +16,12 @@ const LAST_ANSWER_MS = 2_000;
 export async function untilAnswered<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
-      return await unlessStopped(call(), signal);
+      return await unlessStopped(call(), signal, LAST_ANSWER_MS);
     } catch (error) {
       if (signal.aborted || !isStoreUnavailable(error)) throw error;
       await sleep(pause, undefined, { signal }).catch(() => {
         throw error;
       });
     }
-  }
-}
-
-/**
- * Stops the wait soon after the signal aborts: a silent connection may take 15 minutes or forever.
- */
-async function unlessStopped<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  let stop = (): void => undefined;
-  const stopped = new Promise<never>((_, reject) => {
-    stop = () => {
-      timer = setTimeout(() => reject(signal.reason), LAST_ANSWER_MS);
-    };
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-  });
-  try {
-    return await Promise.race([answer, stopped]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', stop);
   }
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import { aborted } from '../../concurrency/aborted.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
@@ -174,11 +175,4 @@ async function run(
   return kind === 'rebuild'
     ? rebuildProjection(deps, projection as ProjectionName, onProgress)
     : verifyProjection(deps, projection as ProjectionName, onProgress);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

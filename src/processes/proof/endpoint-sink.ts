@@ -2,8 +2,8 @@ import { dirname, join } from 'node:path/posix';
 import {
   type CheckpointSink,
   checkpointFile,
-  type KeptCheckpoint,
   newestFile,
+  type SentCheckpoint,
   SinkRefuses,
 } from '../../adapters/checkpoint-sinks/port.ts';
 import { openFileEndpoint } from '../../adapters/files/open.ts';
@@ -70,7 +70,7 @@ async function newestIn(remote: FileEndpoint, path: string): Promise<string | nu
 }
 
 /** Writes the note, unless the file is there. Throws SinkRefuses if the file has another note. */
-async function write(remote: FileEndpoint, path: string, { note }: KeptCheckpoint): Promise<void> {
+async function write(remote: FileEndpoint, path: string, { note }: SentCheckpoint): Promise<void> {
   const signal = AbortSignal.timeout(WITHIN_MS);
   const text = Buffer.from(note);
   const content = new Uint8Array(new SharedArrayBuffer(text.length));

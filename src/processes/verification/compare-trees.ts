@@ -115,17 +115,19 @@ interface Stretch {
 function pair(before: StoredLeaf[], now: LoggedLeaf[], isEnd: boolean): Stretch {
   const places = new Map(now.map(({ name }, j) => [placeOf(name), j]));
   const paired = new Set<number>();
+  let last = -1;
   const stretch: Stretch = { changed: [], removed: [], inserted: [], later: [] };
   for (const leaf of before) {
     const j = leaf.name === null ? undefined : places.get(placeOf(leaf.name));
     if (leaf.name === null || j === undefined) stretch.removed.push(leaf);
     else {
       paired.add(j);
+      last = Math.max(last, j);
       const changedTo = now[j] as LoggedLeaf;
       stretch.changed.push({ kind: 'changed', index: leaf.index, was: leaf.name, now: changedTo });
     }
   }
-  const end = isEnd ? Math.max(-1, ...paired) : now.length;
+  const end = isEnd ? last : now.length;
   stretch.inserted = now.filter((_, j) => j < end && !paired.has(j));
   stretch.later = now.slice(end + 1);
   return stretch;

@@ -37,7 +37,7 @@ import { upcast } from '../../domain/upcast.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
 import { concernsEveryAccount, webhookDecider, webhookTypeOf } from '../../domain/webhook.ts';
 import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';
-import { type Consumer, untilCaughtUp } from '../../projections/consumer.ts';
+import { type Consumer, readToEnd } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
 import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
@@ -100,7 +100,7 @@ export async function rebuildOutbox(
   const hours = new Map<string, bigint>();
   let position = 0n;
   let last: StoredEvent | null = null;
-  for await (const batch of untilCaughtUp(store, STREAMS)) {
+  for await (const batch of readToEnd(store, STREAMS)) {
     const events = batch.events.map(upcast);
     const changes = events.filter(isOfWebhook);
     for (const [stream, folded] of foldBatch<WebhookState>(changes, webhooks, webhookDecider))

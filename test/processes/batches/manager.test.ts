@@ -67,7 +67,11 @@ describeWithPostgres('the process manager of batches', () => {
     installation.store.read(streamName('batch', batchId));
 
   /** Creates a batch of files, whose request was a minute ago. */
-  async function create(commands: CommandDeps, names = ['a']): Promise<ReservedBatch> {
+  async function create(
+    commands: CommandDeps,
+    names = ['a'],
+    accountId = 'acc_default',
+  ): Promise<ReservedBatch> {
     const reserved = { ...reserveBatch(), now: new Date(Date.now() - 60_000).toISOString() };
     const request = batchRequest.parse({
       items: names.map((name) => ({
@@ -75,7 +79,7 @@ describeWithPostgres('the process manager of batches', () => {
         destination_uri: 'sftp://files/b/',
       })),
     });
-    await createBatch(commands, 'acc_default', request, CAUSE, reserved, false).catch(
+    await createBatch(commands, accountId, request, CAUSE, reserved, false).catch(
       (error: unknown) => {
         if (!(error instanceof EventStoreUnavailable)) throw error;
       },
@@ -83,14 +87,19 @@ describeWithPostgres('the process manager of batches', () => {
     return reserved;
   }
 
-  test('creates no transfer again that left the log, while the read models are filled', async () => {
-    const { commands, store, sql, logId } = installation;
-    // The request for another batch ends before it creates its transfer.
+  /** The request for the batch ends before it creates a transfer. */
+  function createInterrupted(accountId: string): Promise<ReservedBatch> {
+    const { commands, store } = installation;
     const append: EventStore['append'] = async (stream, ...given) => {
       if (stream.startsWith('transfer-')) throw new EventStoreUnavailable('gone');
       return store.append(stream, ...given);
     };
-    const other = await create({ ...commands, store: { ...store, append } });
+    return create({ ...commands, store: { ...store, append } }, ['a'], accountId);
+  }
+
+  test('creates no transfer again that left the log, while the read models are filled', async () => {
+    const { commands, store, sql, logId } = installation;
+    const other = await createInterrupted('acc_default');
     const old = await create(commands);
     const transferId = transferIdOf(old.batchId, 0);
     await cancelTransfer(commands, transferId, CAUSE);
@@ -150,6 +159,29 @@ describeWithPostgres('the process manager of batches', () => {
     await Promise.all(running);
     const { items } = page.data as BatchListed;
     expect(items.map((item) => 'retry_of' in item && item.retry_of)).toEqual(failed);
+  });
+
+  test('an account without room holds up no other', async () => {
+    const { commands } = installation;
+    const { batchId } = await create(commands, ['failed', 'open'], 'acc_full');
+    await fail(transferIdOf(batchId, 0));
+    // As many as are created at a time.
+    for (let batch = 0; batch < 8; batch++)
+      await createRetryBatch(commands, 'acc_full', batchId, CAUSE, reserveBatch());
+    const other = await createInterrupted('acc_other');
+    await commands.catchUp('transfers');
+    await commands.catchUp('batches');
+
+    const stopping = new AbortController();
+    const deps = { ...installation, commands: { ...commands, maxOpenTransfers: 1 } };
+    const running = runBatches(deps, stopping.signal);
+    await until(
+      'the batch of the other account is open',
+      async () => (await eventsOf(other)).some(({ type }) => type === 'batch.opened'),
+      20,
+    );
+    stopping.abort();
+    await running;
   });
 
   async function fail(transferId: string): Promise<void> {

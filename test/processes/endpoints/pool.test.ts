@@ -8,6 +8,13 @@ import { endpointConfigured, sftpSettings } from '../../support/samples.ts';
 
 const never = new AbortController().signal;
 const CONNECT_MS = 300;
+const STATE = {
+  status: 'configured' as const,
+  paused: false,
+  unreachable_since: null,
+  announced_host_keys: [],
+  revision: 0,
+};
 
 describe('a server that accepts connections and says nothing', () => {
   let server: Server;
@@ -41,14 +48,7 @@ describe('a server that accepts connections and says nothing', () => {
           timeouts: { connectMs: CONNECT_MS },
         }),
     });
-    const state = {
-      status: 'configured' as const,
-      paused: false,
-      unreachable_since: null,
-      announced_host_keys: [],
-      revision: 0,
-    };
-    return (await pool.lend({ ...endpointConfigured({ settings }), ...state })).endpoint;
+    return (await pool.lend({ ...endpointConfigured({ settings }), ...STATE })).endpoint;
   }
 
   test('delays all waiting callers once, and is tried again for the next caller', async () => {
@@ -76,4 +76,20 @@ describe('a server that accepts connections and says nothing', () => {
     await expect(first).rejects.toMatchObject({ code: 'connection_failed' });
     await expect(second).rejects.toMatchObject({ code: 'timeout' });
   });
+});
+
+test('an endpoint that cannot tell its connections hides those of no other', async () => {
+  const counts: Record<string, () => Promise<number>> = {
+    bank: async () => 3,
+    broken: () => Promise.reject(new Error('it cannot be opened')),
+  };
+  const pool = createEndpointPool({
+    vault: { open: async <T>() => ({ password: 'a password' }) as T },
+    open: ({ name }) =>
+      ({ connections: counts[name], close: async () => undefined }) as unknown as FileEndpoint,
+  });
+  for (const name of Object.keys(counts))
+    await pool.lend({ ...endpointConfigured({ endpoint_id: `end_${name}`, name }), ...STATE });
+  expect([...(await pool.connections())]).toEqual([['bank', 3]]);
+  await pool.close();
 });

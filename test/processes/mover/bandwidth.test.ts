@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import type { Side } from '../../../src/adapters/files/port.ts';
 import { limitBandwidth, saveEndpoint } from '../../../src/commands/endpoints.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import {
   type BandwidthLimits,
   createBandwidthLimits,
-  type Side,
 } from '../../../src/processes/mover/bandwidth.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../../src/projections/catalog-queries.ts';
 import {

@@ -12,7 +12,7 @@ import { createHealth } from '../../../src/health.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { runSigner, type SignerStatus, signIfNeeded } from '../../../src/processes/proof/signer.ts';
-import { untilCaughtUp } from '../../../src/projections/consumer.ts';
+import { readToEnd } from '../../../src/projections/consumer.ts';
 import { listSigningKeys } from '../../../src/projections/proof-queries.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
@@ -63,7 +63,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
 
   async function rootOfLog(size: number): Promise<string> {
     const tree = createFrontier();
-    for await (const { events } of untilCaughtUp(installation.store, ['']))
+    for await (const { events } of readToEnd(installation.store, ['']))
       for (const event of events) if (tree.size() < size) tree.append(leafHash(leafOf(event)));
     expect(tree.size()).toBe(size);
     return Buffer.from(tree.root()).toString('hex');

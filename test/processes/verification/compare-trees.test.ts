@@ -7,6 +7,7 @@ import {
   type LoggedLeaf,
 } from '../../../src/processes/verification/compare-trees.ts';
 import type { StoredLeaf } from '../../../src/projections/proof-leaves.ts';
+import { LONG } from '../../support/long.ts';
 
 /** An event of a log of letters: its stream, its revision and its content. */
 type Letter = `${string}${number}${string}`;
@@ -79,6 +80,17 @@ describe('compareTrees', () => {
     expect(await compare(long, [...long.slice(0, 9), ...inserted, ...long.slice(9)])).toEqual(
       inserted.map((letter) => `inserted ${letter}`).sort(),
     );
+  });
+
+  it('counts what it does not name, if all events of a long end were changed', LONG, async () => {
+    const all = 150_000;
+    const before = Array.from({ length: all }, (_, i): Letter => `s${i}`);
+    const { found, more } = await compareTrees(
+      signed(before),
+      logged(before.map((letter): Letter => `${letter}x`)),
+    );
+    expect(found.length + more).toBe(all);
+    expect(found.every(({ kind }) => kind === 'changed')).toBe(true);
   });
 
   it('names every event that is gone or changed, and no other, whatever happened', async () => {

@@ -94,7 +94,7 @@ answerCalls<FileFunctions>(
     stat: (_, source) => find(sources, source).stat(),
     async openWritten(_, destination) {
       const file = await find(destinations, destination).openWritten();
-      // Nobody else writes it.
+      // Only this mover writes it.
       return (
         file &&
         openedSource(
