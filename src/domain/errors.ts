@@ -85,6 +85,20 @@ export function fieldError(
   return new DomainError(code, message, { errors: [{ field, code, message }] });
 }
 
+/**
+ * Creates the error for several invalid fields. `errors` has the first `MOST_ERRORS` of them, and
+ * `others` is the number of the rest.
+ */
+export function fieldErrors(
+  errors: FieldError[],
+  others: number,
+  code: DomainErrorCode = 'validation_failed',
+): DomainError {
+  const named = errors.map(({ field, message }) => (field ? `${field}: ${message}` : message));
+  const rest = others > 0 ? [`and ${others} more`] : [];
+  return new DomainError(code, [...named, ...rest].join('; '), { errors });
+}
+
 /** Returns the message of an error on one line, for a log entry without a stack. */
 export function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message || error.name : String(error);

@@ -1,38 +1,41 @@
-import { DomainError, type FieldError } from '../domain/errors.ts';
+import { fieldName } from '../contract/wording.ts';
+import { type FieldError, fieldError, fieldErrors, MOST_ERRORS } from '../domain/errors.ts';
 
-/** Maximum number of errors in one answer. */
-const MAX_ERRORS = 20;
+/** Deeper than any request, so that the name of a field stays short. */
+const DEEPEST = 64;
+/** Characters of a key that the name of a field shows. */
+const SHOWN_OF_KEY = 100;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 interface Container {
-  /** The keys so far. Null for an array. */
-  keys: Set<string> | null;
+  /** How often each key came so far. Null for an array. */
+  keys: Map<string, number> | null;
   /** The key or index that is being read. */
   at: string | number;
 }
 
 /**
  * Parses JSON. Throws a SyntaxError for other text. Throws `validation_failed` for duplicate keys,
- * because parsers differ in which one they take, and for `__proto__`, which would be lost or change
- * an object's prototype.
+ * because parsers differ in which one they take, for `__proto__`, which would be lost or change an
+ * object's prototype, and for more than `DEEPEST` levels.
  */
 export function parseStrictly(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  const errors = keyErrors(text);
+  const { errors, others } = keyErrors(text);
   if (errors.length === 0) return value;
-  const detail = errors.map(({ field, message }) => `${field}: ${message}`).join('; ');
-  throw new DomainError('validation_failed', detail, { errors });
+  throw fieldErrors(errors, others);
 }
 
-/** Finds forbidden keys. `text` must be valid JSON. */
-function keyErrors(text: string): FieldError[] {
-  const errors = new Map<string, FieldError>();
+/** Finds the first forbidden keys, and counts the others. `text` must be valid JSON. */
+function keyErrors(text: string): { errors: FieldError[]; others: number } {
+  const errors: FieldError[] = [];
+  let others = 0;
   const containers: Container[] = [];
   let container: Container | undefined;
   let string = '';
-  for (let i = 0; i < text.length && errors.size < MAX_ERRORS; i++) {
+  for (let i = 0; i < text.length; i++) {
     switch (text[i]) {
       case '"': {
         const end = endOfString(text, i);
@@ -43,21 +46,21 @@ function keyErrors(text: string): FieldError[] {
       case ':': {
         const key = string.includes('\\') ? (JSON.parse(string) as string) : string.slice(1, -1);
         const message = container && faultOf(key, container);
-        if (message) {
-          const field = key === '__proto__' ? key : containers.map(({ at }) => at).join('.');
-          errors.set(field, { field, code: 'validation_failed', message });
-        }
+        if (!message) break;
+        if (errors.length < MOST_ERRORS) {
+          const field = key === '__proto__' ? key : fieldName(containers.map(({ at }) => at));
+          errors.push({ field, code: 'validation_failed', message });
+        } else others++;
         break;
       }
       case ',':
         if (typeof container?.at === 'number') container.at++;
         break;
       case '{':
-        container = { keys: new Set(), at: '' };
-        containers.push(container);
-        break;
       case '[':
-        container = { keys: null, at: 0 };
+        if (containers.length === DEEPEST)
+          throw fieldError('', `the body must not be nested deeper than ${DEEPEST} levels`);
+        container = text[i] === '{' ? { keys: new Map(), at: '' } : { keys: null, at: 0 };
         containers.push(container);
         break;
       case '}':
@@ -67,7 +70,7 @@ function keyErrors(text: string): FieldError[] {
         break;
     }
   }
-  return [...errors.values()];
+  return { errors, others };
 }
 
 /** Returns the index of the closing quote of the string that starts at `start`. */
@@ -78,11 +81,11 @@ function endOfString(text: string, start: number): number {
   return end;
 }
 
-/** Records a key of an object. Returns what is wrong with it, or null. */
+/** Records a key of an object. Returns what is wrong with it, or null. Reports each key once. */
 function faultOf(key: string, container: Container): string | null {
-  container.at = key;
-  if (key === '__proto__') return 'must not be used as a key';
-  if (container.keys?.has(key)) return 'must be given once';
-  container.keys?.add(key);
-  return null;
+  container.at = key.length > SHOWN_OF_KEY ? `${key.slice(0, SHOWN_OF_KEY)}...` : key;
+  const times = (container.keys?.get(key) ?? 0) + 1;
+  container.keys?.set(key, times);
+  if (key === '__proto__') return times === 1 ? 'must not be used as a key' : null;
+  return times === 2 ? 'must be given once' : null;
 }

@@ -2,9 +2,10 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { fieldName, inWords } from '../contract/wording.ts';
 import {
-  DomainError,
+  type DomainError,
   type DomainErrorCode,
   type FieldError,
+  fieldErrors,
   MOST_ERRORS,
 } from '../domain/errors.ts';
 
@@ -48,12 +49,8 @@ function invalid({ issues }: z.ZodError, general: General): DomainError {
   const shared = errors.every(({ code }) => code === first.code)
     ? (first.code as DomainErrorCode)
     : general;
-  const named = errors.map(({ field, message }) =>
-    field === '' ? message : `${field}: ${message}`,
-  );
   const others = issues.reduce((sum, issue) => sum + faultsOf(issue), 0) - errors.length;
-  const detail = [...named, ...(others > 0 ? [`and ${others} more`] : [])].join('; ');
-  return new DomainError(shared, detail, { errors });
+  return fieldErrors(errors, others, shared);
 }
 
 function faultsOf(issue: z.core.$ZodIssue): number {

@@ -17,7 +17,9 @@ describe('strict JSON', () => {
     ['{"a":1,"a":1}', ['a']],
     ['{"a":1,"\\u0061":2}', ['a']],
     ['{"metadata":{"order":"1","x":{},"order":"2"}}', ['metadata.order']],
-    ['[{"a":1},{"a":1,"b":[0,{"c":1,"c":2}]}]', ['1.b.1.c']],
+    ['[{"a":1},{"a":1,"b":[0,{"c":1,"c":2}]}]', ['[1].b[1].c']],
+    ['{"items":[{"a":1},{"a":1,"a":2}]}', ['items[1].a']],
+    ['{"a":1,"a":2,"a":3}', ['a']],
     ['{"a":{"a":1},"b":{"a":1}}', []],
     ['{"a":"a","b":"b\\":1,\\"b"}', []],
     ['{"a":1,"a":2,"b":3,"b":4}', ['a', 'b']],
@@ -31,9 +33,18 @@ describe('strict JSON', () => {
     expect(fieldsOf(text)).toEqual(fields);
   });
 
-  test('names at most twenty faults, at any depth', () => {
-    const text = `${'{"a":1,"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;
-    expect(fieldsOf(text)).toHaveLength(20);
+  test('names the first 100 faults and counts the others', () => {
+    const text = `[${Array(150).fill('{"a":1,"a":2}').join()}]`;
+    expect(fieldsOf(text)).toHaveLength(100);
+    expect(() => parseStrictly(text)).toThrow(/; \[99\]\.a: must be given once; and 50 more$/);
+  });
+
+  test('rejects nesting that no request has, so that no name of a field is long', () => {
+    const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
+    expect(() => parseStrictly(nested(65))).toThrow('nested deeper than 64 levels');
+    expect(parseStrictly(nested(64))).toEqual(JSON.parse(nested(64)));
+    const long = `"${'k'.repeat(1_000)}"`;
+    expect(fieldsOf(`{${long}:{"a":1,"a":2}}`)).toEqual([`${'k'.repeat(100)}....a`]);
   });
 
   test('parses like JSON.parse if no object has duplicate keys', () => {
