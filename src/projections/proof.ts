@@ -156,7 +156,8 @@ export const proofProjection: Projection = {
                    or (length(l.hashes) = length(s.hashes)
                        and l.last_position is distinct from s.last_position)
                    or (l.names is null) <> (s.names is null)
-                   or not (l.names ^@ s.names or s.names ^@ l.names)
+                   or not ((l.names || E'\n') ^@ (s.names || E'\n')
+                           or (s.names || E'\n') ^@ (l.names || E'\n'))
                    or cardinality(string_to_array(l.names, E'\n'))
                       <> length(l.hashes) / ${HASH_BYTES}))
       union all

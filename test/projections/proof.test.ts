@@ -242,7 +242,10 @@ describeWithPostgres('the tree over the log', () => {
     expect(await differences()).toEqual([{ key: 'tile 0/1' }]);
   });
 
-  it.each(['last_position = 1', 'names = null', "names = split_part(names, E'\n', 1)"])(
+  it.each([
+    ...['last_position = 1', 'names = null', "names = names || 'x'"],
+    "names = split_part(names, E'\n', 1)",
+  ])(
     'tells which tile has other names or positions: %s',
     async (change) => {
       const events = logOf(300);
