@@ -427,6 +427,22 @@ describeWithPostgres('rebuilding a projection', () => {
       const verifySearch = async () =>
         (await verifyProjection(installation, 'transfer_search', quietly)).differences;
       expect(await verifySearch()).toEqual([]);
+      // An index that does not find a text hides its transfer.
+      await sql`create table kept_lists as select * from read.transfer_search_trigrams`;
+      const damages = [
+        sql`delete from read.transfer_search_trigrams
+             where segment = 1 and list = (
+               select min(list) from read.transfer_search_trigrams where segment = 1)`,
+        sql`update read.transfer_search_trigrams set numbers = '\\x00' where segment = 1`,
+        sql`update read.transfer_search set number = -1 where segment = 1 and number = 0`,
+      ];
+      for (const damage of damages) {
+        await damage;
+        expect(await verifySearch()).toEqual(['segment 1']);
+        await sql`delete from read.transfer_search_trigrams`;
+        await sql`insert into read.transfer_search_trigrams select * from kept_lists`;
+        await sql`update read.transfer_search set number = 0 where number = -1`;
+      }
       await sql`update read.transfer_search_segments set ends = starts where segment = 2`;
       await sql`delete from read.transfer_search_trigrams where segment = 1`;
       expect(await verifySearch()).toEqual(expect.arrayContaining(['segment 1', 'segment 2']));
