@@ -102,7 +102,7 @@ describeWithPostgres('proofs without trust', () => {
     await file('newer.txt', newer.note);
     await file('consistency.json', consistency);
     const [script] = await codeOfGuide('python');
-    expect(script?.split('\n').length).toBeLessThanOrEqual(60);
+    expect(script?.split('\n').length).toBeLessThanOrEqual(80);
     await file('prove.py', script as string);
   });
   afterAll(async () => {
@@ -142,6 +142,23 @@ describeWithPostgres('proofs without trust', () => {
       await file('reversed.json', { proof: proof.toReversed() });
       const forged = await python('key.pem', 'older.txt', 'newer.txt', 'reversed.json');
       expect(forged).toEqual([1, 'FALSE: it extends another log\n']);
+    });
+
+    it('hold for the whole log, unless an event of it was changed, moved or removed', async () => {
+      const log = (await createCli(api.installation.environment).run(['audit', 'export'])).stdout;
+      const [changed, moved, cut] = [
+        log.replace('report.csv', 'rapport.csv'),
+        log.replace(/^(.*\n)(.*\n)/, '$2$1'),
+        log.replace(/(.*\n){8}$/, ''),
+      ];
+      const proven = async (text: string) => {
+        const name = await file('log.ndjson', text);
+        return (await python('key.pem', 'newer.txt', name))[1];
+      };
+      expect(await proven(log)).toMatch(/^TRUE: the log begins with the \d+ events that were sig/);
+      expect(await proven(changed)).toMatch(/^FALSE: the first events of the log are not those/);
+      expect(await proven(moved)).toMatch(/^FALSE: the first events of the log are not those/);
+      expect(await proven(cut)).toMatch(/^FALSE: the log ends after \d+ of \d+ events/);
     });
   });
 

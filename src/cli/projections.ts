@@ -11,8 +11,9 @@ import {
   rebuildProjection,
   verifyProjection,
 } from '../projections/rebuild.ts';
-import { EXIT } from './exit-codes.ts';
-import { createPrintQueue, print, printJson, printTable, seconds } from './output.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { failureOf } from './failure.ts';
+import { createPrintQueue, note, print, printJson, printTable, seconds } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
 import { failUntilVerdict, terminal } from './terminal.ts';
@@ -70,18 +71,45 @@ export function addProjectionCommands(program: Command): void {
     .action((name: ProjectionName | undefined, { json }: Json) =>
       withInstallation(async (installation) => {
         failUntilVerdict();
-        const names = name ? [name] : NAMES;
-        let agree = true;
-        for (const each of names) {
-          const comparison = await withProgress(each, json, (onProgress) =>
-            verifyProjection({ ...installation, sql: installation.patient }, each, onProgress),
-          );
-          agree &&= comparison.differences.length === 0;
-          if (agree && each === names.at(-1)) terminal().exitCode = EXIT.done;
-          await report(each, comparison, json);
-        }
+        await verify(installation, name ? [name] : NAMES, json);
       }),
     );
+}
+
+/**
+ * Verifies each projection, also after one that differs or cannot be compared. Those that cannot
+ * are named at the end.
+ */
+async function verify(
+  installation: Installation,
+  names: ProjectionName[],
+  json: boolean | undefined,
+): Promise<void> {
+  const failures: { name: ProjectionName; exitCode: ExitCode; message: string }[] = [];
+  let agree = true;
+  for (const name of names) {
+    let comparison: Comparison;
+    try {
+      comparison = await withProgress(name, json, (onProgress) =>
+        verifyProjection({ ...installation, sql: installation.patient }, name, onProgress),
+      );
+    } catch (error) {
+      const { exitCode, message } = failureOf(error);
+      // Its reader has closed stdout.
+      if (exitCode === null || message === null || names.length === 1) throw error;
+      failures.push({ name, exitCode, message });
+      continue;
+    }
+    agree &&= comparison.differences.length === 0;
+    // Set before the last report, whose reader may have gone: the verdict is known.
+    if (name === names.at(-1) && agree && failures.length === 0) terminal().exitCode = EXIT.done;
+    await report(name, comparison, json);
+  }
+  const isAway = failures.every(({ exitCode }) => exitCode === EXIT.unavailable);
+  if (agree && failures.length > 0 && isAway) terminal().exitCode = EXIT.unavailable;
+  for (const { name, message } of failures)
+    if (json) await printJson({ projection: name, agrees: null, error: message });
+    else note(`${name} was not compared: ${message}`);
 }
 
 async function list({ sql, store }: Installation, json: boolean | undefined): Promise<void> {

@@ -37,7 +37,12 @@ export function addReceiptCommands(program: Command): void {
           answer = await make();
         }
         if (answer.state !== 'ready')
-          throw new DomainError('receipt_not_ready', `${id} has not ended: it has no receipt yet`);
+          throw new DomainError(
+            'receipt_not_ready',
+            answer.state === 'open'
+              ? `${id} has not ended: it has no receipt yet`
+              : `No signed checkpoint covers the end of ${id} yet; try again in a moment`,
+          );
         const read = { type: 'access.receipt_read', data: { transfer_id: id } } as const;
         await recordAccess(installation, read, answer.owner);
         return answer.receipt;
@@ -81,15 +86,15 @@ async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promis
     for (const problem of problems) await print(problem);
     return print('NOT VERIFIED: this receipt proves nothing');
   }
-  const { head, events } = verdict;
-  const signer = signed?.signatures[0]?.name ?? head.origin;
-  const key_id = keyIdOf(signer, publicKey);
+  const { head, events, isClosed } = verdict;
+  const key_id = keyIdOf(head.origin, publicKey);
   const facts = factsOf(events.map(({ type, data }) => ({ type, data }) as TransferEvent));
   if (json)
     return printJson({
       verified: true,
       transfer_id: receipt.transfer_id,
       ...facts,
+      steps_pending: !isClosed,
       checkpoint: { origin: head.origin, size: head.size, key_id },
     });
   await printFacts({
@@ -100,7 +105,12 @@ async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promis
     'events in the log': head.size,
     'signed by': key_id,
   });
-  await print('VERIFIED: the key signed a log that has exactly these events of the transfer');
+  await print(
+    isClosed
+      ? 'VERIFIED: the key signed a log that has exactly these events of the transfer'
+      : 'VERIFIED: the key signed a log that has these events of the transfer. The outcomes of its ' +
+          'steps after the end are not all in this receipt',
+  );
 }
 
 /** Returns what the events say about the file. */

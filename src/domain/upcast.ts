@@ -1,4 +1,4 @@
-import type { StoredEvent } from './event.ts';
+import type { NewEvent } from './event.ts';
 
 /** Upcasters by event type. Index n - 1 converts data of schema version n to version n + 1. */
 type Upcasters = Record<string, ((data: never) => unknown)[]>;
@@ -17,7 +17,7 @@ export function schemaVersion(type: string): number {
  * Returns the event in its current shape. Code that reads events calls this first, so deciders and
  * projections never see an old shape.
  */
-export function upcast(event: StoredEvent): StoredEvent {
+export function upcast<E extends NewEvent>(event: E): E {
   const upcasters = UPCASTERS[event.type]?.slice(event.schema_version - 1) ?? [];
   if (upcasters.length === 0) return event;
   const data = upcasters.reduce((old: unknown, lift) => lift(old as never), event.data);

@@ -51,8 +51,8 @@ export function toProblem(error: unknown, requestId: string): Problem {
   if (error instanceof LogChanged)
     return problem(
       'internal_error',
-      `The log is not as it was signed: ${error.message}. Tell an operator and an auditor: this is ` +
-        'evidence, and must not be repaired before they have seen it',
+      `The log or its tree is not as it was signed: ${error.message}. Tell an operator and an ` +
+        'auditor: this is evidence, and must not be repaired before they have seen it',
       requestId,
     );
   return problem(

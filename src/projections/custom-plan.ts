@@ -4,24 +4,34 @@ import { DomainError } from '../domain/errors.ts';
 /** SQLSTATE of a statement that ran into `statement_timeout`. */
 const QUERY_CANCELED = '57014';
 
+interface Reading {
+  /** Postgres ends a statement that takes longer, and the read throws a DomainError. 0: no limit. */
+  statementMs?: number;
+  /** A table of the schema `read` of each projection that is read. */
+  tables?: readonly string[];
+}
+
 /**
  * Reads from one snapshot, with plans for the values of each statement. Postgres plans a statement
  * that was run five times for any values. Such a plan cannot use an index for the start of a text,
  * and does not know whether a filter leaves few rows or many.
  *
- * Postgres ends a statement that takes longer than `statementMs`, and this throws a DomainError. 0
- * means no limit.
+ * A rebuild that replaces tables after the snapshot was taken would leave tables whose newest rows
+ * the snapshot does not show. So the first statement locks a table of each projection, which no
+ * rebuild can replace then. It takes no snapshot: the first query does.
  */
 export async function withCustomPlans<Result>(
   sql: Sql,
   read: (tx: Transaction) => Promise<Result>,
-  statementMs = 0,
+  { statementMs = 0, tables = ['transfers'] }: Reading = {},
 ): Promise<Result> {
+  const locked = tables.map((table) => `read.${table}`).join(', ');
   try {
     return (await sql.begin('isolation level repeatable read read only', async (tx) => {
-      await tx`
-        select set_config('plan_cache_mode', 'force_custom_plan', true),
-               set_config('statement_timeout', ${String(statementMs)}, true)`;
+      await tx.unsafe(
+        `set local plan_cache_mode = force_custom_plan; set local statement_timeout = ${statementMs};
+         lock table ${locked} in access share mode`,
+      );
       return read(tx);
     })) as Result;
   } catch (error) {

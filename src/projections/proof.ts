@@ -153,7 +153,13 @@ export const proofProjection: Projection = {
           or (bytes.common > 0
               and (substr(l.hashes, 1, bytes.common) <> substr(s.hashes, 1, bytes.common)
                    or l.first_position is distinct from s.first_position
-                   or not (l.names ^@ s.names or s.names ^@ l.names)))
+                   or (length(l.hashes) = length(s.hashes)
+                       and l.last_position is distinct from s.last_position)
+                   or (l.names is null) <> (s.names is null)
+                   or not ((l.names || E'\n') ^@ (s.names || E'\n')
+                           or (s.names || E'\n') ^@ (l.names || E'\n'))
+                   or cardinality(string_to_array(l.names, E'\n'))
+                      <> length(l.hashes) / ${HASH_BYTES}))
       union all
       select 'checkpoint ' || revision
         from ${tx(live)}.proof_checkpoints l

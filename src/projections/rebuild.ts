@@ -16,6 +16,9 @@
  *   and starts over.
  * - Queries hold a live table for more than 300 ms. The take-over rolls back, and runs again after
  *   another catch-up.
+ * - A reader has a snapshot from before the take-over. The new tables would not show it their newest
+ *   rows. So a read of several statements locks a table first (custom-plan.ts). A single statement
+ *   takes its snapshot after its locks.
  * - The log does not answer during the take-over. It fails after 20 s, before Postgres ends the
  *   waiting transaction, and the live consumer continues.
  * - The live tables have another version, so other columns. A rebuild then compares nothing, and a

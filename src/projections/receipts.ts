@@ -4,7 +4,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId } from '../domain/ids.ts';
 import { leafHash } from '../domain/proof/hash.ts';
 import { leafOf } from '../domain/proof/leaf.ts';
-import { LogChanged } from '../domain/proof/log-changed.ts';
+import { LogChanged, PROOF_REMEDY } from '../domain/proof/log-changed.ts';
 import type { Receipt } from '../domain/proof/receipt.ts';
 import { streamName } from '../domain/streams.ts';
 import { endsTransfer, notFound, type TransferCreated } from '../domain/transfer.ts';
@@ -25,8 +25,8 @@ export type ReceiptAnswer =
 /**
  * Makes the receipt of a transfer. Names the first checkpoint that covers its last event, so it is
  * the same each time. The steps after a transfer make it longer. `accountId` null means any
- * account. Throws `not_found`, and LogChanged if the events are no longer in the log as they were
- * folded.
+ * account. Throws `not_found`, and LogChanged if the events or the tables of the tree are no longer
+ * as they were folded.
  */
 export async function makeReceipt(
   { sql, store }: { sql: Sql; store: EventStore },
@@ -54,7 +54,11 @@ export async function makeReceipt(
   const checkpoint = await checkpointOver(sql, indexes.at(-1) as number);
   if (checkpoint === null) return { state: 'not_covered' };
   const publicKey = await findSigningKey(sql, checkpoint.key_id);
-  if (publicKey === null) throw new Error(`The log has no public key ${checkpoint.key_id}`);
+  if (publicKey === null)
+    throw new LogChanged(
+      `the table read.proof_keys lacks the key ${checkpoint.key_id}, which signed a checkpoint. ` +
+        PROOF_REMEDY,
+    );
   const proofs = await inclusionProofs(sql, LIVE_SCHEMA, indexes, checkpoint.size);
   return {
     state: 'ready',
@@ -76,6 +80,6 @@ export async function makeReceipt(
 function missing({ stream, revision, id }: StoredEvent): never {
   throw new LogChanged(
     `${stream} revision ${revision} (${id}) is not as it was when it was folded into the tree: ` +
-      'the log or the table read.proof_tiles was changed. Compare: waybill projections verify proof',
+      `the log or the table read.proof_tiles was changed. ${PROOF_REMEDY}`,
   );
 }

@@ -76,19 +76,26 @@ export interface SearchResult {
  */
 export async function searchTransfers(sql: Sql, search: Search): Promise<SearchResult> {
   const { thorough = false, withinMs = PAGE_WITHIN_MS } = search;
+  const tables = hasOthers(search)
+    ? ['transfer_search_accounts', 'transfers']
+    : ['transfer_search_accounts'];
   const within = thorough ? undefined : AbortSignal.timeout(withinMs);
   try {
     const release = await searches.acquire(within);
-    // One snapshot: rows move between segments. The lock that the first statement takes keeps a
-    // rebuild from replacing the tables before the last one.
+    // One snapshot: rows move between segments.
     return await withCustomPlans(
       sql,
       async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search, within),
-      thorough ? THOROUGH_STATEMENT_MS : withinMs,
+      { statementMs: thorough ? THOROUGH_STATEMENT_MS : withinMs, tables },
     ).finally(release);
   } catch (error) {
     throw within?.aborted && error === within.reason ? tookTooLong(withinMs, error) : error;
   }
+}
+
+/** Returns true if a search has other filters than its words. They ask the states of transfers. */
+function hasOthers({ filter: { q: _, ...others } }: Search): boolean {
+  return Object.values(others).some((value) => value !== undefined);
 }
 
 /**
@@ -97,8 +104,8 @@ export async function searchTransfers(sql: Sql, search: Search): Promise<SearchR
  */
 async function searchFew(tx: Transaction, search: Search): Promise<SearchResult | null> {
   const { accountId, filter, order, after = null, rows } = search;
-  const { q, ...others } = filter;
-  if (Object.values(others).every((value) => value === undefined)) return null;
+  const { q } = filter;
+  if (!hasOthers(search)) return null;
   const passing = tx`
     from read.transfers
    where ${passes(tx, accountId, filter)} and ${isAfter(tx, after, order)}`;

@@ -21,16 +21,13 @@ import { RETENTION, streamPrefix } from '../domain/streams.ts';
 import type { TransferCreated } from '../domain/transfer.ts';
 import type { Writes } from './checkpoint.ts';
 import type { Difference, Projection } from './projection.ts';
+import { createIndex, wrongIndexes } from './search-index.ts';
 import { searchText } from './search-text.ts';
-import { createTrigramIndex } from './search-trigrams.ts';
 
 /** A search reads this many texts without an index: about 20 ms. */
 export const SEGMENT_ROWS = 30_000;
 /** A segment of longer texts than this has fewer of them, so that its index fits into memory. */
 const CHARACTERS_PER_ROW = 600;
-/** How many texts are indexed, and how many lists are saved at a time. Requests wait meanwhile. */
-const TEXTS_AT_ONCE = 500;
-const LISTS_AT_ONCE = 1_024;
 
 /** Creates the projection. Tests choose smaller segments. */
 export function createTransferSearch(segmentRows: number): Projection {
@@ -144,14 +141,14 @@ export function createTransferSearch(segmentRows: number): Projection {
         select concat_ws(' ', 'segment', segment)
           from (
             select segment, account_id, min(created_at) as starts, max(created_at) as ends,
-                   count(distinct number) = count(*) as is_numbered, max(number) as last
+                   count(distinct number) = count(*) and min(number) >= 0 as is_numbered,
+                   max(number) as last
               from ${tx(live)}.transfer_search where segment <> 0 group by 1, 2
           ) found
           full join ${tx(live)}.transfer_search_segments stored
             using (segment, account_id, starts, ends)
          where found is null or stored is null or not is_numbered or last >= texts
-            or not exists (
-              select from ${tx(live)}.transfer_search_trigrams t where t.segment = stored.segment)
+            or stored.segment = any(${await wrongIndexes(tx, live)}::integer[])
         union all
         select concat_ws(' ', 'account', account_id)
           from (
@@ -250,7 +247,7 @@ async function seal(tx: Transaction, schema: string, account: string): Promise<v
     select ${segment}::integer, row_number() over (order by created_at, transfer_id) - 1,
            ${account}, transfer_id, created_at, position, text
       from gone order by created_at, transfer_id`;
-  const texts = await index(tx, schema, segment);
+  const texts = await createIndex(tx, schema, segment);
   await tx`
     insert into ${tx(schema)}.transfer_search_segments (segment, account_id, starts, ends, texts)
     select ${segment}::integer, ${account}, min(created_at), max(created_at), ${texts}::integer
@@ -259,34 +256,6 @@ async function seal(tx: Transaction, schema: string, account: string): Promise<v
     update ${tx(schema)}.transfer_search_accounts
        set recent = 0, starts = null, ends = null, characters = 0
      where account_id = ${account}`;
-}
-
-/** Creates the index of a segment. Returns the number of its texts. */
-async function index(tx: Transaction, schema: string, segment: number): Promise<number> {
-  const trigrams = createTrigramIndex();
-  let texts = 0;
-  for (let read = TEXTS_AT_ONCE; read === TEXTS_AT_ONCE; texts += read) {
-    const rows = await tx<{ text: string }[]>`
-      select text from ${tx(schema)}.transfer_search
-       where segment = ${segment}
-         and number >= ${texts}::integer and number < ${texts + TEXTS_AT_ONCE}::integer
-       order by number`;
-    for (const { text } of rows) trigrams.add(text);
-    read = rows.length;
-  }
-  for (const lists of trigrams.lists(LISTS_AT_ONCE)) {
-    const bytes = Buffer.concat(lists.map(({ numbers }) => numbers));
-    // The lists are one value: an array of so many takes the driver longer.
-    await tx`
-      insert into ${tx(schema)}.transfer_search_trigrams (segment, list, numbers)
-      select ${segment}::integer, list, substring(${bytes}::bytea from start for length)
-        from (
-          select list, length, (sum(length) over (order by list) - length + 1)::integer
-            from unnest(${lists.map(({ list }) => list)}::integer[],
-                        ${lists.map(({ numbers }) => numbers.length)}::integer[]) l(list, length)
-        ) as l(list, length, start)`;
-  }
-  return texts;
 }
 
 /**

@@ -11,7 +11,7 @@ const ACTIONS_PER_SECOND = 0.5;
 const KEY_OVERLAP_MS = 20_000;
 const NEW_KEY_TRIES = 30;
 const NEW_KEY_PAUSE_MS = 2_000;
-const CLIENT_SCOPES = ['transfers:write', 'webhooks:write'];
+const CLIENT_SCOPES = ['transfers:write', 'webhooks:write', 'flows:read', 'audit:read'];
 
 export interface Administration {
   /** Stops it. */
@@ -36,18 +36,19 @@ interface AdministrationDeps {
   finding(subject: string, detail: string): void;
 }
 
-/** Creates the first key of the load. Throws if the service does not answer. */
+/** Creates a key of the load. Returns null if the service does not answer. */
 export async function createClientKey(
   client: ChaosClient,
   n: number,
+  account = 'acc_default',
 ): Promise<{ id: string; key: string } | null> {
-  const body = { name: `load ${n}`, scopes: CLIENT_SCOPES };
+  const body = { name: `load ${n}`, scopes: CLIENT_SCOPES, account };
   const about = { kind: 'other' as const, what: 'create key' };
   const answer = await client.send(about, {
     method: 'POST',
     path: '/keys',
     body,
-    idempotencyKey: `chaos-key-${n}`,
+    idempotencyKey: `chaos-key-${account}-${n}`,
   });
   const [id, key] = [textOf(answer, 'id'), textOf(answer, 'key')];
   // A replayed answer does not contain the key, so the next rotation creates another one.

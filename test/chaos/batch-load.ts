@@ -21,6 +21,10 @@ export interface BatchLoad {
 interface BatchLoadDeps {
   seed: number;
   client: ChaosClient;
+  /** Folder of the files that its batches write; empty, or with a slash at its end. */
+  folder: string;
+  /** Share of the usual rate. */
+  share: number;
   partners: Partners;
   files: SourceFiles;
   isFull(): boolean;
@@ -54,7 +58,7 @@ export function startBatchLoad(deps: BatchLoadDeps): BatchLoad {
 
   async function run(): Promise<void> {
     for (let n = 1; ; n++) {
-      await pause(random.gapMs(RATE));
+      await pause(random.gapMs(RATE * deps.share));
       while (!stopping.signal.aborted && deps.isFull()) await sleep(100);
       if (stopping.signal.aborted) return;
       const one = oneClient(n, randomFrom(seed, `batch ${n}`)).finally(() => clients.delete(one));
@@ -102,7 +106,7 @@ export function startBatchLoad(deps: BatchLoadDeps): BatchLoad {
       const destination = own.pick(partners.servers).endpoint;
       const file = own.chance(0.04) ? null : files.choose(own, LARGEST_ITEM);
       const sourcePath = file?.path ?? `outbox/missing-${n}-${i}.bin`;
-      const path = `batches/${n}/${i}.bin`;
+      const path = `${deps.folder}batches/${n}/${i}.bin`;
       return {
         source: { endpoint: source.name, path: sourcePath },
         destination: { endpoint: destination.name, path },
@@ -121,7 +125,7 @@ export function startBatchLoad(deps: BatchLoadDeps): BatchLoad {
   function ofFolder(n: number, own: Random): () => Promise<string | null> {
     const source = own.pick(partners.servers).endpoint;
     const destination = own.pick(partners.servers).endpoint;
-    const folder = `batches/${n}`;
+    const folder = `${deps.folder}batches/${n}`;
     const batchFiles = [...tree].map(([path, { size, sha256 }]) => ({
       source: { endpoint: source.name, path: `${TREE.folder}/${path}` },
       destination: { endpoint: destination.name, path: `${folder}/${path}` },

@@ -94,6 +94,8 @@ describe('a failed transfer whose file is in place', () => {
       sentAt: at(5),
       answeredAt: at(5),
       status: 201,
+      account: 'acc_default',
+      names: [],
       idempotencyKey: null,
       source: { endpoint: 'source', path: '/a' },
       destination: { endpoint: 'destination', path: '/b' },

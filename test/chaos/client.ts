@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import type { RequestRecord } from './evidence.ts';
+import type { Asked, RequestRecord } from './evidence.ts';
 import type { EvidenceWriter } from './writer.ts';
 
 /** Time limit of one request, and of all its retries. */
@@ -13,12 +13,14 @@ export interface Answer {
   /** Parsed JSON; null if there is none. */
   body: unknown;
   replayed: boolean;
+  /** As in the evidence. */
+  names: string[];
 }
 
 /** The fields of a record besides its time and answer. */
 export type About = RequestRecord extends infer R
   ? R extends RequestRecord
-    ? Omit<R, 'sentAt' | 'answeredAt' | 'status'>
+    ? Omit<R, keyof Asked>
     : never
   : never;
 
@@ -49,11 +51,13 @@ export interface ChaosClient {
 
 /**
  * Creates a client of the API processes, which it uses in turn. `key` returns the current API key.
+ * `account`: that of the key; null if it sees all accounts.
  */
 export function createClient(
   urls: string[],
   key: () => string,
   evidence: EvidenceWriter,
+  account: string | null,
 ): ChaosClient {
   const agent = new Agent({ connections: 64, connect: { timeout: 5_000 } });
   let turn = 0;
@@ -77,7 +81,8 @@ export function createClient(
       });
       const text = await answer.body.text();
       const replayed = answer.headers['idempotent-replayed'] === 'true';
-      return { status: answer.statusCode, body: parse(text), replayed };
+      const names = answer.statusCode < 400 ? namesIn(text) : [];
+      return { status: answer.statusCode, body: parse(text), replayed, names };
     } catch {
       return null;
     }
@@ -96,6 +101,8 @@ export function createClient(
           sentAt,
           answeredAt,
           status: answer?.status ?? null,
+          account,
+          names: answer?.names ?? [],
           ...completed(about, answer),
         });
         if (!mayRepeat || !isPassing(answer) || Date.now() + pause > deadline) return answer;
@@ -136,6 +143,11 @@ function completed(about: About, answer: Answer | null): About {
 function isPassing(answer: Answer | null): boolean {
   if (answer === null || answer.status === 429 || answer.status >= 500) return true;
   return answer.status === 409 && textOf(answer, 'code') === 'idempotency_in_progress';
+}
+
+/** Returns the ids of transfers, batches, flows and webhooks in a text, each once. */
+export function namesIn(text: string): string[] {
+  return [...new Set(text.match(/\b(?:txr|bat|flo|whk)_[0-9A-Z]{26}\b/g))];
 }
 
 /** Returns a text from an answer's body; null if the body has none of that name. */

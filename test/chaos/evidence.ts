@@ -21,6 +21,8 @@ export interface RunRecord {
   apiUrl: string;
   /** A key with the scope `admin`, of the account whose transfers the run created. */
   adminKey: string;
+  /** A key of another account that loads the service too; absent if none does. */
+  neighbourKey?: string;
   endpoints: EndpointRecord[];
 }
 
@@ -41,55 +43,67 @@ export type EndpointRecord = {
   | { kind: 'azure'; url: string; container: string; account: string; accountKey: string }
 );
 
-/**
- * One line of `requests.ndjson`: a request of the load and its result. `status` is null without an
- * answer: the request may have been carried out or not.
- */
-export type RequestRecord = { sentAt: string; answeredAt: string | null; status: number | null } & (
-  | {
-      kind: 'create';
-      /** Identical requests share it; null if none was sent. */
-      idempotencyKey: string | null;
-      /**
-       * `path` is decoded. It is relative to the endpoint's folder, bucket and prefix, or container
-       * and prefix.
-       */
-      source: { endpoint: string; path: string };
-      destination: { endpoint: string; path: string };
-      /** The file at the source; null if the load requested a missing one. */
-      file: { size: number; sha256: string } | null;
-      /**
-       * Codes with which the transfer may fail even without a fault, such as `permission_denied`.
-       */
-      mayFailWith?: string[];
-      /** From the 201. */
-      transferId: string | null;
-      replayed: boolean;
-    }
-  | {
-      kind: 'create_batch';
-      idempotencyKey: string;
-      /** The files of `items`, in order, or those of a folder. */
-      files: BatchFile[];
-      ofFolder: boolean;
-      /** From the 201. */
-      batchId: string | null;
-      replayed: boolean;
-    }
-  | {
-      kind: 'retry_batch';
-      idempotencyKey: string;
-      /** The batch whose failed transfers it repeats. */
-      of: string;
-      /** From the 201. */
-      batchId: string | null;
-      replayed: boolean;
-    }
-  | { kind: 'cancel_batch'; batchId: string }
-  | { kind: 'cancel'; transferId: string }
-  | { kind: 'detail'; transferId: string }
-  | { kind: 'other'; what: string }
-);
+/** What every record of a request has. */
+export interface Asked {
+  sentAt: string;
+  answeredAt: string | null;
+  /** Null without an answer: the request may have been carried out or not. */
+  status: number | null;
+  /** The account of its API key; null for a key that sees all accounts. */
+  account: string | null;
+  /** Ids of transfers, batches, flows and webhooks in an answer below 400. */
+  names: string[];
+}
+
+/** One line of `requests.ndjson`: a request of the load and its result. */
+export type RequestRecord = Asked &
+  (
+    | {
+        kind: 'create';
+        /** Identical requests share it; null if none was sent. */
+        idempotencyKey: string | null;
+        /**
+         * `path` is decoded. It is relative to the endpoint's folder, bucket and prefix, or container
+         * and prefix.
+         */
+        source: { endpoint: string; path: string };
+        destination: { endpoint: string; path: string };
+        /** The file at the source; null if the load requested a missing one. */
+        file: { size: number; sha256: string } | null;
+        /**
+         * Codes with which the transfer may fail even without a fault, such as `permission_denied`.
+         */
+        mayFailWith?: string[];
+        /** From the 201. */
+        transferId: string | null;
+        replayed: boolean;
+      }
+    | {
+        kind: 'create_batch';
+        idempotencyKey: string;
+        /** The files of `items`, in order, or those of a folder. */
+        files: BatchFile[];
+        ofFolder: boolean;
+        /** From the 201. */
+        batchId: string | null;
+        replayed: boolean;
+      }
+    | {
+        kind: 'retry_batch';
+        idempotencyKey: string;
+        /** The batch whose failed transfers it repeats. */
+        of: string;
+        /** From the 201. */
+        batchId: string | null;
+        replayed: boolean;
+      }
+    | { kind: 'cancel_batch'; batchId: string }
+    | { kind: 'cancel'; transferId: string }
+    | { kind: 'detail'; transferId: string }
+    /** Asks for a transfer of another account. */
+    | { kind: 'foreign'; transferId: string; what: string }
+    | { kind: 'other'; what: string }
+  );
 
 /** A file of a batch, with the meaning that a `create` gives its fields. */
 export interface BatchFile {

@@ -21,6 +21,18 @@ const LARGEST_EVERY = 300;
 const LARGEST_FIRST = 2;
 /** The newest transfers, whose priority a bulk request changes. */
 const BULK = 20;
+const LISTS = [
+  ...['/transfers?limit=20', '/transfers?limit=50&offset=20', '/transfers?status=completed'],
+  ...['/transfers?q=bin', '/batches?limit=20', '/flows?limit=20', '/webhooks'],
+];
+const FOREIGN: Pick<Call, 'method' | 'path' | 'body'>[] = [
+  { method: 'GET', path: '' },
+  { method: 'GET', path: '/events' },
+  { method: 'GET', path: '/receipt' },
+  { method: 'DELETE', path: '' },
+  { method: 'PATCH', path: '', body: { priority: 'low' } },
+  { method: 'POST', path: '/retry' },
+];
 
 export interface Load {
   /** Ids from a 201. */
@@ -39,8 +51,12 @@ interface LoadDeps {
   seed: number;
   rate: number;
   client: ChaosClient;
-  /** Has the scope `admin`. */
-  admin: ChaosClient;
+  /** Has the scope `admin` in the same account. Null: nothing is aborted. */
+  admin: ChaosClient | null;
+  /** Folder of the files that its transfers write; empty, or with a slash at its end. */
+  folder: string;
+  /** Transfers of another account. */
+  strangers(): Set<string>;
   partners: Partners;
   files: SourceFiles;
   /** True while too many transfers are open. */
@@ -50,7 +66,8 @@ interface LoadDeps {
 /**
  * Creates transfers at the given rate. Changes, retries, repeats, aborts and reads some of them.
  */
-export function startLoad({ seed, rate, client, admin, partners, files, isFull }: LoadDeps): Load {
+export function startLoad(deps: LoadDeps): Load {
+  const { seed, rate, client, admin, folder, strangers, partners, files, isFull } = deps;
   const random = randomFrom(seed, 'transfers');
   const created = new Set<string>();
   const clients = new Set<Promise<void>>();
@@ -118,16 +135,28 @@ export function startLoad({ seed, rate, client, admin, partners, files, isFull }
       // Rejected unless the transfer was cancelled or has failed.
       [0.1, () => retry(path)],
       [0.2, () => client.send({ kind: 'detail', transferId: id }, { method: 'GET', path })],
-      [0.02, () => pause(abortAfter).then(() => abort(path))],
-      [0.03, () => other('list', { method: 'GET', path: '/transfers?limit=20' })],
+      [admin ? 0.02 : 0, () => pause(abortAfter).then(() => abort(path))],
+      [0.1, () => other('list', { method: 'GET', path: own.pick(LISTS) })],
+      [0.03, () => other('history', { method: 'GET', path: `${path}/events` })],
+      [0.1, () => askForForeign(own)],
       // A client that crashed after the answer sends the same request again.
       [0.1, () => pause(againAfter).then(create)],
     ];
     return steps.filter(([probability]) => own.chance(probability)).map(([, step]) => step);
   }
 
-  const abort = (path: string) =>
-    admin.send(
+  /** Another account must not see, change or repeat a transfer. */
+  async function askForForeign(own: Random): Promise<void> {
+    const transferId = own.pick([...strangers()].slice(-BULK).concat(''));
+    if (transferId === '') return;
+    const call = own.pick(FOREIGN);
+    const path = `/transfers/${transferId}${call.path}`;
+    const what = `${call.method} ${call.path}`;
+    await client.send({ kind: 'foreign', transferId, what }, { ...call, path, once: true });
+  }
+
+  const abort = async (path: string) =>
+    admin?.send(
       { kind: 'other', what: 'abort' },
       { method: 'POST', path: `${path}/abort`, once: true },
     );
@@ -141,8 +170,10 @@ export function startLoad({ seed, rate, client, admin, partners, files, isFull }
     const file = chooseFile(n, own, onSmallDisk);
     const after = file && !onSmallDisk && file.size <= LARGE ? chooseAfter(own) : null;
     const sourcePath =
-      file === null ? `outbox/missing-${n}.bin` : after ? `once/${n}.bin` : file.path;
-    const path = onSmallDisk ? `small-${n % SMALL_DISK_NAMES}.bin` : nameFor(n, own, file);
+      file === null ? `outbox/missing-${n}.bin` : after ? `${folder}once/${n}.bin` : file.path;
+    const path = onSmallDisk
+      ? `small-${n % SMALL_DISK_NAMES}.bin`
+      : `${folder}${nameFor(n, own, file)}`;
     // A repetition without a key is another transfer, which would not find a source that has gone.
     const hasKey = own.chance(0.9) || after !== null;
     const idempotencyKey = hasKey ? `chaos-${seed}-${n}` : null;

@@ -23,6 +23,10 @@ import { openEvidence } from './writer.ts';
 
 const PROGRESS_MS = 12_000;
 const COUNT_MS = 3_000;
+/** The account of the load, and another one that must see nothing of it. */
+const ACCOUNT = 'acc_default';
+const NEIGHBOUR = 'acc_neighbour';
+const NEIGHBOUR_SHARE = 0.2;
 /** The load waits while more transfers than this are open. */
 const MOST_OPEN = 300;
 /**
@@ -74,24 +78,32 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
   const firstKey = await createClientKey(admin, 1);
   if (!firstKey) throw new Error('the first API key was not created');
   let clientKey = firstKey.key;
-  const client = createClient(urls, () => clientKey, evidence);
+  const client = createClient(urls, () => clientKey, evidence, ACCOUNT);
   closing.defer(client.close);
+  const neighbourKey = await createClientKey(admin, 1, NEIGHBOUR);
+  if (!neighbourKey) throw new Error('the API key of the other account was not created');
+  const neighbour = createClient(urls, () => neighbourKey.key, evidence, NEIGHBOUR);
+  closing.defer(neighbour.close);
   const webhooks = webhookLoad(client, receivers, evidence, RECEIVERS.length);
   for (const receiver of RECEIVERS) await webhooks.register(receiver);
 
   say('all runs; the load begins');
   let counts: TransferCounts | null = null;
   const isFull = () => (counts?.open ?? 0) > MOST_OPEN;
+  const shared = { seed, partners, files, isFull };
   const load = startLoad({
-    seed,
-    rate: options.rate,
-    client,
-    admin,
-    partners,
-    files,
-    isFull,
+    ...{ ...shared, client, admin, folder: '', rate: options.rate },
+    strangers: () => others.created,
   });
-  const batches = startBatchLoad({ seed, client, partners, files, isFull });
+  const batches = startBatchLoad({ ...shared, client, folder: '', share: 1 });
+  // The same Idempotency-Keys in another account.
+  const others = startLoad({
+    ...{ ...shared, client: neighbour, admin: null, folder: 'neighbour/' },
+    rate: options.rate * NEIGHBOUR_SHARE,
+    strangers: () => load.created,
+  });
+  const ofNeighbour = { client: neighbour, folder: 'neighbour/', share: NEIGHBOUR_SHARE };
+  const otherBatches = startBatchLoad({ ...shared, ...ofNeighbour });
   const flows = await startFlowLoad({ seed, client: admin, partners, evidence, isFull, finding });
   const administration = startAdministration(
     {
@@ -105,7 +117,7 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
         clientKey = key;
       },
       async tryKey(key) {
-        const other = createClient(urls, () => key, evidence);
+        const other = createClient(urls, () => key, evidence, ACCOUNT);
         const answer = await other.look('/transfers?limit=1').finally(other.close);
         return answer?.status ?? null;
       },
@@ -139,7 +151,8 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
   await sleep(minutes * 60_000);
   say('the load ends; lifting all faults');
   receivers.heal();
-  const ending = [load, batches, flows, administration, chaos].map((one) => one.stop());
+  const loads = [load, batches, others, otherBatches, flows, administration, chaos];
+  const ending = loads.map((one) => one.stop());
   await Promise.all(ending);
   await administration.finish();
   await flows.finish();
@@ -160,6 +173,7 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
     databaseUrl: stores.postgres.url,
     apiUrl: urls[0] as string,
     adminKey,
+    neighbourKey: neighbourKey.key,
     endpoints: partners.endpoints.map(({ record }) => record),
   };
   await evidence.finish(run);

@@ -52,7 +52,7 @@ export async function startService(
   try {
     await supervisor.untilReady(START_MS);
     const urls = supervisor.processes.flatMap(({ url }) => (url === null ? [] : [url]));
-    const admin = createClient(urls, () => adminKey, evidence);
+    const admin = createClient(urls, () => adminKey, evidence, null);
     return { supervisor, urls, adminKey, admin, endpointIds: await configure(admin, partners) };
   } catch (error) {
     await supervisor.close();

@@ -206,6 +206,23 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       stdout: '',
       stderr: expect.stringContaining('of another version, so nothing was compared'),
     });
+    const all = await cli.run(['projections', 'verify']);
+    expect(all).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/^proof matches the log/m),
+      stderr: expect.stringMatching(/^catalog was not compared: .* of another version/),
+    });
+    await database.sql`update read.audit set actor = 'cli:other'`;
+    const both = await cli.run(['projections', 'verify', '--json']);
+    expect(both.code).toBe(1);
+    expect(both.json()).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ projection: 'audit', agrees: false }),
+        expect.objectContaining({ projection: 'proof', agrees: true }),
+      ]),
+    );
+    expect(both.json().at(-1)).toMatchObject({ projection: 'catalog', agrees: null });
+    expect(await cli.run(['projections', 'rebuild', 'audit'])).toMatchObject({ code: 0 });
     await database.sql`update read.checkpoints set version = version + 1 where name = 'catalog'`;
 
     expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([

@@ -4,6 +4,7 @@ import { headOfNote } from '../../src/domain/proof/checkpoint.ts';
 import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts';
 import { verifyConsistency } from '../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../src/domain/proof/receipt.ts';
+import { rebuildProjection } from '../../src/projections/rebuild.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -162,6 +163,30 @@ describeWithPostgres('the proofs of the API', () => {
       status: 500,
       body: { detail: expect.stringMatching(/evidence/) },
     });
+  });
+
+  test('say what to do about a tree that lacks a part', async () => {
+    const id = await createCancelled();
+    await createCancelled();
+    const { size } = (await sign()).body;
+    const { installation } = api;
+    await installation.sql`
+      update read.proof_tiles set hashes = substr(hashes, 1, 32 * ${size - 1}::integer)
+       where level = 0`;
+    for (const answer of [
+      await receipt(id),
+      await api.ask('GET', `/v1/checkpoints/${size}/consistency?from=1`, { key: auditor }),
+    ])
+      expect(answer).toMatchObject({
+        status: 500,
+        body: { detail: expect.stringMatching(/waybill projections rebuild proof/) },
+      });
+    await rebuildProjection(installation, 'proof', () => undefined);
+    expect((await receipt(id)).status).toBe(200);
+    await installation.sql`create table kept_keys as select * from read.proof_keys`;
+    await installation.sql`delete from read.proof_keys`;
+    expect((await receipt(id)).body.detail).toContain('waybill projections rebuild proof');
+    await installation.sql`insert into read.proof_keys select * from kept_keys`;
   });
 
   test('wait for a receipt on request', async () => {

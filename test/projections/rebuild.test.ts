@@ -19,6 +19,7 @@ import {
   rebuildProjection,
   verifyProjection,
 } from '../../src/projections/rebuild.ts';
+import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
 import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
 import { createTransferSearch } from '../../src/projections/transfer-search.ts';
 import {
@@ -28,6 +29,7 @@ import {
   type TestInstallation,
 } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
+import { holdRows } from '../support/row-locks.ts';
 
 describeWithPostgres('rebuilding a projection', () => {
   let installation: TestInstallation;
@@ -282,6 +284,43 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(total).toBe(30 + written);
   });
 
+  it.each<[string, TransferFilter]>([
+    ['an export', {}],
+    ['a list by destination', { destination: 'sftp://files/' }],
+    ['a search', { q: 'sftp://files/' }],
+    ['a search with a filter', { q: 'sftp://files/', status: 'pending' }],
+  ])('shows all rows in %s that waits for the switch', async (what, filter) => {
+    const { sql } = installation;
+    const listed = async () => {
+      if (what !== 'an export')
+        return (await listTransfers(sql, 'acc_default', filter, { limit: 1, offset: 0 })).total;
+      let count = 0;
+      for await (const batch of eachTransfer(sql, 'acc_default', filter)) count += batch.length;
+      return count;
+    };
+    await create();
+    await catchUp();
+    await catchUpIfIdle(installation, projectionConsumer(PROJECTIONS.transfer_search));
+    const before = await listed();
+    // A switch locks the tables, then folds the last events into the new ones.
+    const names = ['transfers', 'transfer_search', 'transfer_search_accounts'];
+    const swap = await holdRows(sql, async (tx) => {
+      for (const name of names) await tx`lock table read.${tx(name)} in access exclusive mode`;
+      for (const name of names) {
+        await tx`create table read.filled (like read.${tx(name)} including all)`;
+        await tx`insert into read.filled select * from read.${tx(name)}`;
+        await tx`drop table read.${tx(name)}`;
+        await tx`alter table read.filled rename to ${tx(name)}`;
+      }
+    });
+    const reading = listed();
+    await expect.poll(() => swap.waiting('read.transfer')).toBe(1);
+    await swap.release();
+    expect(await reading).toBe(before);
+    for (const name of ['transfers', 'transfer_search'] as const)
+      await rebuildProjection(installation, name, quietly);
+  });
+
   it('recreates the tables if the database belongs to another log', async () => {
     const { sql } = installation;
     await sql`update read.checkpoints set log_id = 'another' where name = 'transfers'`;
@@ -388,6 +427,22 @@ describeWithPostgres('rebuilding a projection', () => {
       const verifySearch = async () =>
         (await verifyProjection(installation, 'transfer_search', quietly)).differences;
       expect(await verifySearch()).toEqual([]);
+      // An index that does not find a text hides its transfer.
+      await sql`create table kept_lists as select * from read.transfer_search_trigrams`;
+      const damages = [
+        sql`delete from read.transfer_search_trigrams
+             where segment = 1 and list = (
+               select min(list) from read.transfer_search_trigrams where segment = 1)`,
+        sql`update read.transfer_search_trigrams set numbers = '\\x00' where segment = 1`,
+        sql`update read.transfer_search set number = -1 where segment = 1 and number = 0`,
+      ];
+      for (const damage of damages) {
+        await damage;
+        expect(await verifySearch()).toEqual(['segment 1']);
+        await sql`delete from read.transfer_search_trigrams`;
+        await sql`insert into read.transfer_search_trigrams select * from kept_lists`;
+        await sql`update read.transfer_search set number = 0 where number = -1`;
+      }
       await sql`update read.transfer_search_segments set ends = starts where segment = 2`;
       await sql`delete from read.transfer_search_trigrams where segment = 1`;
       expect(await verifySearch()).toEqual(expect.arrayContaining(['segment 1', 'segment 2']));

@@ -1,6 +1,8 @@
 import type { KeyObject } from 'node:crypto';
 import { isAfterEvent } from '../after.ts';
-import { endsTransfer } from '../transfer.ts';
+import { endsTransfer, isClosed, type TransferState } from '../transfer.ts';
+import { transferDecider } from '../transfer-decider.ts';
+import { upcast } from '../upcast.ts';
 import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
 import type { LeafContent } from './leaf.ts';
@@ -29,7 +31,8 @@ export interface ProvenEvent {
 }
 
 export type ReceiptVerdict =
-  | { ok: true; head: TreeHead; events: LeafContent[] }
+  /** `isClosed`: no step after the transfer lacks its outcome. */
+  | { ok: true; head: TreeHead; events: LeafContent[]; isClosed: boolean }
   | { ok: false; problems: string[] };
 
 /**
@@ -54,7 +57,10 @@ export function verifyReceipt(receipt: Receipt, publicKey: KeyObject): ReceiptVe
       problems.push(`event ${i}: it is not after the event before it`);
   }
   problems.push(...incomplete(receipt.transfer_id, events));
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, head, events };
+  if (problems.length > 0) return { ok: false, problems };
+  const { initialState, evolve } = transferDecider;
+  const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
+  return { ok: true, head, events, isClosed: isClosed(state) };
 }
 
 function isIn({ size, root }: TreeHead, index: number, leaf: string, proof: string[]): boolean {

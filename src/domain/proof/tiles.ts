@@ -9,6 +9,7 @@
  * height. Only nodes over 2^height leaves have a name: other nodes are made of them.
  */
 import { EMPTY_ROOT, HASH_BYTES, type Hash, nodeHash, nodeHashOf } from './hash.ts';
+import { LogChanged, PROOF_REMEDY } from './log-changed.ts';
 
 /** Levels of the tree that a tile holds. */
 const TILE_HEIGHT = 8;
@@ -80,8 +81,9 @@ export function tilesOf(ranges: Range[]): TileName[] {
 }
 
 /**
- * Creates a reader of nodes from these tiles. It throws RangeError if one of them is missing. It
- * keeps what it has computed: the proofs of several leaves share most of their nodes.
+ * Creates a reader of nodes from these tiles. It throws LogChanged if one of them is missing or
+ * short: a fold never leaves a gap. It keeps what it has computed: the proofs of several leaves
+ * share most of their nodes.
  */
 export function readNodes(tiles: Iterable<Tile>): NodeReader {
   const known = new Map<string, Tile>();
@@ -95,7 +97,10 @@ export function readNodes(tiles: Iterable<Tile>): NodeReader {
       .get(`${level}/${tile}`)
       ?.hashes.subarray(start, start + width * HASH_BYTES);
     if (hashes?.length !== width * HASH_BYTES)
-      throw new RangeError(`tile ${level}/${tile} lacks the node ${index} of height ${height}`);
+      throw new LogChanged(
+        `tile ${level}/${tile} lacks the node ${index} of height ${height}: the table ` +
+          `read.proof_tiles was changed. ${PROOF_REMEDY}`,
+      );
     return rootOfHashes(hashes);
   };
   return (height, index) => {

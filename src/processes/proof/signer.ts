@@ -7,7 +7,8 @@
  * Before it signs, it compares:
  * - the last checkpoint that the tree knows with the stream of checkpoints, which must still have
  *   it
- * - the root of the tree at the size of the last checkpoint with the root that was signed.
+ * - the root of the tree at the size of the last checkpoint with the root that was signed. The tree
+ *   must have that size once its fold has passed the checkpoint.
  * If they differ, the log was changed after it was signed. The signer then signs nothing, and
  * readiness shows why, until a person has looked at it.
  *
@@ -29,8 +30,9 @@ import {
 } from '../../commands/log.ts';
 import { type CheckpointSigned, isCheckpointEvent } from '../../domain/checkpoint.ts';
 import { newId } from '../../domain/ids.ts';
-import { LogChanged } from '../../domain/proof/log-changed.ts';
+import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import { CHECKPOINTS } from '../../domain/streams.ts';
+import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
 import { rootAt } from '../../projections/proof-tiles.ts';
@@ -103,7 +105,14 @@ export async function signIfNeeded(
   const { sql } = deps;
   const last = await readLast(deps);
   const since = last?.data.size ?? 0;
+  // Before the tree: it only grows.
+  const folded = await loadCheckpoint(sql, 'read.checkpoints', 'proof');
   const { size, happened } = await measureTree(sql, since);
+  if (last !== null && size < since && (folded?.position ?? 0n) >= last.position)
+    throw new LogChanged(
+      `a checkpoint signs ${since} events, and the tree has ${size}: rows of the table ` +
+        `read.proof_tiles are missing. ${PROOF_REMEDY}`,
+    );
   // The tree is behind the log, and says so itself if it stays so.
   if (size < since || happened <= 0) return null;
   if (last !== null) {

@@ -9,6 +9,7 @@ import { readEventStoreDb } from './log/eventstoredb.ts';
 import { readPostgresLog } from './log/postgres.ts';
 import { checkProcesses, checkWork } from './processes.ts';
 import { createReport, type Report } from './report.ts';
+import { checkAccounts } from './requests/accounts.ts';
 import { linkOperations, type Operation } from './requests/operations.ts';
 import { checkOutcomes } from './requests/outcomes.ts';
 import { checkStatuses } from './requests/statuses.ts';
@@ -47,6 +48,7 @@ export async function check(folder: string, only?: readonly string[]): Promise<C
     await run('webhooks', () => checkWebhooks(context));
     await run('api', () => {
       checkStatuses(context);
+      checkAccounts(context);
       return checkAnswers(context);
     });
     await run('files', () => checkFiles(context, links, places));

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../../support/transfers.ts';
 import type { WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { namesIn } from '../client.ts';
 import type { DeliveryRecord, RequestRecord, VersionRecord } from '../evidence.ts';
 
 const SECRET = 'a secret of this run';
@@ -41,6 +42,7 @@ export function createLoad(url: string, key: string, sources: string) {
       status: answer.status,
       headers: answer.headers,
       body: text === '' ? null : JSON.parse(text),
+      asked: { account: 'acc_default', names: answer.status < 400 ? namesIn(text) : [] },
     };
   }
 
@@ -79,7 +81,7 @@ export function createLoad(url: string, key: string, sources: string) {
           : content && digest(content);
       const sentAt = new Date().toISOString();
       const scheme = endpoint === 'cloud' ? 's3' : 'sftp';
-      const { status, headers, body } = await ask(
+      const { status, headers, body, asked } = await ask(
         'POST',
         '/v1/transfers',
         { source_uri: `sftp://source/${from}`, destination_uri: `${scheme}://${to}`, after },
@@ -90,6 +92,7 @@ export function createLoad(url: string, key: string, sources: string) {
         sentAt,
         answeredAt: lost ? null : new Date().toISOString(),
         status: lost ? null : status,
+        ...asked,
         idempotencyKey: idempotencyKey ?? null,
         source: { endpoint: 'source', path: `/${from}` },
         destination: { endpoint, path: `/${path.join('/')}` },
@@ -115,7 +118,7 @@ export function createLoad(url: string, key: string, sources: string) {
         destination_uri: `sftp://destination/${folder}/`,
       }));
       const [sentAt, idempotencyKey] = [new Date().toISOString(), `batch ${folder}`];
-      const { status, body } = await ask(
+      const { status, body, asked } = await ask(
         'POST',
         '/v1/batches',
         { items, after: { destination_marker: '.done' } },
@@ -126,6 +129,7 @@ export function createLoad(url: string, key: string, sources: string) {
       requests.push({
         kind: 'create_batch',
         ...answered,
+        ...asked,
         idempotencyKey,
         files,
         ofFolder: false,
@@ -155,22 +159,23 @@ export function createLoad(url: string, key: string, sources: string) {
     /** Retries a transfer that the load created. */
     async retry(transferId: string): Promise<string> {
       const sentAt = new Date().toISOString();
-      const { status, body } = await ask('POST', `/v1/transfers/${transferId}/retry`);
+      const { status, body, asked } = await ask('POST', `/v1/transfers/${transferId}/retry`);
       const original = requests.find(
         (request) => request.kind === 'create' && request.transferId === transferId,
       ) as Extract<RequestRecord, { kind: 'create' }>;
       const answeredAt = new Date().toISOString();
-      requests.push({ ...original, sentAt, answeredAt, status, transferId: body.id });
+      requests.push({ ...original, ...asked, sentAt, answeredAt, status, transferId: body.id });
       return body.id;
     },
     async cancel(transferId: string): Promise<void> {
       const sentAt = new Date().toISOString();
-      const { status } = await ask('DELETE', `/v1/transfers/${transferId}`);
+      const { status, asked } = await ask('DELETE', `/v1/transfers/${transferId}`);
       requests.push({
         kind: 'cancel',
         sentAt,
         answeredAt: new Date().toISOString(),
         status,
+        ...asked,
         transferId,
       });
     },

@@ -4,7 +4,9 @@ import { type Damage, drop, sql } from './damage.ts';
 
 type Create = Extract<Evidence['requests'][number], { kind: 'create' }>;
 
-const CANCEL = { kind: 'cancel', sentAt: '', answeredAt: '', status: 200 } as const;
+const ASKED = { sentAt: '', answeredAt: '', status: 200, account: 'acc_default', names: [] };
+const CANCEL = { ...ASKED, kind: 'cancel' } as const;
+const LIST = { ...ASKED, kind: 'other', what: 'list' } as const;
 
 function creates({ requests }: Evidence): Create[] {
   return requests.filter((request) => request.kind === 'create') as Create[];
@@ -24,6 +26,41 @@ export const REQUEST_DAMAGES: Damage[] = [
     names: (run) => run.ids.plain,
     evidence: ({ requests }, run) =>
       requests.push({ ...CANCEL, kind: 'detail', transferId: run.ids.plain, status: 404 }),
+  },
+  {
+    what: 'an account is shown a transfer of another account',
+    finds: 'api.accounts',
+    names: () => 'list',
+    evidence: ({ requests }, { ids }) =>
+      requests.push({ ...LIST, account: 'acc_other', names: [ids.plain] }),
+  },
+  {
+    what: 'an account is shown a batch of another account',
+    finds: 'api.accounts',
+    names: () => 'list',
+    evidence: ({ requests }, { batchId }) =>
+      requests.push({ ...LIST, account: 'acc_other', names: [batchId] }),
+  },
+  {
+    what: 'an answer names a flow that is not in the log',
+    finds: 'api.accounts',
+    names: () => 'list',
+    evidence: ({ requests }) =>
+      requests.push({ ...LIST, names: ['flo_00000000000000000000000000'] }),
+  },
+  {
+    what: 'an account has changed a transfer of another account',
+    finds: 'api.accounts',
+    names: () => 'PATCH',
+    evidence: ({ requests }, { ids }) =>
+      requests.push({ ...ASKED, kind: 'foreign', what: 'PATCH', transferId: ids.plain }),
+  },
+  {
+    what: 'the cancel of a batch was answered, and did not happen',
+    finds: 'transfers.cancel',
+    names: ({ batchId }) => batchId,
+    evidence: ({ requests }, { batchId }) =>
+      requests.push({ ...ASKED, kind: 'cancel_batch', batchId }),
   },
   {
     what: 'one key has led to two transfers',

@@ -11,7 +11,7 @@ import { inclusionRanges } from '../../../src/domain/proof/proofs.ts';
 import { type Receipt, verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { extendTiles, rangeHash, readNodes } from '../../../src/domain/proof/tiles.ts';
 import { createLog } from '../../support/histories.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import { AFTER_EVENTS, started, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
 const ORIGIN = 'waybill/test';
@@ -111,6 +111,27 @@ describe('a receipt', () => {
       'transfer.created',
       'transfer.cancelled',
     ]);
+  });
+
+  it('says whether steps after the transfer lack their outcome', () => {
+    const log = createLog();
+    const after = { destination_marker: '.done', source: 'delete' } as const;
+    const created = transferCreated({ transfer_id: 'txr_3', after });
+    const { versioned, marked, deleted } = AFTER_EVENTS;
+    for (const event of [
+      { type: 'transfer.created', data: created },
+      TRANSFER_EVENTS.admitted,
+      { type: 'transfer.in_progress', data: started() },
+      ...[versioned, marked, deleted],
+    ])
+      log.append('transfer-txr_3', event);
+    const whole = receiptOf('txr_3', log.events);
+    const verdictOf = (count: number) =>
+      verifyReceipt({ ...whole, events: whole.events.slice(0, count) }, publicKey);
+    expect(verdictOf(6)).toMatchObject({ ok: true, isClosed: true });
+    expect(verdictOf(5)).toMatchObject({ ok: true, isClosed: false });
+    expect(verdictOf(4)).toMatchObject({ ok: true, isClosed: false });
+    expect(verdictOf(3)).toMatchObject({ ok: false });
   });
 
   const genuine = receiptOf('txr_1', events);

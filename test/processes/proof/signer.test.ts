@@ -223,6 +223,12 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     const before = await checkpoints();
     await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow('the log was changed after');
     await change();
+    await sql`
+      update read.proof_tiles set hashes = substr(hashes, 1, 32) where level = 0 and tile = 0`;
+    await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow(
+      /^a checkpoint signs \d+ events, and the tree has 1: .* waybill projections rebuild proof$/,
+    );
+    await rebuildProjection(installation, 'proof', () => undefined);
     await sql`update read.proof_checkpoints set note = 'another'`;
     await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow(
       `is not in the log any more as it was signed`,

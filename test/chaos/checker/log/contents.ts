@@ -40,6 +40,7 @@ export interface TransferStory extends Folded<TransferState> {
 export interface EventNote {
   type: string;
   transferId: string | null;
+  account: unknown;
   occurredAt: string;
   /** Hash of position, stream, revision and the event: an export must repeat it. */
   hash: string;
@@ -197,6 +198,7 @@ export async function readContents(
     contents.events.set(id, {
       type,
       transferId,
+      account: metadata.account_id,
       occurredAt: metadata.occurred_at,
       hash: place,
       payload,

@@ -33,14 +33,14 @@ export async function linkItems(
   /** By batch: a request that created it, or that may have. */
   async function requestsByBatch() {
     const rows = await sql<{ key: string; id: string }[]>`
-      select key, reserved ->> 'batchId' as id from work.idempotency_keys
+      select account_id || ' ' || key as key, reserved ->> 'batchId' as id from work.idempotency_keys
        where route like 'POST /v1/batches%' and reserved ? 'batchId'`;
     const reserved = new Map(rows.map(({ key, id }) => [key, id]));
     const found = new Map<string, CreateBatchRecord>();
     for (const request of evidence.requests) {
       if (request.kind !== 'create_batch' && request.kind !== 'retry_batch') continue;
       const { idempotencyKey: key, batchId } = request;
-      const id = reserved.get(key);
+      const id = reserved.get(`${request.account} ${key}`);
       const wrong = (detail: string) => report.finding('transfers.once', `key ${key}`, detail);
       if (batchId !== null && batchId !== id)
         wrong(`it reserves ${id}, and an answer names ${batchId}`);
@@ -119,13 +119,14 @@ function operationOf(
   transferId: string,
   mayFailWith: string[] = [],
 ): Operation {
-  const request = { sentAt: '', answeredAt: null, status: 201, replayed: false } as const;
+  const asked = { sentAt: '', answeredAt: null, status: 201, account: null, names: [] };
   return {
     key: null,
     requests: [
       {
         kind: 'create',
-        ...request,
+        ...asked,
+        replayed: false,
         idempotencyKey: null,
         source,
         destination,

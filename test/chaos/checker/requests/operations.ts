@@ -4,7 +4,8 @@ import { keyOf, type Places } from '../files/places.ts';
 import { linkItems } from './items.ts';
 
 /**
- * One creation by the load: one request without a key, or all requests with one Idempotency-Key.
+ * One creation by the load: one request without a key, or all requests of an account with one
+ * Idempotency-Key.
  */
 export interface Operation {
   key: string | null;
@@ -39,14 +40,15 @@ export function operationsOf(requests: CreateRecord[]): Operation[] {
   const operations: Operation[] = [];
   for (const request of requests) {
     const { idempotencyKey: key } = request;
-    const operation = (key === null ? undefined : keyed.get(key)) ?? {
+    const name = `${request.account} ${key}`;
+    const operation = (key === null ? undefined : keyed.get(name)) ?? {
       key,
       requests: [],
       accepted: new Set(),
       unanswered: false,
     };
     if (operation.requests.length === 0) operations.push(operation);
-    if (key !== null) keyed.set(key, operation);
+    if (key !== null) keyed.set(name, operation);
     operation.requests.push(request);
     if (request.status === 201 && request.transferId !== null)
       operation.accepted.add(request.transferId);
@@ -109,8 +111,8 @@ export async function linkOperations(
 
   const reservedBy = await reservedIds(sql);
   for (const operation of operations) {
-    const { key } = operation;
-    const row = key === null ? undefined : reservedBy.get(key);
+    const { key, requests } = operation;
+    const row = reservedBy.get(`${requests[0]?.account} ${key}`);
     if (row === undefined) continue;
     const { id: reserved, answered } = row;
     report.count('idempotency_keys');
@@ -175,10 +177,11 @@ interface Reserved {
   answered: boolean;
 }
 
-/** By key: the id that the service reserved for a creation, and whether its answer is kept. */
+/** By account and key: the id that the service reserved for a creation, and whether its answer is kept. */
 async function reservedIds(sql: Context['sql']): Promise<Map<string, Reserved>> {
   const rows = await sql<(Reserved & { key: string })[]>`
-    select key, reserved ->> 'transferId' as id, status is not null as answered
+    select account_id || ' ' || key as key, reserved ->> 'transferId' as id,
+           status is not null as answered
       from work.idempotency_keys
      where route like 'POST /v1/transfers%' and reserved ? 'transferId'`;
   return new Map(rows.map(({ key, ...reserved }) => [key, reserved]));

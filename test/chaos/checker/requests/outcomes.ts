@@ -51,6 +51,16 @@ export function checkOutcomes(
     if (problem !== null) report.finding('transfers.cancel', id, problem);
     report.count('cancels', records.length);
   }
+  for (const request of evidence.requests) {
+    if (request.kind !== 'cancel_batch' || request.status !== 200) continue;
+    report.count('batch_cancels');
+    if ((log.batches.get(request.batchId)?.state.cancelled_at ?? null) === null)
+      report.finding(
+        'transfers.cancel',
+        request.batchId,
+        'its cancel was answered with 200, and the log has none',
+      );
+  }
   report.expectSome('transfers.outcome', 'outcomes', log.transfers.size);
 
   function problemOf(id: string, story: TransferStory, operation: Operation): string | null {

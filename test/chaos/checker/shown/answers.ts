@@ -21,20 +21,31 @@ interface Page {
  * the export.
  */
 export async function checkAnswers(context: Context): Promise<void> {
-  const { apiUrl, adminKey } = context.evidence.run;
+  const { apiUrl, adminKey, neighbourKey } = context.evidence.run;
   const api = openApi(apiUrl, adminKey);
   const account = accountOf(context, adminKey);
+  const transfers = await checkTransfers(context, api, account);
+  await checkCatalog(context, api, account);
+  await checkExport(context, api, null);
+  context.report.expectSome('api', 'api_list_items', transfers);
+  context.report.expectSome('api', 'api_details', transfers);
+  context.report.expectSome('api', 'api_events', context.log.events.size);
+  if (neighbourKey === undefined) return;
+  const other = openApi(apiUrl, neighbourKey);
+  const neighbour = accountOf(context, neighbourKey);
+  await checkTransfers(context, other, neighbour);
+  await checkExport(context, other, neighbour);
+}
+
+/** Checks what an account sees of transfers. Returns how many it has. */
+async function checkTransfers(context: Context, api: Api, account: string): Promise<number> {
   const transfers = [...context.log.transfers.values()]
     .filter(({ state }) => state.facts.account_id === account)
     .sort(newestFirst);
   await checkTotals(context, api, transfers);
   await checkList(context, api, transfers);
   await checkDetails(context, api, transfers);
-  await checkCatalog(context, api, account);
-  await checkExport(context, api);
-  context.report.expectSome('api', 'api_list_items', transfers.length);
-  context.report.expectSome('api', 'api_details', transfers.length);
-  context.report.expectSome('api', 'api_events', context.log.events.size);
+  return transfers.length;
 }
 
 function accountOf({ log, report }: Context, key: string): string {
@@ -42,7 +53,7 @@ function accountOf({ log, report }: Context, key: string): string {
   const state = [...log.keys.values()].find(
     (candidate) => candidate.state.sha256 === digest,
   )?.state;
-  if (!state) report.finding('api', 'adminKey', 'the log does not hold the key');
+  if (!state) report.finding('api', 'the key of the check', 'the log does not hold it');
   return String(state?.account_id);
 }
 
@@ -245,11 +256,17 @@ function hostKeysOf({ settings, announced_host_keys }: Fields): Fields {
 }
 
 /**
- * Checks that GET /v1/events returns the whole log to an administrator: each event as the log holds
- * it. The service may have signed a checkpoint since the log was read.
+ * Checks that GET /v1/events returns the whole log to an administrator, and its own events to an
+ * account: each event as the log holds it. The service may have signed a checkpoint since the log
+ * was read.
  */
-async function checkExport({ log, report }: Context, api: Api): Promise<void> {
-  const missing = new Set(log.events.keys());
+async function checkExport(
+  { log, report }: Context,
+  api: Api,
+  account: string | null,
+): Promise<void> {
+  const isOwn = (event: { account: unknown }) => account === null || event.account === account;
+  const missing = new Set([...log.events].flatMap(([id, note]) => (isOwn(note) ? [id] : [])));
   for await (const line of api.lines('/v1/events')) {
     if (line === '') continue;
     const event = JSON.parse(line) as LoggedEvent;
@@ -258,9 +275,15 @@ async function checkExport({ log, report }: Context, api: Api): Promise<void> {
     report.count('api_events');
     missing.delete(event.id);
     const place = `${event.position} ${event.stream} ${event.revision} ${hashOf(event)}`;
-    const known = log.events.get(event.id)?.hash;
-    if (known !== place)
-      report.finding('api.events', event.id, `the export has "${place}", and the log "${known}"`);
+    const known = log.events.get(event.id);
+    if (known?.hash !== place)
+      report.finding(
+        'api.events',
+        event.id,
+        `the export has "${place}", and the log "${known?.hash}"`,
+      );
+    else if (!isOwn(known))
+      report.finding('api.events', event.id, `the export of ${account} has an event of another`);
   }
   for (const id of missing) report.finding('api.events', id, 'the export leaves it out');
 }
