@@ -2,6 +2,7 @@ import { createFilter, GlobTooSlow } from '../adapters/files/globs.ts';
 import { refuseMovesInto } from '../domain/after.ts';
 import { markerOf } from '../domain/after-places.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
+import { shareFiles } from '../domain/endpoint-audience.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { FlowReady, FlowSettings, FlowSource } from '../domain/flow.ts';
 import { destinationOf } from '../domain/flow-template.ts';
@@ -112,7 +113,8 @@ function pathIn(
   const [folder, place] = [uri, file].map((text) =>
     matchEndpoint(parseTransferUri(text, 'destination_uri'), endpoints, accountId),
   );
-  if (!folder || folder.endpoint !== place?.endpoint) return null;
+  if (!folder || !place) return null;
+  if (!shareFiles(folder.endpoint.settings, place.endpoint.settings)) return null;
   if (!place.path.startsWith(folder.path)) return null;
   const path = place.path.slice(folder.path.length);
   return recursive || !path.includes('/') ? path : null;

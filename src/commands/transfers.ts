@@ -2,6 +2,7 @@ import type { TransferRequest } from '../contract/transfers/requests.ts';
 import type { AfterEvent } from '../domain/after.ts';
 import { assertApart } from '../domain/after-places.ts';
 import type { Endpoint } from '../domain/endpoint.ts';
+import { shareFiles } from '../domain/endpoint-audience.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
@@ -130,31 +131,26 @@ export function routeOf(
   if (!target) {
     throw fieldError('destination_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
   }
-  if (
-    source_uri === destination ||
-    (source?.endpoint === target.endpoint && source.path === target.path)
-  ) {
+  if (source_uri === destination || isSameFile(source, target))
     throw fieldError('destination_uri', 'must not be the source itself');
-  }
+  const match = (uri: string) => matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
   if (after)
-    assertApart(places, after, (uri, other) => isSameFile(uri, other, endpoints, accountId));
+    assertApart(
+      places,
+      after,
+      (uri, other) => uri === other || isSameFile(match(uri), match(other)),
+    );
   return {
     source_endpoint_id: source?.endpoint.endpoint_id ?? null,
     destination_endpoint_id: target.endpoint.endpoint_id,
   };
 }
 
-function isSameFile(
-  uri: string,
-  other: string,
-  endpoints: readonly Endpoint[],
-  accountId: string,
-): boolean {
-  if (uri === other) return true;
-  const [one, two] = [uri, other].map((text) =>
-    matchEndpoint(parseTransferUri(text, 'uri'), endpoints, accountId),
-  );
-  return one?.endpoint !== undefined && one.endpoint === two?.endpoint && one.path === two.path;
+type Matched = ReturnType<typeof matchEndpoint<Endpoint>>;
+
+function isSameFile(one: Matched, other: Matched): boolean {
+  if (one === null || one.path !== other?.path) return false;
+  return shareFiles(one.endpoint.settings, other.endpoint.settings);
 }
 
 /** A transfer as it was loaded, for the first try of a command. */

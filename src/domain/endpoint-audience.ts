@@ -27,3 +27,18 @@ function audienceOf(settings: EndpointSettings): string {
   const hop = via && `${via.type} ${via.host}:${via.port} ${via.username}`;
   return `${settings.protocol} ${protocolOf(settings).audience(settings)} ${hop}`;
 }
+
+/** What tells the files of two endpoints on one server apart: the account there, or the bucket. */
+const APART: readonly string[] = ['username', 'bucket', 'region', 'container'];
+
+/**
+ * Returns whether a remote path means the same file at both endpoints. Two accounts of one server
+ * may have folders of their own, so they count as different.
+ */
+export function shareFiles(one: EndpointSettings, other: EndpointSettings): boolean {
+  const [some, others]: Record<string, unknown>[] = [{ ...one }, { ...other }];
+  return (
+    audienceOf(one) === audienceOf(other) &&
+    APART.every((field) => some?.[field] === others?.[field])
+  );
+}

@@ -74,6 +74,11 @@ export const TRANSFER_ERRORS = {
     advice:
       'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
   },
+  destination_changed: {
+    retryable: false,
+    advice:
+      'Another writer replaced or removed the file after the commit, so its content could not be checked. Find out what else writes there, then retry the transfer if its file is still wanted.',
+  },
   checksum_mismatch: {
     retryable: false,
     advice:

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startApi, type TestApi } from '../support/api.ts';
+import { configureEndpoint } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 describeWithPostgres('flows', () => {
@@ -9,6 +10,10 @@ describeWithPostgres('flows', () => {
   beforeAll(async () => {
     api = await startApi();
     ({ key } = await api.createKey(['flows:write']));
+    // The same bucket by another endpoint.
+    const account = { access_key_id: 'another', secret_access_key: 'secret' };
+    const deeper = { name: 'deeper', bucket: 'archive', prefix: 'out/copy/' };
+    await configureEndpoint(api.installation, { protocol: 's3', ...account, ...deeper });
   });
   afterAll(() => api.close());
 
@@ -89,6 +94,7 @@ describeWithPostgres('flows', () => {
       's3://archive/out/copy/',
     ],
     ['a folder of the day', { recursive: true }, 's3://archive/out/{date:yyyy/MM/dd}/{name}'],
+    ['its own bucket by another endpoint', { recursive: true }, 's3://deeper/{name}'],
     ['its own bucket by another URI', { recursive: true }, 's3://ARCHIVE/out/copy/{name}'],
   ])('take nothing that they write into %s', async (_where, source, destination_uri) => {
     const loop = { source: { uri: 's3://archive/out/', ...source }, destination_uri };

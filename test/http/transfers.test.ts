@@ -7,7 +7,7 @@ import { streamName } from '../../src/domain/streams.ts';
 import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { type Ask, startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
+import { CAUSE, configureEndpoint } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { VERIFICATION } from '../support/samples.ts';
 
@@ -22,6 +22,10 @@ describeWithPostgres('transfers over HTTP', () => {
   let api: TestApi;
   beforeAll(async () => {
     api = await startApi();
+    // The same bucket as that of `archive`, by another account.
+    const account = { access_key_id: 'another', secret_access_key: 'secret' };
+    const same = { name: 'same', protocol: 's3', bucket: 'archive', prefix: 'in/' };
+    await configureEndpoint(api.installation, { ...same, ...account });
   });
   afterAll(() => api?.close());
 
@@ -134,6 +138,11 @@ describeWithPostgres('transfers over HTTP', () => {
       [
         'the source as destination',
         { source_uri: 's3://archive/a', destination_uri: 's3://archive/a' },
+        ['destination_uri'],
+      ],
+      [
+        'the source as destination, by another endpoint',
+        { source_uri: 's3://archive/in/a', destination_uri: 's3://same/a' },
         ['destination_uri'],
       ],
       [

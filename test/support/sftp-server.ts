@@ -35,7 +35,7 @@ export interface SftpServerOptions {
   hostKeys?: ('ed25519' | 'rsa' | 'ecdsa')[];
   /** Lines added to sshd_config, before the others, so they override them. */
   extraConfig?: string;
-  /** Bytes of a separate small file system at `smallDisk`. Root only. */
+  /** Bytes of a separate file system at `smallDisk`, with room for 18 names. Root only. */
   smallDiskBytes?: number;
 }
 
@@ -63,6 +63,8 @@ export interface SftpServer {
   root: string;
   /** Folder on the small file system; only the server sees it. */
   smallDisk: string;
+  /** An empty file system beside it that takes no change. */
+  readOnlyDisk: string;
   readonly pid: number;
   /**
    * Ends the server and every session, like a machine that goes down. Files, keys and port stay.
@@ -97,7 +99,9 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
   chmodSync(home, 0o755);
   const root = join(home, 'root');
   const smallDisk = join(root, 'small-disk');
-  mkdirSync(options.smallDiskBytes ? smallDisk : root, { recursive: true });
+  const readOnlyDisk = join(root, 'read-only');
+  mkdirSync(root);
+  if (options.smallDiskBytes) for (const disk of [smallDisk, readOnlyDisk]) mkdirSync(disk);
   const username = AS_ROOT ? 'waybill' : userInfo().username;
   const password = AS_ROOT ? TEST_PASSWORD : undefined;
   const keys = makeKeys(home, options.hostKeys ?? ['ed25519'], openssh.env);
@@ -129,6 +133,7 @@ export async function startSftpServer(options: SftpServerOptions = {}): Promise<
     ...keys,
     root,
     smallDisk,
+    readOnlyDisk,
     get pid() {
       return sshd?.child.pid as number;
     },
@@ -268,7 +273,10 @@ const IN_NAMESPACE = `
   mount --bind "$1/shadow" /etc/shadow
   mount -t tmpfs -o mode=755 tmpfs /run
   mkdir /run/sshd
-  if [ "$2" -gt 0 ]; then mount -t tmpfs -o size="$2",mode=777 tmpfs "$1/root/small-disk"; fi
+  if [ "$2" -gt 0 ]; then
+    mount -t tmpfs -o size="$2",nr_inodes=20,mode=777 tmpfs "$1/root/small-disk"
+    mount -t tmpfs -o ro tmpfs "$1/root/read-only"
+  fi
   shift 2
   exec "$@"
 `;

@@ -12,7 +12,7 @@ import { createBufferPool } from '../../src/processes/mover/buffer-pool.ts';
 import { createInlineHasher } from '../../src/processes/mover/hasher.ts';
 import { createMeter } from '../../src/processes/mover/meter.ts';
 import { moveFile } from '../../src/processes/mover/move.ts';
-import type { ResumeRecord } from '../../src/processes/mover/move-state.ts';
+import type { Move, ResumeRecord } from '../../src/processes/mover/move-state.ts';
 import {
   ENDPOINT_KINDS,
   type EndpointName,
@@ -82,6 +82,24 @@ describeWithPostgres('options of a transfer', () => {
   function openEndpoint(name: EndpointName): Promise<FileEndpoint> {
     const request = endpointRequest.parse({ ...endpointOf(name).request, name });
     return openFileEndpoint(definitionOf(request), credentialsOf(request).credentials);
+  }
+
+  function readBack(places: Pick<Move, 'source' | 'destination'> & Partial<Move>) {
+    return moveFile({
+      transferId: newId('txr'),
+      claimId: newId('clm'),
+      overwrite: true,
+      options: { verify: 'read_back' },
+      listed: null,
+      record: null,
+      meter: createMeter(() => undefined),
+      buffers: createBufferPool(2, 8 * MiB),
+      opened: async () => undefined,
+      createHasher: createInlineHasher,
+      save: async () => true,
+      signal: new AbortController().signal,
+      ...places,
+    });
   }
 
   async function move(
@@ -180,27 +198,16 @@ describeWithPostgres('options of a transfer', () => {
           async commit(whole) {
             const proof = await file.commit(whole);
             await put('damaged/file', damaged);
-            return proof;
+            return { ...proof, version: undefined };
           },
         };
       },
     };
     const saved: (ResumeRecord['committing'] | undefined)[] = [];
-    const moving = moveFile({
-      transferId: newId('txr'),
-      claimId: newId('clm'),
+    const moving = readBack({
       source: { endpoint, path: at('source/large') },
       destination: { endpoint: damaging, path: at('damaged/file') },
-      overwrite: true,
-      options: { verify: 'read_back' },
-      listed: null,
-      record: null,
-      meter: createMeter(() => undefined),
-      buffers: createBufferPool(2, 8 * MiB),
-      opened: async () => undefined,
-      createHasher: createInlineHasher,
       save: async ({ committing }) => saved.push(committing) > 0,
-      signal: new AbortController().signal,
     });
     await expect(moving).rejects.toMatchObject({
       failure: {
@@ -214,6 +221,45 @@ describeWithPostgres('options of a transfer', () => {
     expect(saved.some((committing) => committing)).toBe(root === null);
     await endpoint.close();
   });
+
+  const OTHERS = randomBytes(FILES.small.length);
+  const STORES = KINDS.filter((name) => name === 's3-strict' || name === 'azure');
+  const REPLACED = STORES.flatMap((name) => [
+    { name, how: 'replaces it by as many bytes', others: OTHERS },
+    { name, how: 'replaces it by fewer bytes', others: OTHERS.subarray(1) },
+    { name, how: 'removes it', others: null },
+  ]);
+  test.for(REPLACED)(
+    'another writer that $how is not taken for damage: $name',
+    async ({ name, others }, { skip }) => {
+      skip(whyNotAll([name]) !== null, whyNotAll([name]) ?? '');
+      const { put } = endpointOf(name);
+      const endpoint = await openEndpoint(name);
+      const raced: FileEndpoint = {
+        ...endpoint,
+        async openDestination(path, options) {
+          const file = await endpoint.openDestination(path, options);
+          return {
+            ...file,
+            async commit(whole) {
+              const proof = await file.commit(whole);
+              if (others) await put(path, others);
+              else await endpoint.remove(path, options.signal);
+              return proof;
+            },
+          };
+        },
+      };
+      const moving = readBack({
+        source: { endpoint, path: 'source/small' },
+        destination: { endpoint: raced, path: 'raced/file' },
+      });
+      await expect(moving).rejects.toMatchObject({
+        failure: { code: 'destination_changed', phase: 'verify' },
+      });
+      await endpoint.close();
+    },
+  );
 
   testEach('the modification time is preserved', async (name) => {
     const { root } = endpointOf(name);

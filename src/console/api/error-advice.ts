@@ -16,6 +16,7 @@ export const ERROR_ADVICE = {
   disk_full: "Make room on the destination, or raise the quota of its user.",
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
   destination_exists: "The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.",
+  destination_changed: "Another writer replaced or removed the file after the commit, so its content could not be checked. Find out what else writes there, then retry the transfer if its file is still wanted.",
   checksum_mismatch: "If the transfer has `expected_sha256`, the source is another file: ask its sender. Otherwise the destination has other bytes than those that were read: check the disks and memory of both servers, then retry.",
   size_mismatch: "The file at the destination has another size than what was read. Check what else writes there.",
   source_endpoint_not_configured: "Configure an endpoint for the source: a host that no endpoint names is never dialled.",

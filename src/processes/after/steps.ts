@@ -17,6 +17,7 @@ import type {
 } from '../../domain/after.ts';
 import { markerOf, movedTo } from '../../domain/after-places.ts';
 import type { Transfer } from '../../domain/transfer.ts';
+import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
@@ -97,7 +98,8 @@ async function writeEmpty(
 
 /**
  * Removes the part of a marker that was not written: once the step is given up, nothing else would.
- * Throws if the server is down, so that the step is retried until the part can be removed.
+ * Throws an error of the server as a whole if it is down or the link breaks, so that the step is
+ * retried until the part can be removed.
  */
 async function removePart(
   endpoint: FileEndpoint,
@@ -105,11 +107,12 @@ async function removePart(
   transferId: string,
   signal: AbortSignal,
 ): Promise<void> {
-  if (signal.aborted) return;
   await endpoint
     .removeLeftovers(path, { transferId, resume: null, signal })
     .catch((error: unknown) => {
-      if (isOfServer(error) && !signal.aborted) throw error;
+      if (isOfServer(error)) throw error;
+      if (error instanceof FileError && isNetworkFailure(error.code))
+        throw new FileError(error.code, 'connect', error.message, { cause: error });
     });
 }
 

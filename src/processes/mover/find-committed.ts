@@ -7,9 +7,9 @@ import { readAt } from './read-back.ts';
 
 /**
  * Checks whether a predecessor's commit succeeded: reads the destination back and compares size and
- * SHA-256. Returns null if the file is missing or differs. If the credentials may not read it, it
- * returns null if overwriting is allowed, because a second commit then does no harm. Otherwise it
- * throws AttemptError `permission_denied`.
+ * SHA-256. Returns null if the file is missing, differs, or is replaced meanwhile. If the
+ * credentials may not read it, it returns null if overwriting is allowed, because a second commit
+ * then does no harm. Otherwise it throws AttemptError `permission_denied`.
  */
 export async function findCommitted(move: Move, whole: Committing): Promise<Moved | null> {
   const { size, sha256, modifiedAt } = whole;
@@ -32,13 +32,15 @@ export async function findCommitted(move: Move, whole: Committing): Promise<Move
   return { bytes: size, sha256, verification, ...mtimeOutcome(modifiedAt, refused) };
 }
 
-/** Handles a denied read: the credentials may allow only writes, or the file may be archived. */
+/** Handles a file that is replaced during the read, or a denied read: the credentials may allow only writes, or the file may be archived. */
 function handleUnreadable(
   { overwrite, destination }: Move,
   { size, sha256 }: Committing,
   error: unknown,
 ): null {
-  if (!(error instanceof FileError) || error.code !== 'permission_denied') throw error;
+  if (!(error instanceof FileError)) throw error;
+  if (error.code === 'destination_changed') return null;
+  if (error.code !== 'permission_denied') throw error;
   if (overwrite) return null;
   const problem = `Cannot read ${destination.path} to check whether an earlier commit succeeded`;
   const check = `Check whether a file of ${size} bytes with the SHA-256 ${sha256} is there`;

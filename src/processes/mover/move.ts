@@ -25,6 +25,8 @@
  * - The part file is gone at the commit. The adapter reports a broken connection, so the move sends
  *   the file again.
  * - The lease is lost. The save before the commit returns false, and the move throws LeaseLost.
+ * - Another writer replaces the object after the commit, and `verify: read_back` finds that one. The
+ *   attempt fails with `destination_changed`: a retry would replace a newer file.
  * - The process dies during the commit. Its successor reads the destination back
  *   (find-committed.ts) and does not copy again.
  *
@@ -172,7 +174,7 @@ async function moveOpened(
   // The save renews the lease: no other mover can have taken over when the commit begins.
   if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
   const proof = await commit(destination, whole);
-  if (readBack && !compared) await comparePublished(move, whole);
+  if (readBack && !compared) await comparePublished(move, whole, proof.version);
   move.meter.complete();
   const verification = verificationOf(proof, readBack);
   const mtime = mtimeOutcome(whole.modifiedAt, proof.timeRefused ?? null);

@@ -64,6 +64,12 @@ export function describeFileEndpoint(
       return (await fixture.names()).filter((file) => file.includes('.part'));
     }
 
+    async function versionOf(path: string): Promise<string | null> {
+      const file = await endpoint.openSource(path, never);
+      await file.close();
+      return file.identity.version;
+    }
+
     test.each([0, 1, 10_240, 8 << 20, (8 << 20) + 1, 32 << 20])(
       'a file of %i bytes moves in and out, and is counted',
       async (size) => {
@@ -72,6 +78,7 @@ export function describeFileEndpoint(
         const path = fixture.path(`size-${size}`);
         const proof = await upload(endpoint, path, content, { acknowledged });
         expect(proof.size).toBe(size);
+        if (proof.version !== undefined) expect(await versionOf(path)).toBe(proof.version);
         expect(countOf(acknowledged)).toBe(size);
         expect(content.equals((await fixture.get(`size-${size}`)) as Buffer)).toBe(true);
         expect(content.equals(await download(endpoint, fixture.path(`size-${size}`)))).toBe(true);

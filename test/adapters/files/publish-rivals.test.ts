@@ -98,6 +98,27 @@ describe.each(SERVERS)('rival uploads to one name on %s', (_name, whyNot, start)
   });
 });
 
+const noFtps = await whyNoFtpsServer('proftpd');
+
+test.skipIf(noFtps !== null)(
+  'a successor starts from zero on a server that does not write over a file',
+  async () => {
+    const { endpoint, root, stop } = await proftpd();
+    const content = randomBytes(3_000);
+    const path = join(root, 'file');
+    const given = options(content.length);
+    const first = await endpoint.openDestination(path, given);
+    await first.write(0, content.subarray(0, 1_000));
+    await first.close();
+    const resume = await first.resumePoint(0);
+    await upload(endpoint, path, content, { transferId: given.transferId, resume });
+    expect(await readFile(path)).toEqual(content);
+    expect(await readdir(root)).toEqual(['file']);
+    await endpoint.close();
+    await stop();
+  },
+);
+
 const noSftp = await whyNoSftpServer();
 
 test.skipIf(noSftp !== null)(

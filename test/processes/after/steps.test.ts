@@ -2,17 +2,44 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createFtpsEndpoint } from '../../../src/adapters/files/ftps/endpoint.ts';
 import { partPath } from '../../../src/adapters/files/part-name.ts';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
+import type { MarkerEvent } from '../../../src/domain/after.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { type Completed, writeMarker } from '../../../src/processes/after/steps.ts';
 import type { ConfiguredEndpoint } from '../../../src/projections/catalog-queries.ts';
 import { endpointOn } from '../../adapters/files/sftp/sftp-endpoint.ts';
+import { startScriptedFtpsServer } from '../../support/scripted-ftps-server.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;
+
+function writeTo(
+  endpoint: FileEndpoint,
+  transferId: string,
+  path: string,
+  { overwrite = true } = {},
+): Promise<MarkerEvent> {
+  const facts = {
+    transfer_id: transferId,
+    destination: 'sftp://beta/a.csv',
+    after: { source: 'keep', destination_marker: '.done' },
+  };
+  return writeMarker(
+    {
+      lend: async () => ({ endpoint, release() {} }),
+      connections: async () => new Map(),
+      announcedHostKeys: async () => [],
+      close: async () => {},
+    },
+    { status: 'completed', facts } as Completed,
+    { configured: { overwrite } as ConfiguredEndpoint, path },
+    never,
+  );
+}
 
 describe.skipIf(whyNot !== null)(
   `a marker that is not written${whyNot ? ` (${whyNot})` : ''}`,
@@ -43,24 +70,7 @@ describe.skipIf(whyNot !== null)(
     const names = async () => (await readdir(folder)).toSorted();
     const hasPart = async () => (await names()).some((name) => name.endsWith('.marker.part'));
 
-    function write({ overwrite = true } = {}) {
-      const facts = {
-        transfer_id: transferId,
-        destination: 'sftp://beta/a.csv',
-        after: { source: 'keep', destination_marker: '.done' },
-      };
-      return writeMarker(
-        {
-          lend: async () => ({ endpoint, release() {} }),
-          connections: async () => new Map(),
-          announcedHostKeys: async () => [],
-          close: async () => {},
-        },
-        { status: 'completed', facts } as Completed,
-        { configured: { overwrite } as ConfiguredEndpoint, path: marker() },
-        never,
-      );
-    }
+    const write = (options = {}) => writeTo(endpoint, transferId, marker(), options);
 
     test('leaves nothing if a folder has its name, and touches no other part', async () => {
       mkdirSync(marker());
@@ -107,3 +117,36 @@ describe.skipIf(whyNot !== null)(
     });
   },
 );
+
+test('a marker is not given up while its part cannot be removed, because the link breaks', async () => {
+  let isUp = false;
+  const gone = '421 Service not available';
+  const server = await startScriptedFtpsServer({
+    STOR: (_path, { data, say }) => {
+      say('150 Go ahead');
+      void data().then((socket) => socket.resume());
+      return '226 Done';
+    },
+    SIZE: () => '213 0',
+    RNTO: () => (isUp ? '250 Renamed' : gone),
+    CWD: () => gone,
+  });
+  const endpoint = createFtpsEndpoint({
+    settings: {
+      ...server,
+      protocol: 'ftps',
+      base_path: '/',
+      username: 'someone',
+      tls: 'explicit',
+      ca_pem: server.caPem,
+    },
+    credentials: { password: 'a password' },
+    maxConnections: 2,
+  });
+  const write = () => writeTo(endpoint, newId('txr'), '/a.csv.done');
+  await expect(write()).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+  isUp = true;
+  expect(await write()).toMatchObject({ type: 'transfer.marker_written' });
+  await endpoint.close();
+  await server.stop();
+});

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
+import { assertCommitted } from '../http/destination-file.ts';
 import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
@@ -119,18 +120,15 @@ function stagedBlocks(
     return found;
   }
 
-  /**
-   * Returns the size that the service reports, or the size that it acknowledged if the credentials
-   * permit writing only.
-   */
-  async function committedSize(): Promise<number> {
-    try {
-      const { contentLength = 0 } = await store.properties(name, signal);
-      return contentLength;
-    } catch (error) {
-      if (isForbidden(error)) return size;
+  /** Compares what the service reports with what was committed, if the credentials permit that. */
+  async function checkCommitted(version: string | undefined): Promise<void> {
+    const found = await store.properties(name, signal).catch((error: unknown) => {
+      if (isForbidden(error)) return null;
       throw error;
-    }
+    });
+    if (found === null) return;
+    const { contentLength = 0, etag } = found;
+    assertCommitted(name, { size, version }, { size: contentLength, version: etag });
   }
 
   return {
@@ -184,19 +182,14 @@ function stagedBlocks(
       }
       const blob = overwrite ? store.blob(name) : store.blobOnce(name);
       const conditions = overwrite ? {} : { ifNoneMatch: '*' };
-      await blob.commitBlockList(claims.map(blockId), {
+      const { etag: version } = await blob.commitBlockList(claims.map(blockId), {
         abortSignal: signal,
         conditions,
         ...metadataOf(options.modifiedAt),
       });
-      const held = await committedSize();
-      if (held !== size)
-        throw new FileError(
-          'size_mismatch',
-          'commit',
-          `${name}: the server has ${held} bytes, ${size} bytes were sent`,
-        );
-      return { size: held, destinationChecksum: compared ? checksum : 'none', atomicReplace: true };
+      await checkCommitted(version);
+      const destinationChecksum = compared ? checksum : 'none';
+      return { size, destinationChecksum, atomicReplace: true, version };
     },
   };
 }

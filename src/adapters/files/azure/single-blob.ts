@@ -15,13 +15,14 @@ export function openSingleBlob(
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
     // computed.
-    const { contentMD5 } = await blob.upload(content, size, {
+    const { contentMD5, etag: version } = await blob.upload(content, size, {
       abortSignal: store.counted(options, size, signal),
       transactionalContentMD5: md5,
       ...metadataOf(modifiedAt),
       conditions: overwrite ? {} : { ifNoneMatch: '*' },
     });
-    if (contentMD5 === undefined) return { size, destinationChecksum: 'none', atomicReplace: true };
+    const proof = { size, atomicReplace: true, version } as const;
+    if (contentMD5 === undefined) return { ...proof, destinationChecksum: 'none' };
     if (!md5.equals(contentMD5)) {
       throw new FileError(
         'checksum_mismatch',
@@ -29,6 +30,6 @@ export function openSingleBlob(
         `${name}: the server's checksum differs from that of the data sent`,
       );
     }
-    return { size, destinationChecksum: 'md5', atomicReplace: true };
+    return { ...proof, destinationChecksum: 'md5' };
   });
 }

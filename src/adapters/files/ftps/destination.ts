@@ -13,7 +13,7 @@ import {
 import { onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal } from './errors.ts';
-import { namesOn } from './names.ts';
+import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { sourceFile } from './source.ts';
 import { existing, isFolder, nullIfRefused, setTime, sizeOf } from './stat.ts';
@@ -99,14 +99,18 @@ async function resumeUpload(
   return held === from ? startUpload(connection, [`APPE ${part}`]).catch(nullIfRefused) : null;
 }
 
-/** Creates the part and missing folders. A part of this name is from our own earlier try. */
+/**
+ * Creates the part and missing folders. A part of this name is our own, from an earlier try or
+ * taken over. A server may refuse to write over it.
+ */
 async function createPart(connection: Connection, part: string): Promise<Upload> {
   const create = () => startUpload(connection, [`STOR ${part}`]);
   try {
     return await create();
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    await makeFolder(connection, dirname(part));
+    if (await existing(connection, part)) await removeFile(connection, part);
+    else await makeFolder(connection, dirname(part));
     return create();
   }
 }

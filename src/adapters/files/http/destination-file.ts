@@ -55,6 +55,35 @@ export function singleRequest(
   };
 }
 
+/** An object as its server describes it. */
+interface Described {
+  size: number;
+  version: string | undefined;
+}
+
+/**
+ * Returns whether another writer has replaced what was committed. Some servers name no version in
+ * the answer to a commit, or an empty one, or leave out the quotes.
+ */
+export function isReplaced(committed: Described, found: Described): boolean {
+  const [made, there] = [committed, found].map(({ version }) => version?.replaceAll('"', ''));
+  return Boolean(made) && there !== made;
+}
+
+/**
+ * Throws `size_mismatch` if the object under a name has another size than what was committed there.
+ * Of one that another writer has replaced, the server has acknowledged the commit: a retry would
+ * replace a newer object.
+ */
+export function assertCommitted(name: string, committed: Described, found: Described): void {
+  if (found.size === committed.size || isReplaced(committed, found)) return;
+  throw new FileError(
+    'size_mismatch',
+    'commit',
+    `${name}: the server has ${found.size} bytes, ${committed.size} bytes were sent`,
+  );
+}
+
 /** A part or block that is sent while its chunks arrive. */
 export interface Piece {
   stream: { readonly body: Readable; push(chunk: Uint8Array): Promise<void> };

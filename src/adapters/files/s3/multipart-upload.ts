@@ -6,6 +6,7 @@ import {
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
+import { assertCommitted, isReplaced } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { UnixTime } from '../modification-time.ts';
@@ -268,23 +269,19 @@ function multipartUpload(
         atomicReplace: true,
       };
       // A checksum over all parts proves the size too.
-      if (completed && isOurs(completed)) return proof;
+      if (completed && isOurs(completed)) return { ...proof, version: completed.ETag };
       const object = await headObject();
-      if (object.ContentLength !== size) {
-        throw new FileError(
-          'size_mismatch',
-          'commit',
-          `${key}: the server has ${object.ContentLength} bytes, ${size} bytes were sent`,
-        );
-      }
-      const ours = isOurs(object);
-      if (ours === false)
+      const committed = { size, version: completed?.ETag };
+      const found = { size: object.ContentLength ?? 0, version: object.ETag };
+      assertCommitted(key, committed, found);
+      if (isReplaced(committed, found)) return { ...proof, version: committed.version };
+      if (isOurs(object) === false)
         throw new FileError(
           'checksum_mismatch',
           'commit',
           `${key}: the server's checksum differs from that of the data sent`,
         );
-      return proof;
+      return { ...proof, version: object.ETag };
     },
   };
 }

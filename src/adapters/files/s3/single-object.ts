@@ -1,8 +1,8 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
-import { singleRequest, type UploadedFile } from '../http/destination-file.ts';
+import { assertCommitted, singleRequest, type UploadedFile } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
-import { FileError, type OpenDestination } from '../port.ts';
+import type { OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
@@ -58,17 +58,12 @@ export function openSingleObject(
     if (!overwrite) await refuseExisting(store, key, 'commit', signal);
     // The server has checked the MD5. An ETag equal to it proves the size too. With a KMS key the
     // ETag is something else, so the size is looked up.
-    if ((await put(content, md5)) === etagOf(md5))
-      return { size, destinationChecksum: 'md5', atomicReplace: true };
-    const { ContentLength = 0 } = await store.head(key, signal);
-    if (ContentLength !== size) {
-      throw new FileError(
-        'size_mismatch',
-        'commit',
-        `${key}: the server has ${ContentLength} bytes, ${size} bytes were sent`,
-      );
-    }
-    return { size: ContentLength, destinationChecksum: 'md5', atomicReplace: true };
+    const version = await put(content, md5);
+    const proof = { size, destinationChecksum: 'md5', atomicReplace: true, version } as const;
+    if (version === etagOf(md5)) return proof;
+    const { ContentLength = 0, ETag } = await store.head(key, signal);
+    assertCommitted(key, { size, version }, { size: ContentLength, version: ETag });
+    return proof;
   });
 }
 

@@ -7,6 +7,7 @@ import { type DestinationFile, FileError, type FileStep, type OpenDestination } 
 import { onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { causeOf } from './failure-cause.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
@@ -24,9 +25,10 @@ export async function openDestination(
   try {
     return await abortable(openPart(pool, lease, path, options), signal, 'open');
   } catch (error) {
+    const cause = signal.aborted ? null : await causeOf(lease.connection, error, 'open', path);
     if (signal.aborted) lease.abandon();
     else lease.release();
-    throw fileError(error, 'open', path, 'destination');
+    throw cause ?? fileError(error, 'open', path, 'destination');
   }
 }
 
@@ -115,10 +117,15 @@ export async function makeFolder(connection: Connection, folder: string): Promis
       await makeFolder(connection, dirname(folder));
       await make();
     })
-    .catch((error) => {
+    .catch(async (error) => {
       // Another transfer may have created the folder meanwhile. SFTP version 3 has no status for
       // that.
       if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
+      const there = await statOf(connection, folder);
+      if (there?.isDirectory()) return;
+      if (there) throw new FileError('permission_denied', 'open', `${folder} is not a folder`);
+      const cause = await causeOf(connection, error, 'open', folder);
+      if (cause) throw cause;
     });
 }
 
@@ -153,12 +160,8 @@ function destinationFile(
 
   async function fail(error: unknown, step: FileStep): Promise<FileError> {
     if (signal.aborted) return abortError(signal, step);
-    const full = hasStatus(error, SSH_FX_FAILURE) && (await hasNoRoom(connection, part));
-    return full
-      ? new FileError('disk_full', step, `${path}: no space left on the server's disk`, {
-          cause: error,
-        })
-      : fileError(error, step, path, 'destination');
+    const cause = await causeOf(connection, error, step, path);
+    return cause ?? fileError(error, step, path, 'destination');
   }
 
   async function writeAll(offset: number, data: Buffer): Promise<void> {
@@ -263,20 +266,4 @@ function destinationFile(
       return closing;
     },
   };
-}
-
-/**
- * Returns whether the file system is full, if the server can tell. The status of a failed write
- * does not say so.
- */
-async function hasNoRoom(connection: Connection, path: string): Promise<boolean> {
-  if (!connection.extensions.has('statvfs@openssh.com')) return false;
-  try {
-    const disk = await connection.request<{ f_bavail: number; f_frsize: number }>((sftp, done) =>
-      sftp.ext_openssh_statvfs(dirname(path), done as never),
-    );
-    return disk.f_bavail * disk.f_frsize < 1 << 20;
-  } catch {
-    return false;
-  }
 }

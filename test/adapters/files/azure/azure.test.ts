@@ -173,7 +173,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
           const proof = await upload(writer, `written-${size}-${overwrite}`, content, {
             overwrite,
           });
-          expect(proof).toEqual({ size, destinationChecksum: 'md5', atomicReplace: true });
+          expect(proof).toMatchObject({ size, destinationChecksum: 'md5', atomicReplace: true });
           expect(content.equals(await get(`written-${size}-${overwrite}`))).toBe(true);
         }
         await expect(writer.openSource('written-5-true', never)).rejects.toMatchObject({
@@ -273,7 +273,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       const file = await made.openDestination('shared', options(BIG));
       await writeFrom(file, memory);
       expect(await staged('shared')).toBe(3);
-      expect(await file.commit(whole(content))).toEqual({
+      expect(await file.commit(whole(content))).toMatchObject({
         size: BIG,
         destinationChecksum: 'md5',
         atomicReplace: true,
@@ -414,7 +414,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       expect(file.resumedFrom).toBe(3 * MiB);
       await writeFrom(file, content);
       expect(await staged('joined')).toBe(4);
-      expect(await file.commit(whole(content))).toEqual({
+      expect(await file.commit(whole(content))).toMatchObject({
         size: content.length,
         destinationChecksum: 'crc64',
         atomicReplace: true,
@@ -453,6 +453,21 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       code: 'source_changed',
       step: 'transfer',
     });
+  });
+
+  test('a commit succeeds if another writer replaces the blob before it is looked at', async () => {
+    const content = randomBytes(3 * MiB);
+    const { through, proxy } = await proxied({ blockLimits: { chunkSize: MiB, maxBlocks: 9 } });
+    const file = await through.openDestination('raced', options(content.length));
+    await writeFrom(file, content);
+    const held = proxy.holdWhen(() => container.getBlobClient('raced').exists(), 'down');
+    const committing = file.commit(whole(content));
+    const release = await held;
+    await put('raced', Buffer.from('of another writer'));
+    release();
+    expect(await committing).toMatchObject({ size: content.length, atomicReplace: true });
+    await file.close();
+    expect(String(await get('raced'))).toBe('of another writer');
   });
 
   describe('over a bad network', () => {

@@ -80,6 +80,8 @@ function endpointOn(
   });
 }
 
+const NOTHING = Buffer.alloc(0);
+
 describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, () => {
   let server: SftpServer;
   const open: FileEndpoint[] = [];
@@ -297,6 +299,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
         endpoint().openDestination(at('file-in-the-way/below/name'), options(1)),
       ).rejects.toMatchObject({
         code: 'permission_denied',
+        message: `${at('file-in-the-way')} is not a folder`,
       });
     });
 
@@ -317,6 +320,31 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
         step: 'transfer',
       });
       expect(await endpoint().list(server.smallDisk, never)).toEqual([]);
+    });
+
+    test('on a disk without room for another name', async (ctx) => {
+      if (!asRoot) return ctx.skip('only root can mount a small disk');
+      const on = endpoint();
+      const full = { code: 'disk_full', step: 'open' };
+      const fill = async () => {
+        for (let n = 0; n < 20; n++) await upload(on, join(server.smallDisk, `${n}`), NOTHING);
+      };
+      await expect(fill()).rejects.toMatchObject(full);
+      await expect(
+        upload(on, join(server.smallDisk, 'folder/name'), NOTHING),
+      ).rejects.toMatchObject(full);
+      for (const { name } of await on.list(server.smallDisk, never))
+        await on.remove(join(server.smallDisk, name), never);
+    });
+
+    test.each(['name', 'folder/name'])('on a read-only disk, as %s', async (name) => {
+      if (!asRoot) return;
+      await expect(
+        upload(endpoint(), join(server.readOnlyDisk, name), NOTHING),
+      ).rejects.toMatchObject({
+        code: 'permission_denied',
+        message: expect.stringContaining('read-only'),
+      });
     });
   });
 
