@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { grants, SCOPES, type Scope } from '../domain/key.ts';
 import { anyOf } from '../domain/text.ts';
 import { OPEN, responses } from './documentation.ts';
-import { addHeaders, HEADERS, shareProblems, sorted } from './openapi/answers.ts';
+import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './openapi/answers.ts';
 import { ENUMS } from './openapi/enums.ts';
 import { addExamples } from './openapi/examples.ts';
 import { isNull, portable, type Schema } from './openapi/json-schema.ts';
@@ -188,6 +188,7 @@ function withScope(
  */
 function finish(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
   addHeaders(document);
+  openAnswers(document);
   shareProblems(document);
   Object.assign(document, { webhooks: describePayloads() });
   dropUnused(document);

@@ -31,7 +31,13 @@ async function run() {
   const webhook = await waybill.registerWebhook({
     body: { url: 'https://receiver.example.com/hook', events: ['transfer.completed'] },
   });
-  const removed = await waybill.removeWebhook({ path: { webhook_id: webhook.data?.id ?? '' } });
+  const hook = { webhook_id: webhook.data?.id ?? '' };
+  const changed = await waybill.updateWebhook({ path: hook, body: { events: ['transfer.failed'] } });
+  const removed = await waybill.removeWebhook({ path: hook });
+  const batch = await waybill.createBatch({ body: { items: [body] } });
+  const inBatch = await waybill.getTransfer({
+    path: { transfer_id: batch.data?.transfer_ids?.[0] ?? '' },
+  });
   const rejected = await waybill.createTransfer({
     body: { ...body, source_uri: 'sftp://nowhere/a.csv', destination_uri: 'sftp://nowhere/b.csv' },
   });
@@ -41,6 +47,8 @@ async function run() {
     cancelled: cancelled.data?.status,
     detail: [detail.data?.status, size, detail.data?.error],
     secret: webhook.data?.secret?.slice(0, 6),
+    enabled: changed.data?.enabled,
+    batch: [inBatch.data?.priority, inBatch.data?.verify ?? null],
     removed: removed.response?.status,
     rejected: [rejected.error?.status, rejected.error?.code],
   };

@@ -39,6 +39,14 @@ async function run() {
     body: { url: 'https://receiver.example.com/hook', events: ['transfer.completed'] },
   });
   const webhook_id = webhook.data?.id ?? '';
+  const changed = await client.PATCH('/v1/webhooks/{webhook_id}', {
+    params: { path: { webhook_id } },
+    body: { events: ['transfer.failed'] },
+  });
+  const batch = await client.POST('/v1/batches', { body: { items: [body] } });
+  const inBatch = await client.GET('/v1/transfers/{transfer_id}', {
+    params: { path: { transfer_id: batch.data?.transfer_ids?.[0] ?? '' } },
+  });
   const removed = await client.DELETE('/v1/webhooks/{webhook_id}', {
     params: { path: { webhook_id } },
   });
@@ -51,6 +59,8 @@ async function run() {
     cancelled: cancelled.data?.status,
     detail: [detail.data?.status, size, detail.data?.error],
     secret: webhook.data?.secret?.slice(0, 6),
+    enabled: changed.data?.enabled,
+    batch: [inBatch.data?.priority, inBatch.data?.verify ?? null],
     removed: removed.response.status,
     rejected: [rejected.error?.status, rejected.error?.code],
   };

@@ -38,6 +38,7 @@ describeWithPostgres('a client in C#', () => {
       ...['openapi2csclient', `/input:${workshop.document}`, '/output:Client.cs'],
       ...['/namespace:Waybill', '/classname:WaybillClient'],
       ...['/generateOptionalParameters:true', '/generateNullableReferenceTypes:true'],
+      '/generateOptionalPropertiesAsNullable:true',
     );
     await dotnet('build', '--nologo', '-v', 'q', '-o', 'out', `-p:NSwagFolder=${tools}`);
     const patterns = join(workshop.folder, 'patterns.json');

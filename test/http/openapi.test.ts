@@ -418,6 +418,27 @@ describeWithPostgres('the OpenAPI document', () => {
     expect(payloadOf('transfer.completed').data.required).toEqual(fields);
   });
 
+  test('lets answers have new fields, and requests no unknown ones', () => {
+    const closedIn = (part: unknown, path: string, seen = new Set<string>()): string[] => {
+      const { $ref, additionalProperties } = part as { $ref?: string } & Schema;
+      if ($ref !== undefined)
+        return seen.has($ref) ? [] : closedIn(target(part), $ref, seen.add($ref));
+      return [
+        ...(additionalProperties === false ? [path] : []),
+        ...Object.entries(part as object).flatMap(([name, value]) =>
+          typeof value === 'object' && value !== null && !/^examples?$/.test(name)
+            ? closedIn(value, `${path}/${name}`, seen)
+            : [],
+        ),
+      ];
+    };
+    for (const [name, { requestBody, responses }] of operations) {
+      expect.soft(closedIn(responses, name)).toEqual([]);
+      if (requestBody) expect.soft(closedIn(requestBody, name)).not.toEqual([]);
+    }
+    expect(closedIn(document.webhooks, 'webhooks')).toEqual([]);
+  });
+
   test('has no reference without a target', () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(
       ([, path]) => path as string,

@@ -75,6 +75,8 @@ export function expectFlows(printed: string): void {
     cancelled: 'cancelled',
     detail: ['cancelled', null, null],
     secret: 'whsec_',
+    enabled: true,
+    batch: ['normal', null],
     removed: 204,
     rejected: [400, 'endpoint_not_configured'],
   });

@@ -62,6 +62,24 @@ export function addHeaders(document: OpenAPIV3_1.Document): void {
 }
 
 /**
+ * Lets every object of answers and webhook payloads have further fields: within /v1 they may get new
+ * ones, and strict clients reject a field that a schema excludes. Requests stay as they are. Their
+ * schemas still have the suffix `Input`.
+ */
+export function openAnswers(document: OpenAPIV3_1.Document): void {
+  const schemas = Object.entries(document.components?.schemas ?? {});
+  open(schemas.flatMap(([name, schema]) => (name.endsWith('Input') ? [] : [schema])));
+  open(answersOf(document).map(({ answer }) => answer.content));
+}
+
+function open(part: unknown): void {
+  if (typeof part !== 'object' || part === null) return;
+  const schema = part as { additionalProperties?: unknown };
+  if (schema.additionalProperties === false) delete schema.additionalProperties;
+  Object.values(part).forEach(open);
+}
+
+/**
  * Moves to the components the examples of problems, and every problem answer that several
  * operations give.
  */

@@ -22,6 +22,13 @@ var webhook = await client.RegisterWebhookAsync(new WebhookRequest
     Url = new Uri("https://receiver.example.com/hook"),
     Events = [WebhookEventType.Transfer_completed],
 });
+var changed = await client.UpdateWebhookAsync(
+    new WebhookChanges { Events = [WebhookEventType.Transfer_failed] }, webhook.Id);
+var batch = await client.CreateBatchAsync(new BatchRequest
+{
+    Items = [new BatchItem { Source_uri = "s3://archive/a.csv", Destination_uri = "s3://archive/in/" }],
+});
+var inBatch = await client.GetTransferAsync(batch.Transfer_ids!.First());
 var removed = 204;
 try { await client.RemoveWebhookAsync(webhook.Id); }
 catch (ApiException error) { removed = error.StatusCode; }
@@ -41,6 +48,8 @@ Console.WriteLine(JsonSerializer.Serialize(new
     cancelled = WireName(cancelled.Status),
     detail = new object?[] { WireName(detail.Status), size, detail.Error },
     secret = webhook.Secret?[..6],
+    enabled = changed.Enabled,
+    batch = new object?[] { WireName(inBatch.Priority), inBatch.Verify },
     removed,
     rejected = new object?[] { problem?.Status, WireName(problem?.Code) },
 }));
