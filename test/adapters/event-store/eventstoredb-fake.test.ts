@@ -477,6 +477,33 @@ describe('an EventStoreDB whose leader changes', () => {
     expect(batches.flatMap((batch) => batch.events)).toHaveLength(2);
   });
 
+  it('follows the leader when the node of its subscription no longer hears from it', async () => {
+    const { follower, leader } = await startCluster();
+    const timeouts = { attempt: 200, total: 5_000 };
+    const store = openStore(follower, follower.url, timeouts);
+    const following = gather(store, { from: null, until: ({ count }) => count === 2 });
+    await store.append('stream-1', 'no_stream', events(1));
+    await vi.waitUntil(() => follower.counts.eventsSent === 1, 30_000);
+    follower.follow(leader);
+    await store.append('stream-2', 'no_stream', events(1));
+    expect((await following).flatMap((batch) => batch.events).map(({ stream }) => stream)).toEqual([
+      'stream-1',
+      'stream-2',
+    ]);
+  });
+
+  it('has not caught up where a follower that is behind has', async () => {
+    const { follower, leader } = await startCluster();
+    const other = createEventStoreDb({ url: leader.url, prefix: 'waybill_' });
+    const { position } = await other.append('stream-1', 'no_stream', events(1));
+    follower.follow(leader);
+    await other.append('stream-2', 'no_stream', events(1));
+    await other.close();
+    const store = openStore(follower, follower.url);
+    const later = await gather(store, { from: position, until: ({ last }) => last.caughtUp });
+    expect(later.flatMap((batch) => batch.events)).toHaveLength(1);
+  });
+
   it('continues under load, and returns to the URL when the leader is gone', async () => {
     const { follower, leader } = await startCluster();
     const store = openStore(follower, follower.url);
