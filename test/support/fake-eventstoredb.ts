@@ -28,6 +28,7 @@ import {
   deletion,
   fail,
   failNotLeader,
+  isAfter,
   isDeleted,
   laggingView,
   type Place,
@@ -141,12 +142,21 @@ export async function startFakeEventStoreDb({
     const ended = new AbortController();
     call.on('cancelled', () => ended.abort());
     if (faults.hung) return;
-    if (following && requiresLeader(call)) return failNotLeader(call, following.leaderPort);
-    if (!call.request.getOptions()?.hasSubscription())
+    const isSubscription = call.request.getOptions()?.hasSubscription() === true;
+    // Like the real server: a follower takes a subscription that needs nothing before its end.
+    if (following && requiresLeader(call) && !(isSubscription && isAfter(call, following.upTo)))
+      return failNotLeader(call, following.leaderPort);
+    if (!isSubscription)
       return serveRead(following ? laggingView(log, following.upTo) : log, call, ended.signal);
     subscriptions.set(call, ended);
     ended.signal.addEventListener('abort', () => subscriptions.delete(call));
-    await serveSubscription(log, call, ended.signal, {
+    const view = {
+      get records() {
+        return following ? laggingView(log, following.upTo).records : log.records;
+      },
+      changed: log.changed,
+    };
+    await serveSubscription(view, call, ended.signal, {
       checkpointEvery,
       firstCheckpoint,
       onEvent: () => counts.eventsSent++,
@@ -239,7 +249,10 @@ export async function startFakeEventStoreDb({
       answerFeatures = promise;
       return resolve;
     },
-    /** Becomes a follower that does not advance, and redirects calls that require the leader. */
+    /**
+     * Becomes a follower that does not advance, and redirects calls that require the leader. It
+     * keeps its subscriptions, and sends them nothing.
+     */
     follow(leader: { port: number }): void {
       following = { leaderPort: leader.port, upTo: log.records.at(-1)?.position ?? 0n };
     },

@@ -1,10 +1,6 @@
 import {
-  type AllStreamResolvedEvent,
-  BACKWARDS,
-  END,
   type ResolvedEvent,
   StreamDeletedError,
-  type StreamingRead,
   StreamNotFoundError,
   WrongExpectedVersionError,
 } from '@eventstore/db-client';
@@ -14,6 +10,7 @@ import type { NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
 import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient } from './eventstoredb/errors.ts';
+import { collect, readHead } from './eventstoredb/reads.ts';
 import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
 import { createSubscriptions } from './eventstoredb/subscription.ts';
 import {
@@ -25,6 +22,8 @@ import {
 } from './port.ts';
 
 const REMOVALS_AT_ONCE = 8;
+/** Events of one read. Those of a long stream, the pages of a batch, have 32 KiB. */
+const PAGE = 100;
 
 export interface EventStoreDbOptions extends EventStoreDbSignIn {
   /** Precedes every stream name. The prefix of one installation must not begin with another's. */
@@ -109,23 +108,37 @@ export function createEventStoreDb({
     }
   }
 
+  /**
+   * Reads a page after the other. Each has time limits of its own: a stream of tens of megabytes
+   * takes longer than one try may.
+   */
   async function read(
     stream: string,
     fromRevision = 0,
-    maxCount = Number.MAX_SAFE_INTEGER,
+    limit = Number.POSITIVE_INFINITY,
   ): Promise<StoredEvent[]> {
-    const options = { fromRevision: BigInt(fromRevision), maxCount, requiresLeader: true };
+    const found: ResolvedEvent[] = [];
     try {
-      const resolved = await persist(`read ${stream}`, (limits) =>
-        connection.read(limits, (client) =>
-          collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits),
-        ),
-      );
-      return resolved.flatMap(({ event }) => (event && toStoredEvent(event, prefix)) ?? []);
+      for (let more = limit > 0; more; ) {
+        const maxCount = Math.min(PAGE, limit - found.length);
+        const page = await readPage(stream, BigInt(fromRevision + found.length), maxCount);
+        found.push(...page);
+        more = page.length === PAGE && found.length < limit;
+      }
     } catch (error) {
       if (error instanceof StreamNotFoundError || error instanceof StreamDeletedError) return [];
       throw error;
     }
+    return found.flatMap(({ event }) => (event && toStoredEvent(event, prefix)) ?? []);
+  }
+
+  function readPage(stream: string, fromRevision: bigint, maxCount: number) {
+    const options = { fromRevision, maxCount, requiresLeader: true };
+    return persist(`read ${stream}`, (limits) =>
+      connection.read(limits, (client) =>
+        collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits),
+      ),
+    );
   }
 
   /**
@@ -149,20 +162,10 @@ export function createEventStoreDb({
     await Promise.all(Array.from({ length: REMOVALS_AT_ONCE }, worker));
   }
 
-  async function head(): Promise<bigint | null> {
-    const options = {
-      direction: BACKWARDS,
-      fromPosition: END,
-      maxCount: 1,
-      requiresLeader: true,
-    } as const;
-    const [last] = await persist('read the head of the log', (limits) =>
-      connection.read(limits, (client) =>
-        collect<AllStreamResolvedEvent>(client.readAll(options), limits),
-      ),
+  const head = () =>
+    persist('read the head of the log', (limits) =>
+      connection.read(limits, (client) => readHead(client, limits)),
     );
-    return last?.event?.position.commit ?? null;
-  }
 
   return {
     engine: 'eventstoredb',
@@ -187,21 +190,4 @@ function actualRevision(
 ): ExpectedRevision | null {
   if (version === 'no_stream') return version;
   return typeof version === 'bigint' ? Number(version) : null;
-}
-
-/** Returns everything that a read gives. Throws EventStoreUnavailable when its time is over. */
-async function collect<T>(stream: StreamingRead<T>, { attemptMs }: CallLimits): Promise<T[]> {
-  // The iterator throws the first error. Without a listener, a second one would end the process.
-  stream.on('error', () => undefined);
-  const items: T[] = [];
-  const drain = async () => {
-    for await (const item of stream) items.push(item);
-    return items;
-  };
-  try {
-    return await withTimeout(attemptMs(), drain(), EventStoreUnavailable);
-  } finally {
-    // It rejects if the call was never established.
-    stream.cancel().catch(() => undefined);
-  }
 }

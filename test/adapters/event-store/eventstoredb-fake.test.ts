@@ -15,6 +15,7 @@ import {
   type FakeOptions,
   startFakeEventStoreDb,
 } from '../../support/fake-eventstoredb.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 import { event, events, gather, numbers } from './events.ts';
 
@@ -351,6 +352,44 @@ describe('an EventStoreDB cluster that is down for a while', () => {
   });
 });
 
+describe('an EventStoreDB that is hard to reach', () => {
+  it('lets a long stream be read whose content takes longer than all tries of a call', async () => {
+    const server = await startFakeEventStoreDb();
+    const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+    onTestFinished(() => proxy.close());
+    const timeouts = { attempt: 1_000, total: 2_000 };
+    const url = `esdb://${proxy.host}:${proxy.port}?tls=false`;
+    const store = openStore(server, url, timeouts);
+    const data = { text: 'x'.repeat(3_000) };
+    for (const page of numbers(9))
+      await store.append(
+        'stream-1',
+        page === 0 ? 'no_stream' : page * 100 - 1,
+        numbers(100).map(() => ({ ...event(), data })),
+      );
+    proxy.throttle(900_000);
+    expect((await store.read('stream-1')).map(({ revision }) => revision)).toEqual(numbers(900));
+    expect(await store.read('stream-1', 150, 120)).toHaveLength(120);
+    expect(await store.read('stream-1', 890)).toHaveLength(10);
+    expect(await store.read('stream-1', 900)).toEqual([]);
+  });
+
+  it('is found within one try, although another node of its URL is silent', async () => {
+    const server = await startFakeEventStoreDb();
+    const silent = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+    onTestFinished(() => silent.close());
+    silent.stall(true);
+    const url = `esdb://127.0.0.1:${silent.port},127.0.0.1:${server.port}?tls=false`;
+    // A new client asks the nodes in a random order.
+    for (const _ of numbers(5)) {
+      const timeouts = { attempt: 4_500, total: 4_500 };
+      const store = createEventStoreDb({ url, prefix: 'waybill_', timeouts });
+      await expect(store.read('stream-1').finally(() => store.close())).resolves.toEqual([]);
+    }
+    server.close();
+  });
+});
+
 describe('an EventStoreDB that sends many checkpoints', () => {
   it.each([1, 2, 3, 7])(
     'delays a checkpoint at every record of %d until the events before it have arrived',
@@ -436,6 +475,33 @@ describe('an EventStoreDB whose leader changes', () => {
     expect(await store.head()).toBe(position);
     const batches = await gather(store, { from: null, until: ({ last }) => last.caughtUp });
     expect(batches.flatMap((batch) => batch.events)).toHaveLength(2);
+  });
+
+  it('follows the leader when the node of its subscription no longer hears from it', async () => {
+    const { follower, leader } = await startCluster();
+    const timeouts = { attempt: 200, total: 5_000 };
+    const store = openStore(follower, follower.url, timeouts);
+    const following = gather(store, { from: null, until: ({ count }) => count === 2 });
+    await store.append('stream-1', 'no_stream', events(1));
+    await vi.waitUntil(() => follower.counts.eventsSent === 1, 30_000);
+    follower.follow(leader);
+    await store.append('stream-2', 'no_stream', events(1));
+    expect((await following).flatMap((batch) => batch.events).map(({ stream }) => stream)).toEqual([
+      'stream-1',
+      'stream-2',
+    ]);
+  });
+
+  it('has not caught up where a follower that is behind has', async () => {
+    const { follower, leader } = await startCluster();
+    const other = createEventStoreDb({ url: leader.url, prefix: 'waybill_' });
+    const { position } = await other.append('stream-1', 'no_stream', events(1));
+    follower.follow(leader);
+    await other.append('stream-2', 'no_stream', events(1));
+    await other.close();
+    const store = openStore(follower, follower.url);
+    const later = await gather(store, { from: position, until: ({ last }) => last.caughtUp });
+    expect(later.flatMap((batch) => batch.events)).toHaveLength(1);
   });
 
   it('continues under load, and returns to the URL when the leader is gone', async () => {

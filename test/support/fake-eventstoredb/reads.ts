@@ -109,9 +109,15 @@ export interface SubscriptionSettings {
   onEvent(): void;
 }
 
+/** Returns true if a subscription starts at or after a position. */
+export function isAfter({ request }: ReadCall, position: bigint): boolean {
+  const start = request.getOptions()?.getAll()?.getPosition();
+  return start !== undefined && BigInt(start.getCommitPosition()) >= position;
+}
+
 /** Serves a subscription to the whole log until the signal aborts. */
 export async function serveSubscription(
-  log: FakeLog,
+  log: Pick<FakeLog, 'records' | 'changed'>,
   call: ReadCall,
   signal: AbortSignal,
   settings: SubscriptionSettings,

@@ -17,6 +17,13 @@ export interface EventStoreDbSignIn {
  */
 const KEEPALIVE = { keepAliveInterval: 10_000, keepAliveTimeout: 2_000 };
 
+/**
+ * Seconds that a new client waits for what one node says about the cluster, before it asks the next
+ * one. The default of 5 s is longer than a try: a node that accepts connections and says nothing
+ * would use up the tries of a call.
+ */
+const GOSSIP = { gossipTimeout: 2 };
+
 /** Options that the client knows. For any other, it prints the whole URL, password included. */
 const OPTIONS = [
   'connectionName',
@@ -52,6 +59,7 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
   const complete = withOptions(signedIn, {
     ...(caFile ? { tlsCaFile: encodeURIComponent(caFile) } : {}),
     ...KEEPALIVE,
+    ...GOSSIP,
   });
   try {
     EventStoreDBClient.connectionString(complete);

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { EventStoreDBClient } from '@eventstore/db-client';
 import type { Batch, SubscribeOptions } from '../port.ts';
-import type { Connection } from './connection.ts';
+import type { CallLimits, Connection } from './connection.ts';
 import { giveUp, isTransient } from './errors.ts';
 import { type Feed, openFeed } from './feed.ts';
+import { readHead } from './reads.ts';
 import { createSharedFeed } from './shared-feed.ts';
 
 /*
@@ -14,9 +16,12 @@ import { createSharedFeed } from './shared-feed.ts';
  * first, doubles after each feed without a batch, and is at most 5 s. A random factor shortens it,
  * at most by half.
  *
- * What can go wrong: a connection breaks, or the leader changes. Such a failure is transient: the
- * client for reads is replaced, and the next feed continues. A subscription throws any other
- * failure.
+ * What can go wrong:
+ * - A connection breaks, or the leader changes. Such a failure is transient: the client for reads is
+ *   replaced, and the next feed continues. A subscription throws any other failure.
+ * - A node loses the others, and with them its lead. It keeps its subscriptions and sends nothing.
+ *   So a feed that is silent for the time of a try asks whether its node still leads. If it does
+ *   not, the feed ends.
  */
 
 const RECONNECT_AFTER_MS = { first: 100, most: 5_000 };
@@ -28,27 +33,50 @@ const RECONNECT_AFTER_MS = { first: 100, most: 5_000 };
 export function createSubscriptions(
   connection: Pick<Connection, 'read' | 'subscriptionFailed'>,
   prefix: string,
-  connectWithinMs: number,
+  attemptMs: number,
 ) {
   const shared = createSharedFeed(open);
 
   async function open(options: SubscribeOptions): Promise<Feed> {
-    const limits = { signal: options.signal, attemptMs: () => connectWithinMs };
-    const feed = await connection.read(limits, async (client) => ({
-      client,
-      ...openFeed(client, prefix, options),
-    }));
+    const leaving = new AbortController();
+    const signal = AbortSignal.any([options.signal, leaving.signal]);
+    const limits = { signal, attemptMs: () => attemptMs };
+    const feed = await connection.read(limits, async (client) => {
+      // A follower that is behind takes a subscription after its end, and says that it is caught up.
+      await readHead(client, limits);
+      return { client, ...openFeed(client, prefix, { ...options, signal }) };
+    });
+    let heard = true;
+    const looking = setInterval(() => {
+      if (!heard) void stillLeads(feed.client, limits).then((leads) => leads || leaving.abort());
+      heard = false;
+    }, attemptMs);
     return {
-      ...feed,
       async next() {
         try {
-          return await feed.next();
+          const batch = await feed.next();
+          heard = true;
+          return batch;
         } catch (error) {
           connection.subscriptionFailed(feed.client, error);
           throw error;
         }
       },
+      close() {
+        clearInterval(looking);
+        feed.close();
+      },
     };
+  }
+
+  /** Returns false if another client has replaced this one, or if its node does not lead. */
+  function stillLeads(client: EventStoreDBClient, limits: CallLimits): Promise<boolean> {
+    return connection
+      .read(limits, async (current) => {
+        await readHead(current, limits);
+        return current === client;
+      })
+      .catch(() => false);
   }
 
   return async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
