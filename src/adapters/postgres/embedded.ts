@@ -51,7 +51,11 @@ export async function startEmbeddedPostgres({
     return { cluster, server, use };
   });
   let { pid } = server;
-  logger.info({ pid, port: server.port, data: cluster.data }, 'embedded Postgres runs');
+  // A line has the pid of this process already.
+  logger.info(
+    { postgres_pid: pid, port: server.port, data: cluster.data },
+    'embedded Postgres runs',
+  );
 
   const released = new AbortController();
   const watching = watch();
@@ -70,7 +74,7 @@ export async function startEmbeddedPostgres({
   async function revive(): Promise<void> {
     try {
       ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, () => true, server.port)));
-      logger.warn({ pid }, 'the embedded Postgres had ended; it runs again');
+      logger.warn({ postgres_pid: pid }, 'the embedded Postgres had ended; it runs again');
     } catch (error) {
       logger.error({ err: error }, 'the embedded Postgres has ended and does not start');
     }
@@ -82,7 +86,7 @@ export async function startEmbeddedPostgres({
     if (alone === null) return;
     try {
       await stopPostmaster(cluster, pid);
-      logger.info({ pid }, 'embedded Postgres stopped');
+      logger.info({ postgres_pid: pid }, 'embedded Postgres stopped');
     } finally {
       alone.release();
     }

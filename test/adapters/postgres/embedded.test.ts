@@ -83,8 +83,8 @@ function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
 }
 
-async function start() {
-  const server = await startEmbeddedPostgres({ dataDir, logger: SILENT });
+async function start(logger = SILENT) {
+  const server = await startEmbeddedPostgres({ dataDir, logger });
   undo.push(server.release);
   return server;
 }
@@ -180,10 +180,15 @@ describeWithPostgres('embedded Postgres', () => {
 
   it('stops when it is released, and starts again with its data', async () => {
     await useFolder();
-    const first = await start();
+    const lines: string[] = [];
+    const first = await start(pino({}, { write: (line) => void lines.push(line) }));
     await query(first.url, 'create table kept (id integer); insert into kept values (1)');
     const pid = postmasterPid()!;
     await first.release();
+    expect(lines).toHaveLength(2);
+    for (const line of lines) {
+      expect(JSON.parse(line)).toMatchObject({ pid: process.pid, postgres_pid: pid });
+    }
     // It has removed its file; the machine may take a moment to remove the process.
     await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
     const second = await start();
