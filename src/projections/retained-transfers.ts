@@ -71,7 +71,10 @@ export async function saveRetained(
   return named.map(({ transfer_id }) => transfer_id);
 }
 
-/** Returns the rows that differ between two schemas. */
+/**
+ * Returns the rows that differ between two schemas. A record does not know when it was completed,
+ * so that is compared only if both schemas have processed the same last event.
+ */
 export const retainedDifferences: Projection['differences'] = (
   tx,
   live,
@@ -79,16 +82,20 @@ export const retainedDifferences: Projection['differences'] = (
   position,
   limit,
 ) => tx<Difference[]>`
+    with compared as (
+      select case when count(distinct event_id) = 1 then '' else 'completed' end as without
+        from read.checkpoints where name in ('transfers', 'transfers:rebuild'))
     select transfer_id as key, to_jsonb(l) as live, to_jsonb(s) as log
       from ${tx(live)}.retained_transfers l
       full join ${tx(shadow)}.retained_transfers s using (transfer_id)
      where coalesce(l.position, s.position) <= ${position} and l is distinct from s
     union all
-    select 'retention ' || revision, to_jsonb(l) - 'completed', to_jsonb(s) - 'completed'
+    select 'retention ' || revision, to_jsonb(l) - without, to_jsonb(s) - without
       from ${tx(live)}.retention_records l
       full join ${tx(shadow)}.retention_records s using (revision)
+     cross join compared
      where coalesce(l.position, s.position) <= ${position}
-       and to_jsonb(l) - 'completed' is distinct from to_jsonb(s) - 'completed'
+       and to_jsonb(l) - without is distinct from to_jsonb(s) - without
      limit ${limit}`;
 
 /**

@@ -11,7 +11,7 @@ const ACTIONS_PER_SECOND = 0.5;
 const KEY_OVERLAP_MS = 20_000;
 const NEW_KEY_TRIES = 30;
 const NEW_KEY_PAUSE_MS = 2_000;
-const CLIENT_SCOPES = ['transfers:write', 'webhooks:write', 'flows:read', 'audit:read'];
+const CLIENT_SCOPES = ['transfers:write', 'webhooks:write', 'flows:read', 'audit:read', 'observe'];
 
 export interface Administration {
   /** Stops it. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Agent, request } from 'undici';
+import { Agent, type Dispatcher, request } from 'undici';
 import type { Asked, RequestRecord } from './evidence.ts';
 import type { EvidenceWriter } from './writer.ts';
 
@@ -29,6 +29,9 @@ export interface Call {
   path: string;
   body?: object;
   idempotencyKey?: string | null;
+  accept?: string;
+  /** Reads an answer that does not end for this long. */
+  forMs?: number;
   /** Sends the request once, whatever the result. */
   once?: boolean;
 }
@@ -63,12 +66,14 @@ export function createClient(
   let turn = 0;
   let underway = 0;
 
-  async function attempt({ method, path, body, idempotencyKey }: Call): Promise<Answer | null> {
+  async function attempt(call: Call): Promise<Answer | null> {
+    const { method, path, body, idempotencyKey, accept } = call;
     const url = `${urls[turn++ % urls.length]}/v1${path}`;
     const headers = {
       authorization: `Bearer ${key()}`,
       ...(body ? { 'content-type': 'application/json' } : {}),
       ...(idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}),
+      ...(accept ? { accept } : {}),
     };
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
@@ -79,7 +84,7 @@ export function createClient(
         signal,
         ...(body ? { body: JSON.stringify(body) } : {}),
       });
-      const text = await answer.body.text();
+      const text = await (call.forMs ? textWithin(answer.body, call.forMs) : answer.body.text());
       const replayed = answer.headers['idempotent-replayed'] === 'true';
       const names = answer.statusCode < 400 ? namesIn(text) : [];
       return { status: answer.statusCode, body: parse(text), replayed, names };
@@ -129,6 +134,19 @@ export function createClient(
     },
     close: () => agent.destroy(),
   };
+}
+
+/** Returns the text that arrives within some time, and disconnects. */
+async function textWithin(body: Dispatcher.ResponseData['body'], ms: number): Promise<string> {
+  const timer = setTimeout(() => body.destroy(), ms);
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of body) chunks.push(chunk);
+  } catch {
+    // It was still sending.
+  }
+  clearTimeout(timer);
+  return Buffer.concat(chunks).toString();
 }
 
 function completed(about: About, answer: Answer | null): About {

@@ -21,9 +21,16 @@ const LARGEST_EVERY = 300;
 const LARGEST_FIRST = 2;
 /** The newest transfers, whose priority a bulk request changes. */
 const BULK = 20;
-const LISTS = [
-  ...['/transfers?limit=20', '/transfers?limit=50&offset=20', '/transfers?status=completed'],
-  ...['/transfers?q=bin', '/batches?limit=20', '/flows?limit=20', '/webhooks'],
+const LISTS: Pick<Call, 'path' | 'accept' | 'forMs'>[] = [
+  { path: '/transfers?limit=20' },
+  { path: '/transfers?limit=50&offset=20' },
+  { path: '/transfers?status=completed' },
+  { path: '/transfers?q=bin' },
+  { path: '/transfers', accept: 'text/csv' },
+  { path: '/transfers/live', forMs: 2_000 },
+  { path: '/batches?limit=20' },
+  { path: '/flows?limit=20' },
+  { path: '/webhooks' },
 ];
 const FOREIGN: Pick<Call, 'method' | 'path' | 'body'>[] = [
   { method: 'GET', path: '' },
@@ -136,7 +143,7 @@ export function startLoad(deps: LoadDeps): Load {
       [0.1, () => retry(path)],
       [0.2, () => client.send({ kind: 'detail', transferId: id }, { method: 'GET', path })],
       [admin ? 0.02 : 0, () => pause(abortAfter).then(() => abort(path))],
-      [0.1, () => other('list', { method: 'GET', path: own.pick(LISTS) })],
+      [0.1, () => other('list', { method: 'GET', ...own.pick(LISTS) })],
       [0.03, () => other('history', { method: 'GET', path: `${path}/events` })],
       [0.1, () => askForForeign(own)],
       // A client that crashed after the answer sends the same request again.

@@ -232,6 +232,15 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
       );
       expect(details, name).toEqual([]);
     }
+    const { sql, patient } = installation;
+    await sql`update read.retention_records set completed = not completed`;
+    const changed = await verifyProjection(
+      { ...installation, sql: patient },
+      'transfers',
+      () => undefined,
+    );
+    expect(changed.details[0]).toMatch(/^retention \d+: completed is false, and true by the log$/);
+    await sql`update read.retention_records set completed = not completed`;
   });
 
   it('serves after a restart, and says where the events of a transfer are', async () => {
