@@ -143,8 +143,9 @@ function takeUp(
   const work: Work = { status, accountId, waits: false, end, done: Promise.resolve() };
   running.set(batch_id, work);
   const onWait = (waits: boolean) => {
+    const hasBegun = waits && !work.waits;
     work.waits = waits;
-    if (waits) onChange();
+    if (hasBegun) onChange();
   };
   work.done = step(deps, batch, stop, onWait)
     .catch(async (error: unknown) => {
