@@ -59,7 +59,7 @@ async function verify(
 ): Promise<void> {
   failUntilVerdict();
   const run = { logId, checkpoints };
-  const saved = resume === undefined ? null : await readIfThere(resume);
+  const saved = resume === undefined ? null : await unlessGone(readFile(resume, 'utf8'));
   const bar = json ? null : createProgressBar();
   const started = performance.now();
   let saveAt = performance.now() + SAVE_EVERY_MS;
@@ -151,10 +151,11 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
   const others: string[] = [];
   for (const name of files) {
     const file = join(path, name);
-    const info = await stat(file);
-    if (info.isDirectory()) continue;
-    const isSmall = info.isFile() && info.size <= LARGEST_NOTE;
-    const checkpoint = isSmall && readCheckpoint(file, await readFile(file, 'utf8'), keys);
+    const info = await unlessGone(stat(file));
+    if (info?.isDirectory()) continue;
+    const isSmall = info?.isFile() && info.size <= LARGEST_NOTE;
+    const text = isSmall ? await unlessGone(readFile(file, 'utf8')) : null;
+    const checkpoint = text && readCheckpoint(file, text, keys);
     if (checkpoint) found.push(checkpoint);
     else others.push(file);
   }
@@ -169,8 +170,9 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
   return found.sort((a, b) => a.size - b.size);
 }
 
-async function readIfThere(file: string): Promise<string | null> {
-  return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+/** Returns null if there is no such file, or none any more: a service may write into the folder. */
+async function unlessGone<T>(asked: Promise<T>): Promise<T | null> {
+  return asked.catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
   });

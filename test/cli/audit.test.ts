@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -142,11 +142,15 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     // It is left out, and not read: it is larger than a string can be.
     await writeFile(join(folder, 'export.ndjson'), '');
     await truncate(join(folder, 'export.ndjson'), 3e9);
+    // A file that was listed and is gone, as the part of a checkpoint that is being written.
+    await symlink(join(folder, 'nothing'), join(folder, 'gone.new'));
     const verify = ['audit', 'verify', '--json', '--checkpoint', folder];
     const agrees = await cli.run([...verify, '--key', join(folder, 'log.pem')]);
     expect(agrees).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/no checkpoints \(3\): .*export\.ndjson, .*log\.pem, /),
+      stderr: expect.stringMatching(
+        /no checkpoints \(4\): .*export\.ndjson, .*gone\.new, .*log\.pem, /,
+      ),
     });
     expect(agrees.json()).toMatchObject([
       {

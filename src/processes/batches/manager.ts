@@ -59,7 +59,9 @@ const SET_ASIDE_MS = 5_000;
 /** Events of a stream that are read at a time. */
 const READ_AT_ONCE = 8;
 /** Batches that are created at a time, without those that wait for room. */
-const CREATED_AT_ONCE = 8;
+const CREATED_AT_ONCE = 10;
+/** How many of them may be of one account. A large folder takes its place for hours. */
+const CREATED_OF_ACCOUNT = 8;
 const FULL_MS = 1_000;
 const CANCELLED_AT_ONCE = 1_000;
 const ACTOR = 'system:batches';
@@ -135,14 +137,15 @@ function takeUp(
   // The rest is created as cancelled transfers, by the next step.
   if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
   if (step === null || current) return;
-  if (step === create && placesTaken(running, accountId) >= CREATED_AT_ONCE) return;
+  if (step === create && !hasPlace(running, accountId)) return;
   const end = new AbortController();
   const stop = AbortSignal.any([stopping, end.signal]);
   const work: Work = { status, accountId, waits: false, end, done: Promise.resolve() };
   running.set(batch_id, work);
   const onWait = (waits: boolean) => {
+    const hasBegun = waits && !work.waits;
     work.waits = waits;
-    if (waits) onChange();
+    if (hasBegun) onChange();
   };
   work.done = step(deps, batch, stop, onWait)
     .catch(async (error: unknown) => {
@@ -159,10 +162,12 @@ function takeUp(
     });
 }
 
-/** Counts what an account must wait for: a batch that waits for room holds up its account alone. */
-function placesTaken(running: Running, accountId: string): number {
+/** Returns true if an account may begin another batch. One that waits for room delays no other. */
+function hasPlace(running: Running, accountId: string): boolean {
   const all = [...running.values()];
-  return all.filter((work) => !work.waits || work.accountId === accountId).length;
+  const own = all.filter((work) => work.accountId === accountId);
+  const busy = all.filter(({ waits }) => !waits);
+  return own.length < CREATED_OF_ACCOUNT && busy.length < CREATED_AT_ONCE;
 }
 
 type Step = (

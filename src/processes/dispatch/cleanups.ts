@@ -71,8 +71,13 @@ export async function cleanUpIfEnded(
 /**
  * Takes up to `limit` clean-ups that are due, oldest first. Each is due again after 1, 2, 4, ...
  * minutes, later once a day. Skips a transfer that has a job: it is open and its parts are in use.
+ * Leaves out destinations that begin with one of `avoided`.
  */
-export async function takeDueCleanups(sql: Sql, limit: number): Promise<Cleanup[]> {
+export async function takeDueCleanups(
+  sql: Sql,
+  limit: number,
+  avoided: string[],
+): Promise<Cleanup[]> {
   return sql<Cleanup[]>`
     update work.cleanups
        set tries = tries + 1,
@@ -80,6 +85,8 @@ export async function takeDueCleanups(sql: Sql, limit: number): Promise<Cleanup[
      where transfer_id in (
        select transfer_id from work.cleanups c
         where due_at <= now() and not ${hasJob(sql, sql`c.transfer_id`)}
+          and not exists (
+            select from unnest(${avoided}::text[]) server where starts_with(destination, server))
         order by due_at limit ${limit} for update skip locked)
     returning transfer_id, account_id, destination, resume_record, tries`;
 }

@@ -44,7 +44,7 @@ import {
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
-import { delaying, dueAt } from './schedule.ts';
+import { delaying, dueAt, nextTurn, type Turn } from './schedule.ts';
 import { lastLooks } from './table.ts';
 
 /** Time between two looks, while there is news. */
@@ -52,9 +52,6 @@ const LOOK_MS = 500;
 /** How long without news, unless a flow is due before. */
 const QUIET_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
-/** Flows whose folders are listed at a time. */
-const LISTED_AT_ONCE = 8;
-
 export type FlowManagerDeps = RunDeps & ConsumerDeps;
 
 /** Works on flows until the signal aborts, if no other process does. */
@@ -72,10 +69,11 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     if (!held) break;
     const round = new AbortController();
     const stop = AbortSignal.any([signal, held.signal, round.signal]);
-    const running = new Map<string, Promise<void>>();
+    const running: Running = new Map();
+    const begun = new Map<string, number>();
     try {
       while (!stop.aborted) {
-        const due = await takeUp(deps, running, wakeUp.wake, stop);
+        const due = await takeUp(deps, running, begun, wakeUp.wake, stop);
         await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
         await wakeUp.wait(Math.max(0, Math.min(QUIET_MS, due - Date.now())));
       }
@@ -84,20 +82,24 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
       await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
     } finally {
       round.abort();
-      await Promise.all(running.values());
+      await Promise.all([...running.values()].map(({ done }) => done));
       await held.release();
     }
   }
   unlisten();
 }
 
+/** The work that is under way, by flow. */
+type Running = Map<string, { listing: Turn | null; done: Promise<void> }>;
+
 /**
- * Starts what each flow needs now, unless it is under way. Returns when the next flow is due, in
- * epoch ms, infinite if none is.
+ * Starts what each flow needs now, unless it is under way. `begun` has the time of the last listing
+ * of each flow, in epoch ms. Returns when the next flow is due, in epoch ms, infinite if none is.
  */
 async function takeUp(
   deps: FlowManagerDeps,
-  running: Map<string, Promise<void>>,
+  running: Running,
+  begun: Map<string, number>,
   onEnd: () => void,
   stop: AbortSignal,
 ): Promise<number> {
@@ -109,18 +111,12 @@ async function takeUp(
     progressOfRuns(deps.sql, batches),
   ]);
   const byBatch = new Map(progress.map((one) => [one.batch_id, one]));
-  let next = Number.POSITIVE_INFINITY;
-  for (const flow of flows) {
-    const { flow_id } = flow.state;
-    const now = Date.now();
-    const due = dueAt(flow.state, looks.get(flow_id) ?? null, now);
-    const isDue = due !== null && due <= now;
-    // One that is due and does not start waits for news.
-    if (due !== null && !isDue) next = Math.min(next, due);
-    if (running.has(flow_id) || running.size >= LISTED_AT_ONCE) continue;
-    const step = stepOf(flow, isDue, byBatch);
-    if (step === null) continue;
-    const work = step(deps, flow, stop)
+  const known = new Set(ids);
+  for (const id of begun.keys()) if (!known.has(id)) begun.delete(id);
+
+  function start({ state }: ShownFlow, listing: Turn | null, work: Promise<void>): void {
+    const { flow_id } = state;
+    const done = work
       .catch(async (error: unknown) => {
         if (stop.aborted) return;
         deps.logger.error(
@@ -133,25 +129,47 @@ async function takeUp(
         running.delete(flow_id);
         onEnd();
       });
-    running.set(flow_id, work);
+    running.set(flow_id, { listing, done });
   }
-  return next;
+
+  let next = Number.POSITIVE_INFINITY;
+  const waiting: (Turn & { flow: ShownFlow })[] = [];
+  for (const flow of flows) {
+    const { flow_id, account_id: accountId } = flow.state;
+    const now = Date.now();
+    const due = dueAt(flow.state, looks.get(flow_id) ?? null, now);
+    const isDue = due !== null && due <= now;
+    // One that is due and does not start waits for news.
+    if (due !== null && !isDue) next = Math.min(next, due);
+    if (running.has(flow_id)) continue;
+    const ended = endedRuns(flow.state, byBatch);
+    if (ended.length > 0) start(flow, null, complete(deps, flow, ended));
+    else if (isDue && !isDelayed(flow.state, byBatch))
+      waiting.push({ flow, accountId, since: Math.max(due, begun.get(flow_id) ?? 0) });
+  }
+  for (;;) {
+    const turn = nextTurn(waiting, listings(running));
+    if (turn === null) return next;
+    waiting.splice(waiting.indexOf(turn), 1);
+    begun.set(turn.flow.state.flow_id, Date.now());
+    start(turn.flow, turn, list(deps, turn.flow, stop));
+  }
 }
 
-type Step = (deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal) => Promise<void>;
+function listings(running: Running): Turn[] {
+  return [...running.values()].flatMap(({ listing }) => listing ?? []);
+}
 
-function stepOf(
-  { state }: ShownFlow,
-  isDue: boolean,
-  progress: Map<string, RunProgress>,
-): Step | null {
-  const ended = state.open_runs.flatMap((run) => {
+async function list(deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal): Promise<void> {
+  return runFlow(deps, await withLast(deps.commands, flow), stop);
+}
+
+/** Returns the open runs whose batches have ended, with the revision of the end. */
+function endedRuns(state: Flow, progress: Map<string, RunProgress>) {
+  return state.open_runs.flatMap((run) => {
     const revision = progress.get(run.batch_id)?.completed_at_revision ?? null;
     return run.listed && revision !== null ? { run, revision } : [];
   });
-  if (ended.length > 0) return (deps, flow) => complete(deps, flow, ended);
-  if (!isDue || isDelayed(state, progress)) return null;
-  return async (deps, flow, stop) => runFlow(deps, await withLast(deps.commands, flow), stop);
 }
 
 /** A run that is still listed is continued, so nothing delays it. */

@@ -3,6 +3,10 @@ import { nextRun } from '../../domain/flow-trigger.ts';
 import type { RunProgress } from '../../projections/flow-queries.ts';
 import type { Look } from './table.ts';
 
+/** Flows whose folders are listed at a time. */
+const LISTED_AT_ONCE = 10;
+/** How many of them may be of one account. A partner that is down holds its listings for minutes. */
+const LISTED_OF_ACCOUNT = 8;
 /** By how much the clocks of two processes may differ. */
 const CLOCKS_APART_MS = 60_000;
 
@@ -42,4 +46,28 @@ export function delaying(flow: Flow, progress: Map<string, RunProgress>): OpenRu
       ({ listed, batch_id }) => listed && (progress.get(batch_id)?.moving ?? true),
     ) ?? null
   );
+}
+
+/** A flow that waits for a place to be listed, or that has one. */
+export interface Turn {
+  accountId: string;
+  /** Since when it waits, in epoch ms. A listing starts the wait for the next one. */
+  since: number;
+}
+
+/**
+ * Returns whose turn it is to be listed; null if no place is free for any. Of the accounts with the
+ * fewest listings under way, it is that of the flow that waits for longest.
+ */
+export function nextTurn<Waiting extends Turn>(
+  waiting: Waiting[],
+  underWay: Turn[],
+): Waiting | null {
+  if (underWay.length >= LISTED_AT_ONCE) return null;
+  const listings = (turn: Turn) =>
+    underWay.filter(({ accountId }) => accountId === turn.accountId).length;
+  const [first] = waiting
+    .filter((turn) => listings(turn) < LISTED_OF_ACCOUNT)
+    .sort((a, b) => listings(a) - listings(b) || a.since - b.since);
+  return first ?? null;
 }

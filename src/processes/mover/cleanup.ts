@@ -2,9 +2,10 @@ import type { Logger } from 'pino';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { reasonOf } from '../../domain/errors.ts';
+import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { listEndpoints } from '../../projections/catalog-queries.ts';
-import { endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
+import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { ResumeRecord } from './move-state.ts';
@@ -13,24 +14,28 @@ const CONCURRENT = 4;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */
 const MAX_TRIES = 25;
 const TIME_LIMIT_MS = 60_000;
+/** How long a server that does not answer is tried only if no clean-up at another one is due. */
+const AVOIDED_MS = 60_000;
 
 export interface CleanupDeps {
   sql: Sql;
   logger: Logger;
   endpoints: EndpointPool;
+  /** Servers that did not answer, and until when they are avoided, by `performance.now`. */
+  silent: Map<string, number>;
 }
 
 /**
  * Removes the leftovers of ended transfers at their destinations, four at a time. Skips a transfer
  * that has a job: it is open and its parts are in use. Retries after 1, 2, 4, ... minutes, later
  * once a day, 25 times in all. If sign-in to the endpoint is on hold, the try counts but does not
- * happen. Returns how many clean-ups were due.
+ * happen. A server that does not answer holds up no other. Returns how many clean-ups were due.
  */
 export async function cleanUp(
-  { sql, logger, endpoints }: CleanupDeps,
+  { sql, logger, endpoints, silent }: CleanupDeps,
   signal: AbortSignal,
 ): Promise<number> {
-  const due = await takeDueCleanups(sql, CONCURRENT);
+  const due = await takeDue(sql, silent);
   if (due.length === 0) return 0;
   const [catalog, held] = await Promise.all([listEndpoints(sql), heldSignIns(sql)]);
   await Promise.all(
@@ -55,6 +60,8 @@ export async function cleanUp(
       } catch (error) {
         if (match && error instanceof FileError && error.code === 'auth_failed')
           await holdSignIn(sql, match.endpoint);
+        if (error instanceof FileError && isNetworkFailure(error.code))
+          silent.set(serverOf(destination), performance.now() + AVOIDED_MS);
         logger.warn(
           { ...causeForLog(error), transfer_id, tries },
           'could not remove the leftovers of a transfer at its destination',
@@ -64,6 +71,17 @@ export async function cleanUp(
     }),
   );
   return due.length;
+}
+
+async function takeDue(sql: Sql, silent: CleanupDeps['silent']): Promise<Cleanup[]> {
+  for (const [server, until] of silent) if (until <= performance.now()) silent.delete(server);
+  const due = await takeDueCleanups(sql, CONCURRENT, [...silent.keys()]);
+  return due.length > 0 || silent.size === 0 ? due : takeDueCleanups(sql, CONCURRENT, []);
+}
+
+/** Returns the start of a URI that names its server. */
+function serverOf(uri: string): string {
+  return `${uri.split('/', 3).join('/')}/`;
 }
 
 /** Logs only the reason if a server rejects or is down. Logs the stack of any other error. */

@@ -275,13 +275,12 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   /** Runs beside the attempts and never delays them. */
   async function runCleanUps(): Promise<void> {
     await catalogReady;
+    const cleanupDeps = { ...deps, endpoints: destinations, silent: new Map<string, number>() };
     while (!signal.aborted) {
-      const due = await cleanUp({ ...deps, endpoints: destinations }, signal).catch(
-        (error: unknown) => {
-          deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
-          return 0;
-        },
-      );
+      const due = await cleanUp(cleanupDeps, signal).catch((error: unknown) => {
+        deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
+        return 0;
+      });
       if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Flow, FlowEvent } from '../../../src/domain/flow.ts';
 import { flowDecider } from '../../../src/domain/flow-decider.ts';
-import { dueAt } from '../../../src/processes/flows/schedule.ts';
+import { dueAt, nextTurn, type Turn } from '../../../src/processes/flows/schedule.ts';
 import type { Look } from '../../../src/processes/flows/table.ts';
 import { stateAfter } from '../../support/decider.ts';
 import { flowCreated, T0 } from '../../support/samples.ts';
@@ -39,5 +39,27 @@ describe('the next look of a flow', () => {
   it('counts from a look of a process whose clock is a little ahead', () => {
     const last = CREATED + 10 * MINUTE;
     expect(dueAt(hourly, lookAt(last), last - MINUTE / 2)).toBe(last + 60 * MINUTE);
+  });
+});
+
+describe('the turns of flows that are due', () => {
+  const turn = (accountId: string, since: number): Turn => ({ accountId, since });
+
+  it('come in the order of their waits, and leave places for other accounts', () => {
+    const waiting = [9, 3, 7, 1, 5, 2, 8, 6, 4].map((since) => turn('acc_a', since));
+    const underWay: Turn[] = [];
+    const take = () => {
+      const next = nextTurn(waiting, underWay);
+      if (next === null) return null;
+      waiting.splice(waiting.indexOf(next), 1);
+      underWay.push(next);
+      return next.since;
+    };
+    expect([1, 2, 3, 4, 5, 6, 7, 8, 9].map(take)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, null]);
+    waiting.push(turn('acc_b', 20), turn('acc_b', 10), turn('acc_c', 30));
+    expect([1, 2, 3].map(take)).toEqual([10, 30, null]);
+    underWay.shift();
+    // An account that has fewer places goes before one that waits for longer.
+    expect(take()).toBe(20);
   });
 });

@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { expect, it, onTestFinished } from 'vitest';
+import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import type { SettingsFor } from '../../../src/domain/protocols/index.ts';
+import { createEndpointPool } from '../../../src/processes/endpoints/pool.ts';
+import { cleanUp } from '../../../src/processes/mover/cleanup.ts';
+import { configureEndpoint, openTestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+
+describeWithPostgres('clean-ups at a server that does not answer', () => {
+  it('delay those at other servers by one try', async () => {
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const installation = await openTestInstallation();
+    const { commands, sql, vault, logger } = installation;
+    const endpoints = createEndpointPool({
+      vault,
+      open: ({ settings }, credentials) =>
+        createSftpEndpoint({
+          settings: settings as SettingsFor<'sftp'>,
+          credentials: credentials as { password: string },
+          maxConnections: 16,
+          timeouts: { connectMs: 200 },
+        }),
+    });
+    onTestFinished(async () => {
+      await endpoints.close();
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await installation.close();
+    });
+    await configureEndpoint(installation, {
+      name: 'silent',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port,
+      username: 'me',
+      password: 'a password',
+    });
+    await commands.catchUp('catalog');
+    // More than two rounds take, and one that needs no server: no endpoint has that name.
+    const destinations = [...Array(9).fill('sftp://silent/in/a'), 'sftp://elsewhere/a'];
+    for (const [i, destination] of destinations.entries())
+      await sql`
+        insert into work.cleanups (transfer_id, account_id, destination, due_at)
+        values (${newId('txr')}, 'acc_default', ${destination},
+                now() - interval '1 minute' + ${i} * interval '1 second')`;
+
+    const { signal } = new AbortController();
+    const deps = { sql, logger, endpoints, silent: new Map<string, number>() };
+    await cleanUp(deps, signal);
+    await cleanUp(deps, signal);
+    expect(await sql`select from work.cleanups where destination = 'sftp://elsewhere/a'`).toEqual(
+      [],
+    );
+    // Without others, the server is tried again.
+    expect(await cleanUp(deps, signal)).toBe(4);
+    expect(await sql`select from work.cleanups where tries > 0`).toHaveLength(8);
+  });
+});
