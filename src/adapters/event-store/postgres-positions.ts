@@ -35,3 +35,12 @@ export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFaul
   if (beyond && beyond.from !== null && beyond.to !== null)
     yield { from: beyond.from, to: beyond.to, problem: 'beyond_head' };
 }
+
+/** Returns how many positions after this one count as those of removed streams. */
+export async function countRemoved(sql: Sql, after: bigint): Promise<number> {
+  const [row] = await sql<{ removed: number }[]>`
+    select coalesce(sum(upper(positions) - greatest(lower(positions), ${after}::bigint + 1)), 0)::float8
+             as removed
+      from log.removed where upper(positions) > ${after}::bigint + 1`;
+  return row?.removed ?? 0;
+}
