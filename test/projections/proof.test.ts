@@ -245,19 +245,16 @@ describeWithPostgres('the tree over the log', () => {
   it.each([
     ...['last_position = 1', 'names = null', "names = names || 'x'"],
     "names = split_part(names, E'\n', 1)",
-  ])(
-    'tells which tile has other names or positions: %s',
-    async (change) => {
-      const events = logOf(300);
-      const [live, shadow] = [await newTree(), await newTree()];
-      for (const schema of [live, shadow]) await fold(schema, events);
-      const { sql } = database;
-      await sql`update ${sql(live)}.proof_tiles set ${sql.unsafe(change)} where tile = 1`;
-      expect(
-        await sql.begin((tx) => proofProjection.differences(tx, live, shadow, 300n, 20)),
-      ).toEqual([{ key: 'tile 0/1' }]);
-    },
-  );
+  ])('tells which tile has other names or positions: %s', async (change) => {
+    const events = logOf(300);
+    const [live, shadow] = [await newTree(), await newTree()];
+    for (const schema of [live, shadow]) await fold(schema, events);
+    const { sql } = database;
+    await sql`update ${sql(live)}.proof_tiles set ${sql.unsafe(change)} where tile = 1`;
+    expect(
+      await sql.begin((tx) => proofProjection.differences(tx, live, shadow, 300n, 20)),
+    ).toEqual([{ key: 'tile 0/1' }]);
+  });
 
   it.each([
     ['as far as the log', 650, 650],
