@@ -39,8 +39,7 @@ export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFaul
 /** Returns how many positions after this one count as those of removed streams. */
 export async function countRemoved(sql: Sql, after: bigint): Promise<number> {
   const [row] = await sql<{ removed: number }[]>`
-    select coalesce(sum(upper(positions) - greatest(lower(positions), ${after}::bigint + 1)), 0)::float8
-             as removed
-      from log.removed where upper(positions) > ${after}::bigint + 1`;
+    select coalesce(sum(upper(beyond) - lower(beyond)), 0)::float8 as removed
+      from (select positions * int8range(${after}, null, '()') as beyond from log.removed) r`;
   return row?.removed ?? 0;
 }
