@@ -286,6 +286,7 @@ describeWithPostgres('rebuilding a projection', () => {
 
   it.each<[string, TransferFilter]>([
     ['an export', {}],
+    ['a list', {}],
     ['a list by destination', { destination: 'sftp://files/' }],
     ['a search', { q: 'sftp://files/' }],
     ['a search with a filter', { q: 'sftp://files/', status: 'pending' }],

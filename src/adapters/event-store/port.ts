@@ -160,5 +160,10 @@ export interface EventStore {
    * engine whose positions have no gaps has it.
    */
   findPositionFaults?(): AsyncIterable<PositionFault>;
+  /**
+   * Returns how many positions after this one the log has as those of removed streams. Nothing
+   * protects that number: compare it with the records of retention.
+   */
+  countRemoved?(after: bigint): Promise<number>;
   close(): Promise<void>;
 }

@@ -46,7 +46,7 @@ import {
   RevisionConflict,
   type SubscribeOptions,
 } from './port.ts';
-import { findPositionFaults } from './postgres-positions.ts';
+import { countRemoved, findPositionFaults } from './postgres-positions.ts';
 import { readAfter } from './postgres-read.ts';
 
 const CHANNEL = 'waybill_log';
@@ -353,6 +353,7 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
     head,
     remove,
     findPositionFaults: () => findPositionFaults(sql),
+    countRemoved: (after) => countRemoved(sql, after),
     async close() {
       unlisten?.();
     },

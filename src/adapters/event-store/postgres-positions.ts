@@ -35,3 +35,11 @@ export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFaul
   if (beyond && beyond.from !== null && beyond.to !== null)
     yield { from: beyond.from, to: beyond.to, problem: 'beyond_head' };
 }
+
+/** Returns how many positions after this one count as those of removed streams. */
+export async function countRemoved(sql: Sql, after: bigint): Promise<number> {
+  const [row] = await sql<{ removed: number }[]>`
+    select coalesce(sum(upper(beyond) - lower(beyond)), 0)::float8 as removed
+      from (select positions * int8range(${after}, null, '()') as beyond from log.removed) r`;
+  return row?.removed ?? 0;
+}

@@ -107,6 +107,8 @@ export async function verifyLog(
   let position = resume?.position ?? 0n;
   const kept = Map.groupBy(checkpoints, ({ size }) => size);
   const head = Number((await store.head()) ?? 0n);
+  // Before the records are read: a removal follows its record.
+  const removedBefore = (await store.countRemoved?.(position)) ?? 0;
 
   async function fault(found: Fault): Promise<void> {
     faults++;
@@ -200,6 +202,15 @@ export async function verifyLog(
       ),
     );
   }
+  const named = retained - (resume?.retained ?? 0);
+  if (removedBefore > named)
+    await fault(
+      nowhere(
+        'positions',
+        `${removedBefore} positions count as left empty by retention, and its records name only ` +
+          `${named} events there: events were removed without a record`,
+      ),
+    );
   const open = [...verifier.open()].filter(([name]) => parseStream(name).kind === 'transfer');
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));

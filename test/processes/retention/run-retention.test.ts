@@ -38,7 +38,7 @@ import {
   submit,
   type TestInstallation,
 } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { createTestDatabase, describeWithPostgres } from '../../support/postgres.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
 import { appendEvents } from '../../support/webhooks.ts';
 import { type SmallLog, writeSmallLog } from '../verification/tamper/small-log.ts';
@@ -347,7 +347,8 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
   });
 
   it('is copied with the same tree, also into a copy that was begun before', async () => {
-    const { store, sql } = installation;
+    const { store } = installation;
+    const { sql, drop } = await createTestDatabase();
     const early = createPostgresLog({ sql, prefix: 'early_' });
     const late = createPostgresLog({ sql, prefix: 'late_' });
     try {
@@ -363,6 +364,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
       expect((await verify([before])).faults).toEqual([]);
     } finally {
       await Promise.all([early.close(), late.close()]);
+      await drop();
     }
   });
 

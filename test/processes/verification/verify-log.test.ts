@@ -194,6 +194,25 @@ describeWithPostgres('the verification of a log', () => {
     await tampered.replaceLog(original, head);
   });
 
+  it('finds events that were removed as if by retention', async () => {
+    const { sql } = tampered.installation;
+    const isRevoked = ({ type }: StoredEvent) => type === 'key.revoked';
+    const { position } = original.find(isRevoked) as StoredEvent;
+    await sql`insert into log.removed values (int8range(${position}, ${position}, '[]'))`;
+    await changing(
+      (events) => events.filter((event) => !isRevoked(event)),
+      async () => {
+        expect((await verify()).problems).toEqual([
+          '1 positions count as left empty by retention, and its records name only 0 events ' +
+            'there: events were removed without a record',
+        ]);
+      },
+    );
+    await sql`alter table log.removed disable trigger user`;
+    await sql`delete from log.removed`;
+    expect((await verify()).problems).toEqual([]);
+  });
+
   it('compares every field of the API with the log', async () => {
     const { sql } = tampered.installation;
     await sql`create table kept_states as select transfer_id, state from read.transfers`;
