@@ -1,6 +1,7 @@
 import { basename, dirname, join, parse } from 'node:path/posix';
 
 const MAX_NAME_BYTES = 150;
+const MAX_ENDING_BYTES = 50;
 
 /**
  * The state in a resume point of a protocol with part files: the part's name, in the folder of the
@@ -49,9 +50,13 @@ export function heldPath(path: string, transferId: string): string {
   return join(dirname(path), `${prefix(path, transferId)}source.held`);
 }
 
-/** Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. */
+/**
+ * Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. A long text
+ * after the last dot is no ending that a program looks at.
+ */
 export function nameWithId(name: string, transferId: string): string {
   const { name: stem, ext } = parse(name);
+  if (Buffer.byteLength(ext) > MAX_ENDING_BYTES) return `${cut(name)}.${transferId}`;
   return `${cut(stem)}.${transferId}${ext}`;
 }
 

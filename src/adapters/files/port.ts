@@ -192,6 +192,7 @@ export type Disposed =
 
 /** One line of a listing. */
 export interface FileEntry {
+  /** U+FFFD stands for what is not valid UTF-8. By FTPS, it also stands for a line break. */
   name: string;
   type: 'file' | 'directory' | 'other';
   size: number | null;

@@ -67,12 +67,14 @@ export async function* walk(
       if (type === 'directory') {
         if (!folder.recursive) continue;
         // A key of an object store may have two slashes in a row. No path leads to what is between.
-        if (name === '') {
-          if (isNew(`${path}/`)) yield { path: `${path}/`, error: NO_NAME };
+        if (name === '' || isUnreadable(name)) {
+          const error = name === '' ? NO_NAME : UNREADABLE;
+          if (isNew(`${path}/`)) yield { path: `${path}/`, error };
         } else if (isOpen(path)) yield* below(path);
       } else if (taken[i] && isNew(path)) {
         const found = { path, entry, ...(end !== null && { marker: markers.get(name + end) }) };
-        yield type === 'file' ? found : { ...found, error: NOT_A_FILE };
+        if (type !== 'file') yield { ...found, error: NOT_A_FILE };
+        else yield isUnreadable(name) ? { ...found, error: UNREADABLE } : found;
       }
     }
   }
@@ -96,7 +98,16 @@ const NO_NAME = {
   code: 'validation_failed',
   message: 'The name of the folder is empty (two slashes in a row), so no URI can name its files',
 };
+const UNREADABLE = {
+  code: 'validation_failed',
+  message: 'Its name is not valid UTF-8 or has a line break, so no URI can name it',
+};
 const NOT_A_FILE = { code: 'not_a_file', message: 'It is a link or a device, not a file' };
+
+/** Returns whether an adapter could not read the whole name: another file may be called like that. */
+function isUnreadable(name: string): boolean {
+  return name.includes('\uFFFD');
+}
 
 /** A file comes before a folder of the same name: an object store may have both. */
 function inOrder(a: FileEntry, b: FileEntry): number {

@@ -208,6 +208,16 @@ export function describeFileEndpoint(
         expect((await fixture.names()).filter((file) => file.includes('.held'))).toEqual([]);
       });
 
+      test('moves a file of a taken name whose ending is long', async () => {
+        const file = `a.${'y'.repeat(250)}`;
+        await fixture.put(`disposed/${file}`, Buffer.from('newer'));
+        await fixture.put(`disposed/taken/${file}`, Buffer.from('older'));
+        const dispose = await disposalOf(`disposed/${file}`, 'disposed/taken/');
+        const name = `${file.slice(0, 150)}.${transferId}`;
+        expect(await dispose()).toEqual({ outcome: 'moved', name });
+        expect(await fixture.get(`disposed/taken/${name}`)).toEqual(Buffer.from('newer'));
+      });
+
       test.each(ODD_NAMES)('moves %j', async (odd) => {
         await fixture.put(`disposed/${odd}`, Buffer.from(odd));
         const dispose = await disposalOf(`disposed/${odd}`, 'disposed/odd/');

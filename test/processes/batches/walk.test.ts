@@ -45,6 +45,17 @@ const pathsOf = (found: Found[]) => found.map(({ path }) => path);
 describe('the walk through a folder', () => {
   const files = ['b.csv', 'a/z.csv', 'a/b/c.csv', 'a.csv', 'a/.hidden', 'link@'];
 
+  it('rejects names that could not be read, and does not enter such folders', async () => {
+    const found = await all(listing(['caf\ufffd', 'fold\ufffd/a', 'plain']));
+    const error = { code: 'validation_failed' };
+    expect(found).toMatchObject([
+      { path: 'caf\ufffd', error },
+      { path: 'fold\ufffd/', error },
+      { path: 'plain' },
+    ]);
+    expect(found[2]).not.toHaveProperty('error');
+  });
+
   it('finds the files of the folder, or of its subfolders too', async () => {
     expect(pathsOf(await all(listing(files), { recursive: false }))).toEqual([
       'a.csv',

@@ -31,8 +31,28 @@ export async function list(pool: Pool, path: string, signal: AbortSignal): Promi
  */
 export async function entriesOf(connection: Connection, path: string): Promise<FileInfo[]> {
   await connection.request(`CWD ${path}`);
-  if (connection.features.has('MLST')) return parseList(await textOf(connection, 'MLSD'));
-  return parseList(await textOf(connection, 'LIST -a'));
+  const [command, entry] = connection.features.has('MLST')
+    ? (['MLSD', MLSD_ENTRY] as const)
+    : (['LIST -a', LIST_ENTRY] as const);
+  return parseList(withoutBreaks(await textOf(connection, command), entry));
+}
+
+/** How a line of MLSD begins: with facts, and one space before the name (RFC 3659, section 7.2). */
+const MLSD_ENTRY = /^([^\s;=]+=[^;]*;)+ /;
+/** How a line of LIST begins, in the forms of Unix and DOS. */
+const LIST_ENTRY = /^[\s\d]*[bcdelfmpSs-][r-][w-]|^\d{2}[-/]\d{2}[-/]\d{2}|^total/;
+
+/**
+ * Replaces line breaks in names by U+FFFD. Servers send them as they are: a part of the name would
+ * pass for the name of another file, and one that is no entry would fail the whole listing.
+ */
+function withoutBreaks(listing: string, entry: RegExp): string {
+  const entries: string[] = [];
+  for (const line of listing.split(/\r?\n/).filter(Boolean)) {
+    if (entries.length === 0 || entry.test(line)) entries.push(line);
+    else entries.push(`${entries.pop()}\uFFFD${line}`);
+  }
+  return entries.map((line) => line.replace(/[\r\u2028\u2029]/g, '\uFFFD')).join('\n');
 }
 
 async function textOf(connection: Connection, command: string): Promise<string> {

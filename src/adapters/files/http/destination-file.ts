@@ -72,7 +72,7 @@ export function isReplaced(committed: Described, found: Described): boolean {
 
 /**
  * Throws `size_mismatch` if the object under a name has another size than what was committed there.
- * Of one that another writer has replaced, the server has acknowledged the commit: a retry would
+ * If another writer has replaced it, the server has still acknowledged the commit, and a retry would
  * replace a newer object.
  */
 export function assertCommitted(name: string, committed: Described, found: Described): void {

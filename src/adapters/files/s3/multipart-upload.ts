@@ -171,12 +171,21 @@ function multipartUpload(
     );
   }
 
+  function checksumOfParts(): string {
+    return checksum.ofParts(first(count).map(({ digest }) => digest));
+  }
+
+  /** Returns the ETag of the whole object, if it derives from the checksum that is known. */
+  function etagOfParts(): string | undefined {
+    return checksum.name === 'md5' ? `"${checksumOfParts()}"` : undefined;
+  }
+
   /**
    * Returns whether the object under the key is the one sent; null if its checksum can't be
    * compared.
    */
   function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: Completed): boolean | null {
-    const expected = checksum.ofParts(first(count).map(({ digest }) => digest));
+    const expected = checksumOfParts();
     if (checksum.name === 'crc32')
       return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
     const md5 = md5OfETag(ETag, ServerSideEncryption);
@@ -269,18 +278,22 @@ function multipartUpload(
         atomicReplace: true,
       };
       // A checksum over all parts proves the size too.
-      if (completed && isOurs(completed)) return { ...proof, version: completed.ETag };
-      const object = await headObject();
-      const committed = { size, version: completed?.ETag };
-      const found = { size: object.ContentLength ?? 0, version: object.ETag };
-      assertCommitted(key, committed, found);
-      if (isReplaced(committed, found)) return { ...proof, version: committed.version };
-      if (isOurs(object) === false)
+      const isJoined = completed && isOurs(completed);
+      if (isJoined) return { ...proof, version: completed.ETag };
+      if (isJoined === false)
         throw new FileError(
           'checksum_mismatch',
           'commit',
           `${key}: the server's checksum differs from that of the data sent`,
         );
+      const object = await headObject();
+      const committed = { size, version: completed?.ETag };
+      const found = { size: object.ContentLength ?? 0, version: object.ETag };
+      // ETag and checksum derive from those of the parts, which were compared. So others mean that
+      // another writer has replaced the object since.
+      if (isReplaced(committed, found) || isOurs(object) === false)
+        return { ...proof, version: committed.version || etagOfParts() };
+      assertCommitted(key, committed, found);
       return { ...proof, version: object.ETag };
     },
   };

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createFtpsEndpoint } from '../../../../src/adapters/files/ftps/endpoint.ts';
@@ -292,6 +292,18 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         });
         expect(await readFile(at('canary'), 'utf8')).toBe('x');
       });
+    });
+
+    test('a name with a line break passes for no other name', async () => {
+      const folder = at('breaks');
+      await mkdir(folder);
+      const names = ['a', 'a\nb', 'a\rb', 'a\u2028b', 'z\nline'];
+      for (const name of names) await writeFile(join(folder, name), 'x');
+      const listed = await endpoint().list(folder, never);
+      expect(listed.map(({ name }) => name).toSorted()).toEqual(
+        ['a', 'a\ufffdb', 'a\ufffdb', 'a\ufffdb', 'z\ufffdline'].toSorted(),
+      );
+      await rm(folder, { recursive: true });
     });
 
     test('replacement is reported as atomic, as a rename is on this server', async () => {

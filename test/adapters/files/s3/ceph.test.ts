@@ -5,6 +5,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  PutObjectCommand,
   PutObjectLockConfigurationCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
@@ -61,7 +62,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     ['several chunks a part', { partLimits: { chunkSize: 2 * MiB, maxParts: 4 } }],
   ])('chunks are sent, %s, and compared by their MD5', async (_name, given) => {
     const other = endpointOn(server, given);
-    expect(await upload(other, 'compared', content)).toEqual({
+    expect(await upload(other, 'compared', content)).toMatchObject({
       size: content.length,
       destinationChecksum: 'md5',
       atomicReplace: true,
@@ -78,6 +79,30 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     chunk[5]! ^= 1;
     await expect(writing).rejects.toMatchObject({ code: 'checksum_mismatch' });
     await abandon(endpoint, file, 'corrupt', given);
+  });
+
+  test('a commit succeeds if another writer replaces the object before it is looked at', async () => {
+    const { hostname, port } = new URL(server.endpointUrl);
+    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+    const through = endpointOn({ ...server, endpointUrl: `http://${hostname}:${proxy.port}` });
+    const file = await through.openDestination('raced', options(content.length));
+    await writeFrom(file, content);
+    const object = { Bucket: server.bucket, Key: 'raced' };
+    const isThere = () =>
+      client.send(new HeadObjectCommand(object)).then(
+        () => true,
+        () => false,
+      );
+    const held = proxy.holdWhen(isThere, 'down');
+    const committing = file.commit(whole(content));
+    const release = await held;
+    await client.send(new PutObjectCommand({ ...object, Body: 'of another writer' }));
+    release();
+    expect(await committing).toMatchObject({ size: content.length, atomicReplace: true });
+    await file.close();
+    expect(String(await get('raced'))).toBe('of another writer');
+    await through.close();
+    await proxy.close();
   });
 
   test('a wrong secret is rejected', async () => {
@@ -142,7 +167,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
         );
       const lost = proxy.cutWhen(copied, 'down');
       const moving = { transferId: newId('txr'), identity, moveTo: 'moving/done/', signal: never };
-      expect(await over.dispose('moving/a', moving)).toEqual({ outcome: 'moved', name: 'a' });
+      expect(await over.dispose('moving/a', moving)).toMatchObject({ outcome: 'moved', name: 'a' });
       await lost;
       const names = async (folder: string) =>
         (await endpoint.list(folder, never)).map(({ name }) => name);
