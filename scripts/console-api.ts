@@ -146,7 +146,8 @@ function printContent(content: Record<string, OpenAPIV3_1.MediaTypeObject>): str
 function print(schema: Schema): string {
   if ('$ref' in schema) return schema.$ref.split('/').at(-1) as string;
   if (schema.const !== undefined) return literal(schema.const);
-  if (schema.enum) return schema.enum.map(literal).join(' | ');
+  const values = schema.enum ?? (schema as { 'x-extensible-enum'?: string[] })['x-extensible-enum'];
+  if (values) return values.map(literal).join(' | ');
   const choice = schema.anyOf ?? schema.oneOf;
   if (choice) return [...new Set(choice.map(print))].join(' | ');
   if (schema.allOf) return schema.allOf.map(print).join(' & ');

@@ -8,6 +8,7 @@ import type { Cause } from './handle.ts';
 import { createOnce, retryTransfer } from './retry.ts';
 import {
   cancelTransfer,
+  type KnownTransfer,
   loadTransfer,
   type ReservedTransfer,
   reserveTransfer,
@@ -86,10 +87,20 @@ export async function changeTransfers(
   async function change(transferId: string): Promise<Done> {
     const known = await loadTransfer(deps, accountId, transferId);
     if (isAlready(request, known.state)) return { position: known.position };
-    const { position } = await (action === 'cancel'
-      ? cancelTransfer(deps, transferId, cause, known)
-      : setPriority(deps, transferId, request.priority as Priority, cause, known));
-    return { position };
+    if (action === 'cancel') return cancel(transferId, known);
+    const priority = request.priority as Priority;
+    return { position: (await setPriority(deps, transferId, priority, cause, known)).position };
+  }
+
+  async function cancel(transferId: string, known: KnownTransfer): Promise<Done> {
+    try {
+      return { position: (await cancelTransfer(deps, transferId, cause, known)).position };
+    } catch (error) {
+      // Another request was first, or the process manager of a cancelled batch.
+      if (!(error instanceof DomainError) || error.details.current_status !== 'cancelled')
+        throw error;
+      return { position: (await loadTransfer(deps, accountId, transferId)).position };
+    }
   }
 }
 

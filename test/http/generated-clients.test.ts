@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
 import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
 import type { Schema } from '../../src/http/openapi/json-schema.ts';
 import { startApi, type TestApi } from '../support/api.ts';
@@ -72,6 +73,24 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       type: ['integer', 'null'],
       format: 'int64',
     });
+  });
+
+  test('names the values of lists that grow, and does not exclude others', () => {
+    const schemas = document.components?.schemas as Record<string, Schema>;
+    const codes = ['AfterReasonCode', 'ProblemCode', 'TransferErrorCode'];
+    for (const name of [...codes, 'AuditEventType', 'WaitingReason']) {
+      expect.soft(schemas[name], name).not.toHaveProperty('enum');
+      expect
+        .soft(schemas[name]?.description, name)
+        .toMatch(/^`.*` or `.*`\. New values may follow/);
+    }
+    expect(schemas.TransferErrorCode).toMatchObject({
+      type: 'string',
+      'x-extensible-enum': Object.keys(TRANSFER_ERRORS),
+    });
+    const isOpen = (part: unknown) => JSON.stringify(part).includes('source_changed');
+    const lists = [...objectsIn(document)].filter(([, { enum: values }]) => values);
+    expect(lists.filter(([, { enum: values }]) => isOpen(values))).toEqual([]);
   });
 
   test('has patterns that Python compiles', async (ctx) => {

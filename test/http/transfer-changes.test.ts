@@ -349,6 +349,13 @@ function changes(start: () => Promise<TestApi>): void {
       expect(types.filter((type) => type === 'transfer.priority_changed')).toHaveLength(1);
     });
 
+    test('counts transfers as done that others cancel at the same moment', async () => {
+      const ids = await Promise.all(Array.from({ length: 32 }, () => createIn('pending')));
+      const calls = [1, 2, 3].map(() => bulk({ action: 'cancel', ids }));
+      for (const answer of await Promise.all(calls))
+        expect(answer).toMatchObject({ done: 32, refusals: [] });
+    });
+
     test('takes the transfers of a filter that the action can change', async () => {
       const destination_uri = `s3://archive/${newKey()}/`;
       const filter = { destination: destination_uri };

@@ -102,9 +102,11 @@ export type After = {
 };
 
 export type AfterReason = {
-  code: "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error" | "no_source_version" | "marker_failed";
+  code: AfterReasonCode;
   message: string;
 };
+
+export type AfterReasonCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error" | "no_source_version" | "marker_failed";
 
 export type AfterRequest = {
   source?: unknown;

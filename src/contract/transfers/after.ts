@@ -81,15 +81,15 @@ export const afterRequest = z
       'nothing.',
   );
 
+export const AFTER_REASON_CODES = [
+  ...(Object.keys(TRANSFER_ERRORS) as (keyof typeof TRANSFER_ERRORS)[]),
+  'no_source_version',
+  'marker_failed',
+] as const;
+
 export const afterReason = z
   .strictObject({
-    code: z
-      .enum([
-        ...(Object.keys(TRANSFER_ERRORS) as (keyof typeof TRANSFER_ERRORS)[]),
-        'no_source_version',
-        'marker_failed',
-      ])
-      .describe('Accept codes that you do not know.'),
+    code: z.enum(AFTER_REASON_CODES).describe('Accept codes that you do not know.'),
     message: z.string().meta({ examples: ['The source is not the file that was copied'] }),
   })
   .meta({ id: 'AfterReason' });

@@ -1,4 +1,5 @@
 import { PROBLEMS } from '../../contract/problems.ts';
+import { AFTER_REASON_CODES } from '../../contract/transfers/after.ts';
 import { DELIVERY_STATUSES } from '../../contract/webhooks/deliveries.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../domain/audit.ts';
 import { DAYS } from '../../domain/bandwidth.ts';
@@ -6,6 +7,7 @@ import { BATCH_STATUSES } from '../../domain/batch.ts';
 import { SCOPES } from '../../domain/key.ts';
 import { PROTOCOL_NAMES, SIGN_INS } from '../../domain/protocols/index.ts';
 import { ROLES } from '../../domain/role.ts';
+import { anyOf } from '../../domain/text.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import { CHANGES } from '../../domain/transfer-decider.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
@@ -18,6 +20,7 @@ import type { Schema } from './json-schema.ts';
  * copies, and the numbers change with the API.
  */
 const LISTS: Record<string, readonly string[]> = {
+  AfterReasonCode: AFTER_REASON_CODES,
   AuditEventType: Object.keys(AUDIT_TITLES),
   AuditKind: Object.keys(AUDIT_KINDS),
   BatchStatus: BATCH_STATUSES,
@@ -38,9 +41,30 @@ const LISTS: Record<string, readonly string[]> = {
 
 const NAMES = new Map(Object.entries(LISTS).map(([name, values]) => [keyOf(values), name]));
 
+/**
+ * Lists of answers that get new values within /v1. An `enum` of them would make a client in a typed
+ * language reject the whole answer for one value that it does not know.
+ */
+const GROWING = [
+  'AfterReasonCode',
+  'AuditEventType',
+  'ProblemCode',
+  'TransferErrorCode',
+  'WaitingReason',
+];
+
 export const ENUMS: Record<string, Schema> = Object.fromEntries(
-  Object.entries(LISTS).map(([name, values]) => [name, { type: 'string', enum: [...values] }]),
+  Object.entries(LISTS).map(([name, values]) => [
+    name,
+    GROWING.includes(name) ? growing(values) : { type: 'string', enum: [...values] },
+  ]),
 );
+
+function growing(values: readonly string[]): Schema {
+  const description = `${anyOf(values.map((value) => `\`${value}\``))}. New values may follow.`;
+  const examples = values.slice(0, 1);
+  return { type: 'string', description, examples, 'x-extensible-enum': [...values] } as Schema;
+}
 
 /** Returns the schema with a reference in place of a list that has a name. */
 export function withNamedEnum(schema: Schema): Schema {
