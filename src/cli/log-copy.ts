@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import { createPostgresLog } from '../adapters/event-store/postgres-log.ts';
@@ -30,8 +31,12 @@ export function addLogCopyCommand(log: Command): void {
             const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
             bar?.show(share, `${read} events  ${Math.round(read / seconds)} events/s`);
           }).finally(() => bar?.clear());
-        const copied = await (follow ? followCopy(installation, copy, run) : run()).finally(() =>
-          copy.close(),
+        const wait = (ms: number) => {
+          note(`Waiting ${Math.ceil(ms / 1_000)} s for appends that are still under way`);
+          return sleep(ms);
+        };
+        const copied = await (follow ? followCopy(installation, copy, run, wait) : run()).finally(
+          () => copy.close(),
         );
         const { events, appended, root } = copied;
         const root_hash = Buffer.from(root).toString('hex');

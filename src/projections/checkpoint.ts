@@ -9,6 +9,9 @@ import type { StoredEvent } from '../domain/event.ts';
  */
 export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
 
+/** Notified with the name of a consumer whose checkpoint was set back. The running one listens. */
+export const RESTART_CHANNEL = 'waybill_checkpoint_restart';
+
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
 
 /** The position of a consumer of the log. */
@@ -81,7 +84,10 @@ export async function startCheckpoint(
     on conflict (name) do nothing`;
 }
 
-/** Sets a consumer's checkpoint before the first event of a log, as for a new consumer. */
+/**
+ * Sets a consumer's checkpoint before the first event of a log, as for a new consumer. The running
+ * one begins again at once, also if the log is quiet.
+ */
 export async function restartCheckpoint(
   sql: Queryable,
   { table, name, version }: { table: CheckpointTable; name: string; version: number },
@@ -89,6 +95,7 @@ export async function restartCheckpoint(
 ): Promise<void> {
   await sql`delete from ${sql(table)} where name = ${name}`;
   await startCheckpoint(sql, table, name, logId, version);
+  await sql`select pg_notify(${RESTART_CHANNEL}, ${name})`;
 }
 
 /** A step of a checkpoint: the position that it is at, and the one that it moves to. */

@@ -32,6 +32,7 @@ import {
   EventStoreUnavailable,
 } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import { listen } from '../adapters/postgres/listen.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
@@ -42,6 +43,7 @@ import {
   loadCheckpoint,
   moveCheckpoint,
   moveCheckpointWith,
+  RESTART_CHANNEL,
   resumePosition,
   startCheckpoint,
   type Writes,
@@ -156,7 +158,8 @@ export async function runConsumer(
     if (!held) return;
     failed = false;
     const lock: AbortSignal = held.signal;
-    const stop = AbortSignal.any([signal, lock]);
+    const restart = watchRestarts(deps.sql, consumer);
+    const stop = AbortSignal.any([signal, lock, restart.signal]);
     // Reported at once: the open transaction may wait another minute for its answer.
     const onLoss = () => {
       if (!signal.aborted) report({ state: 'failed', error: (lock.reason as Error).message });
@@ -164,6 +167,7 @@ export async function runConsumer(
     lock.addEventListener('abort', onLoss, { once: true });
     try {
       await consume(deps, consumer, stop, (position) => {
+        restart.passed(position);
         if (!stop.aborted) report({ state: 'active', position });
         return false;
       });
@@ -178,12 +182,39 @@ export async function runConsumer(
         failed = true;
       }
     } finally {
+      restart.end();
       lock.removeEventListener('abort', onLoss);
       await held.release();
     }
     // Sleeps after the release, so another process that reaches Postgres may take over.
     if (failed) await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
   }
+}
+
+/**
+ * Aborts its signal when the checkpoint of a running consumer was set back. A quiet log gives the
+ * consumer nothing to save, so it would not notice before the next event.
+ */
+function watchRestarts(sql: Sql, { name, table }: Consumer) {
+  const restarted = new AbortController();
+  let reached = 0n;
+  const look = async () => {
+    const checkpoint = await loadCheckpoint(sql, table, name);
+    if (checkpoint?.position === 0n && reached > 0n) restarted.abort();
+  };
+  const end = listen(
+    sql,
+    RESTART_CHANNEL,
+    (restartedName) => restartedName === name && restarted.abort(),
+    () => void look().catch(() => undefined),
+  );
+  return {
+    signal: restarted.signal,
+    end,
+    passed(position: bigint): void {
+      reached = position;
+    },
+  };
 }
 
 /**

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { findLeader, type Nodes, resign, runCommand } from '../support/eventstoredb-nodes.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import type { Partners } from './partners.ts';
 import type { FaultName, PlannedFault, ProcessName, ReceiverName } from './plan.ts';
 import type { Supervisor } from './processes.ts';
 import { randomFrom } from './random.ts';
 import type { Receivers } from './receivers.ts';
-import { runCommand, type Stores } from './stores.ts';
+import type { Stores } from './stores.ts';
 import type { EvidenceWriter } from './writer.ts';
 
 const LIFT_ATTEMPTS = 5;
@@ -103,12 +104,13 @@ export function startChaos(plan: PlannedFault[], deps: ChaosDeps): Chaos {
     'postgres_network.slow': onPostgres(slow),
     'postgres_network.silent': onPostgres(silent),
     'postgres_network.refuse': onPostgres(refuse),
-    async 'eventstore.restart'() {
-      const commands = stores.eventStore?.commands;
-      if (!commands) return 'CHAOS_EVENTSTORE_STOP and CHAOS_EVENTSTORE_START are not set';
-      await runCommand(commands.stop);
-      return () => runCommand(commands.start);
-    },
+    'eventstore.restart': onLeader(stores, async (node) => commands(node, 'STOP', 'START')),
+    'eventstore.freeze': onLeader(stores, async (node) => commands(node, 'FREEZE', 'THAW')),
+    'eventstore.resign': onLeader(stores, async (node, nodes) => {
+      if (nodes.hosts.length === 1) return 'the event store is no cluster';
+      await resign(nodes, node);
+      return nothing;
+    }),
     'eventstore_network.cut': onEventStore(cut),
     'eventstore_network.slow': onEventStore(slow),
     'eventstore_network.silent': onEventStore(silent),
@@ -208,6 +210,28 @@ export function startChaos(plan: PlannedFault[], deps: ChaosDeps): Chaos {
 }
 
 function nothing(): void {}
+
+/** Strikes the leader of the event store, or its only node. */
+function onLeader(
+  { eventStore }: Stores,
+  strike: (node: string, nodes: Nodes) => Promise<Lift | string>,
+) {
+  return async () => {
+    if (!eventStore) return 'the log is in Postgres';
+    const { nodes } = eventStore;
+    const leader = await findLeader(nodes);
+    return leader === null ? 'the event store has no leader' : strike(leader, nodes);
+  };
+}
+
+/** Runs one of the operator's commands, and the other to lift the fault. */
+async function commands(node: string, strike: string, lift: string): Promise<Lift | string> {
+  const [struck, lifted] = [strike, lift].map((name) => process.env[`CHAOS_EVENTSTORE_${name}`]);
+  if (!struck || !lifted)
+    return `CHAOS_EVENTSTORE_${strike} and CHAOS_EVENTSTORE_${lift} are not set`;
+  await runCommand(struck, node);
+  return () => runCommand(lifted, node);
+}
 
 async function cut(proxy: TcpProxy): Promise<Lift> {
   proxy.cut();

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { FAULT_GROUPS } from './plan.ts';
 
 export interface ChaosOptions {
   minutes: number;
@@ -8,6 +9,8 @@ export interface ChaosOptions {
   engine: 'postgres' | 'eventstoredb';
   /** Transfers a second. */
   rate: number;
+  /** Groups of faults: those of the plan whose names begin with one of these. */
+  faults: string[];
   /** The evidence folder. */
   out: string;
   /** Prints the fault plan and ends. */
@@ -16,7 +19,7 @@ export interface ChaosOptions {
 
 export const USAGE =
   'usage: npm run chaos -- [--minutes 10] [--seed N] [--engine postgres|eventstoredb] [--rate 6]' +
-  ' [--out FOLDER] [--plan]';
+  ' [--faults GROUP,...] [--out FOLDER] [--plan]';
 
 /** Parses the command line. Throws TypeError for an unknown option or a wrong value. */
 export function parseOptions(
@@ -30,6 +33,7 @@ export function parseOptions(
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
       engine: { type: 'string', default: environment.EVENTSTORE_URL ? 'eventstoredb' : 'postgres' },
       rate: { type: 'string', default: '6' },
+      faults: { type: 'string', default: FAULT_GROUPS.join(',') },
       out: { type: 'string' },
       plan: { type: 'boolean', default: false },
     },
@@ -41,6 +45,10 @@ export function parseOptions(
     throw new TypeError(`--seed is ${values.seed}, but must be a whole number`);
   if (!(rate > 0 && rate <= 100))
     throw new TypeError(`--rate is ${values.rate}, but must be above 0 and at most 100`);
+  const faults = values.faults.split(',');
+  const unknown = faults.find((group) => !FAULT_GROUPS.includes(group));
+  if (unknown !== undefined)
+    throw new TypeError(`--faults has ${unknown}, but knows only ${FAULT_GROUPS.join(', ')}`);
   const { engine } = values;
   if (engine !== 'postgres' && engine !== 'eventstoredb')
     throw new TypeError(`--engine is ${engine}, but must be postgres or eventstoredb`);
@@ -48,5 +56,5 @@ export function parseOptions(
     throw new TypeError('--engine eventstoredb needs EVENTSTORE_URL');
   const stamp = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '');
   const out = values.out ?? join('dist', 'chaos', `${stamp}-seed-${seed}`);
-  return { minutes, seed, engine, rate, out, plan: values.plan };
+  return { minutes, seed, engine, rate, faults, out, plan: values.plan };
 }

@@ -12,10 +12,18 @@ test('a longer run begins like a shorter one', () => {
   expect(planFaults(7, 10).filter(({ atMs }) => atMs < 120_000)).toEqual(short);
 });
 
+test('a run has only the chosen groups of faults, at the same times', () => {
+  const chosen = planFaults(7, 10, ['eventstore', 'disk']);
+  expect(new Set(chosen.map(({ fault }) => fault))).toEqual(
+    new Set(['eventstore.restart', 'eventstore.freeze', 'eventstore.resign', 'disk.full']),
+  );
+  expect(planFaults(7, 10)).toEqual(expect.arrayContaining(chosen));
+});
+
 test('a run of ten minutes has every fault, ordered by time and within the run', () => {
   const plan = planFaults(7, 10);
   const names = new Set(plan.map(({ fault }) => fault));
-  expect(names.size).toBe(25);
+  expect(names.size).toBe(27);
   expect(plan.map(({ atMs }) => atMs)).toEqual(
     plan.map(({ atMs }) => atMs).toSorted((a, b) => a - b),
   );
@@ -26,6 +34,7 @@ test.each([
   [['--minutes', '0'], '--minutes is 0'],
   [['--seed', 'x'], '--seed is x'],
   [['--engine', 'mysql'], '--engine is mysql'],
+  [['--faults', 'eventstore,x'], '--faults has x'],
   [['--engine', 'eventstoredb'], 'needs EVENTSTORE_URL'],
 ])('%j is rejected', (args, message) => {
   expect(() => parseOptions(args, {})).toThrow(message);

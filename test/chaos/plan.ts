@@ -36,6 +36,8 @@ const FAULTS = [
   'postgres_network.silent',
   'postgres_network.refuse',
   'eventstore.restart',
+  'eventstore.freeze',
+  'eventstore.resign',
   'eventstore_network.cut',
   'eventstore_network.slow',
   'eventstore_network.silent',
@@ -108,8 +110,12 @@ const LANES: Lane[] = [
   },
   {
     name: 'event store',
-    every: [45, 75],
-    lasts: { 'eventstore.restart': [0, 8] },
+    every: [25, 45],
+    lasts: {
+      'eventstore.restart': [0, 8],
+      'eventstore.freeze': [5, 20],
+      'eventstore.resign': MOMENT,
+    },
     targets: ['eventstore'],
   },
   {
@@ -147,13 +153,22 @@ const LANES: Lane[] = [
 /** The first fault starts after this time. */
 const QUIET_MS = 4_000;
 
+/** What a fault hits: the part of its name before the dot. */
+export const FAULT_GROUPS = [...new Set(FAULTS.map((fault) => fault.split('.')[0] as string))];
+
 /**
- * Returns the faults of a run, ordered by time. It depends only on seed and length: faults that
- * this machine or engine cannot have are planned too, and skipped in the run. A longer run starts
- * like a shorter one.
+ * Returns the faults of a run, ordered by time. It depends only on seed, length and groups: faults
+ * that this machine or engine cannot have are planned too, and skipped in the run. A longer run
+ * starts like a shorter one.
  */
-export function planFaults(seed: number, minutes: number): PlannedFault[] {
-  return LANES.flatMap((lane) => planLane(seed, minutes, lane)).toSorted((a, b) => a.atMs - b.atMs);
+export function planFaults(
+  seed: number,
+  minutes: number,
+  groups: string[] = FAULT_GROUPS,
+): PlannedFault[] {
+  return LANES.flatMap((lane) => planLane(seed, minutes, lane))
+    .filter(({ fault }) => groups.includes(fault.split('.')[0] as string))
+    .toSorted((a, b) => a.atMs - b.atMs);
 }
 
 function planLane(

@@ -39,7 +39,7 @@ const say = (text: string) => console.log(`${new Date().toISOString().slice(11, 
 
 async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promise<number> {
   const { seed, minutes, engine } = options;
-  const plan = planFaults(seed, minutes);
+  const plan = planFaults(seed, minutes, options.faults);
   if (options.plan) {
     for (const { atMs, lastsMs, fault, target } of plan)
       console.log(`${(atMs / 1_000).toFixed(1)} ${fault} ${target} ${lastsMs / 1_000} s`);

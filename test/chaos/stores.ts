@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { promisify } from 'node:util';
+import { type Nodes, nodesOf } from '../support/eventstoredb-nodes.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import type { ChaosOptions } from './options.ts';
 import { PROCESS_NAMES, type ProcessName } from './plan.ts';
@@ -17,7 +16,7 @@ export interface Stores {
   postgresProxies: Proxies;
   /** Null with the Postgres log, and if no proxy can reach the event store. */
   eventStoreProxies: Proxies | null;
-  eventStore: { url: string; commands: { stop: string; start: string } | null } | null;
+  eventStore: { url: string; nodes: Nodes } | null;
   streamPrefix: string;
   /** The settings of one process that name the stores. */
   settingsOf(name: ProcessName): Record<string, string>;
@@ -27,17 +26,11 @@ export interface Stores {
 }
 
 export async function openStores({ engine }: ChaosOptions): Promise<Stores> {
-  const {
-    EVENTSTORE_URL = '',
-    CHAOS_EVENTSTORE_STOP: stop,
-    CHAOS_EVENTSTORE_START: start,
-  } = process.env;
+  const { EVENTSTORE_URL = '' } = process.env;
   const postgres = await startChaosPostgres();
   const postgresProxies = await proxiesTo(postgres);
   const eventStore =
-    engine === 'postgres'
-      ? null
-      : { url: EVENTSTORE_URL, commands: stop && start ? { stop, start } : null };
+    engine === 'postgres' ? null : { url: EVENTSTORE_URL, nodes: nodesOf(EVENTSTORE_URL) };
   const node = eventStore && singleNode(eventStore.url);
   const eventStoreProxies = node
     ? await proxiesTo({ host: node.hostname, port: Number(node.port || 2113) })
@@ -99,11 +92,4 @@ function through(url: string, proxy: TcpProxy): string {
   changed.hostname = proxy.host;
   changed.port = String(proxy.port);
   return changed.href;
-}
-
-/** Runs an operator's command in a shell. Throws its output if it fails. */
-export async function runCommand(command: string): Promise<void> {
-  // An EventStoreDB reads each variable that starts with EVENTSTORE_ as an option.
-  const { EVENTSTORE_URL: _, ...env } = process.env;
-  await promisify(execFile)('sh', ['-c', command], { env, timeout: 120_000 });
 }

@@ -14,6 +14,7 @@ import {
   CHECKPOINT_CHANNEL,
   listCheckpoints,
   loadCheckpoint,
+  restartCheckpoint,
   verifyCheckpoint,
   WrongLog,
 } from '../../src/projections/checkpoint.ts';
@@ -143,6 +144,18 @@ describeWithPostgres('a consumer of the log', () => {
       event: { stream: 'follow-b', revision: 1 },
     });
     expect((await listCheckpoints(database.sql)).map(({ name }) => name)).toContain('follow');
+  });
+
+  it('begins again when its checkpoint is set back, also in a quiet log', async () => {
+    const again = consumer('again');
+    await append('again-1', 2);
+    start(openProcess(), again);
+    await expect.poll(() => seen('again')).toBe(2n);
+    await database.sql.begin(async (tx) => {
+      await tx`delete from public.seen where consumer = 'again'`;
+      await restartCheckpoint(tx, again, LOG_ID);
+    });
+    await expect.poll(() => seen('again')).toBe(2n);
   });
 
   it('runs in one process at a time, and moves to another after a cut', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { followEngine } from '../../adapters/event-store/engine-of-log.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Held } from '../../adapters/postgres/locks.ts';
@@ -9,6 +10,12 @@ import { createOutboxConsumer, rebuildOutbox } from '../webhooks/outbox.ts';
 import { RUNNING_SERVICES } from './running-services.ts';
 
 /**
+ * How long after the loss of its lock an append of a process may arrive in an EventStoreDB. It is
+ * sure of the lock for up to 15 s (`locks.ts`), and tries an append for 10 s (`eventstoredb.ts`).
+ */
+const LATE_APPENDS_MS = 30_000;
+
+/**
  * Copies the log with `copy`, and lets the tables of this installation follow the copy from its
  * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next
  * start fills the read models from the copy. From then on, no process opens the old log. Throws
@@ -17,12 +24,14 @@ import { RUNNING_SERVICES } from './running-services.ts';
  * A process that has lost its lock may not know that, and append. So the last transaction closes
  * the log in Postgres, and then looks for new events. It finds what was appended before, and what
  * comes later is rejected. The log is open again if the transaction does not commit. An
- * EventStoreDB cannot be closed (`whileJoined`).
+ * EventStoreDB cannot be closed (`whileJoined`), so the last look comes after the last such append.
+ * `wait` gets the milliseconds that are left until then.
  */
 export async function followCopy<Copied>(
   deps: ConsumerDeps,
   other: EventStore,
   copy: () => Promise<Copied>,
+  wait: (ms: number) => Promise<unknown> = sleep,
 ): Promise<Copied> {
   const { sql, locks, logId, store } = deps;
   const outbox = createOutboxConsumer(store);
@@ -39,10 +48,13 @@ export async function followCopy<Copied>(
   };
   try {
     await take(RUNNING_SERVICES, '');
+    const takenAt = performance.now();
     const end = await store.head();
     await catchUpIfIdle(deps, outbox);
     for (const name of names) await take(lockOf(name), ` ${name}`);
     const copied = await copy();
+    const left = takenAt + LATE_APPENDS_MS - performance.now();
+    if (store.engine === 'eventstoredb' && left > 0) await wait(left);
     requireAll(held);
     // All can follow the old log again until the transaction commits.
     await rebuildDispatch(sql, logId);

@@ -8,7 +8,8 @@
  * - A service loses the lock, with its connection to Postgres. It takes the lock again. If the log
  *   moved meanwhile, it ends, because what it would append is in no other log.
  * - It appends before it ends. A log in Postgres is closed (follow-copy.ts). An EventStoreDB cannot
- *   be, so the process itself refuses while it is not sure of the lock.
+ *   be, so the process itself refuses while it is not sure of the lock, and the move waits for what
+ *   has begun before.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from '../../adapters/event-store/engine-of-log.ts';

@@ -1,8 +1,5 @@
-import { exec } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import {
   EventStoreDBClient,
   FORWARDS,
@@ -12,7 +9,6 @@ import {
 } from '@eventstore/db-client';
 import operationsService from '@eventstore/db-client/generated/operations_grpc_pb.js';
 import operationsMessages from '@eventstore/db-client/generated/operations_pb.js';
-import { credentials, Metadata } from '@grpc/grpc-js';
 import { Agent, request } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -25,6 +21,7 @@ import {
   EventStoreUnusable,
 } from '../../../src/adapters/event-store/port.ts';
 import type { NewEvent } from '../../../src/domain/event.ts';
+import { findLeader, nodesOf, runCommand, signInOf } from '../../support/eventstoredb-nodes.ts';
 import { events, gather, numbers } from './events.ts';
 
 const { OperationsClient } = operationsService;
@@ -66,8 +63,9 @@ describe(`a real EventStoreDB in production${noServer}`, { timeout: 120_000 }, (
       const start = await store.head();
       const following = gather(store, { from: start, until: ({ count }) => count === 40 });
       for (const n of numbers(20)) await store.append(`before-${n}`, 'no_stream', events(1));
-      await run(STOP as string);
-      const started = run(START_AGAIN as string);
+      const node = (await findLeader(nodesOf(URL_OF_SERVER as string))) as string;
+      await runCommand(STOP as string, node);
+      const started = runCommand(START_AGAIN as string, node);
       for (const n of numbers(20)) await appendUntilAnswered(store, `after-${n}`, events(1));
       await started;
       const streams = (await following).flatMap((batch) => batch.events).map((e) => e.stream);
@@ -175,22 +173,11 @@ async function appendUntilAnswered(store: EventStore, stream: string, made: NewE
   }
 }
 
-/**
- * Runs a shell command, without variables that start with EVENTSTORE_: a server reads each as an
- * option.
- */
-async function run(command: string): Promise<void> {
-  const { EVENTSTORE_URL: _, ...env } = process.env;
-  await promisify(exec)(command, { env });
-}
-
 /** Scavenges the first node of the URL. Returns when it has finished. */
 async function scavenge(client: EventStoreDBClient): Promise<void> {
-  const { host, ca, signIn } = firstNode();
-  const channel = ca === null ? credentials.createInsecure() : credentials.createSsl(ca);
-  const operations = new OperationsClient(host, channel);
-  const metadata = new Metadata();
-  if (signIn) metadata.set('authorization', signIn);
+  const nodes = nodesOf(URL_OF_SERVER as string);
+  const operations = new OperationsClient(nodes.hosts[0] as string, nodes.credentials);
+  const metadata = signInOf(nodes);
   const order = new operationsMessages.StartScavengeReq();
   const options = new operationsMessages.StartScavengeReq.Options();
   options.setThreadCount(1);
@@ -218,23 +205,13 @@ async function typesIn(client: EventStoreDBClient, stream: string): Promise<stri
   return types;
 }
 
-/** How to reach the first node of EVENTSTORE_URL for calls that the client lacks. */
-function firstNode() {
-  const server = URL_OF_SERVER as string;
-  const host = /^esdb[^/]*\/\/(?:[^@/?]*@)?([^,/?]+)/.exec(server)?.[1] as string;
-  const caFile = /tlsCaFile=([^&]+)/i.exec(server)?.[1];
-  const [, , user, password] = (ADMINISTRATOR ?? []).map(decodeURIComponent);
-  const signIn = user && `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
-  return { host, ca: caFile ? readFileSync(decodeURIComponent(caFile)) : null, signIn };
-}
-
 /** Calls the HTTP API of the first node of EVENTSTORE_URL as its administrator. */
 async function ask(method: 'POST' | 'DELETE', path: string, body?: object): Promise<void> {
-  const { host, ca, signIn } = firstNode();
-  const answer = await request(`${ca === null ? 'http' : 'https'}://${host}${path}`, {
+  const { hosts, ca, authorization } = nodesOf(URL_OF_SERVER as string);
+  const answer = await request(`${ca === null ? 'http' : 'https'}://${hosts[0]}${path}`, {
     method,
     dispatcher: new Agent(ca === null ? {} : { connect: { ca } }),
-    headers: { 'content-type': 'application/json', ...(signIn && { authorization: signIn }) },
+    headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
     ...(body && { body: JSON.stringify(body) }),
   });
   const text = await answer.body.text();

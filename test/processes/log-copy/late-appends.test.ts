@@ -42,13 +42,15 @@ describeWithPostgres('a process that goes on without its lock while the log move
     from: Installation,
     copy: EventStore,
     onCopied: () => Promise<unknown> = async () => undefined,
+    wait: () => Promise<unknown> = async () => undefined,
   ): Promise<void> {
+    const run = async () => {
+      const copied = await copyLog(from.store, copy, () => undefined);
+      await onCopied();
+      return copied;
+    };
     try {
-      await followCopy(from, copy, async () => {
-        const copied = await copyLog(from.store, copy, () => undefined);
-        await onCopied();
-        return copied;
-      });
+      await followCopy(from, copy, run, wait);
     } finally {
       await copy.close();
     }
@@ -75,6 +77,8 @@ describeWithPostgres('a process that goes on without its lock while the log move
       const late = () => appendTo(moved, 'any-4');
       await expect(move(moved, intoPostgres(), late)).rejects.toThrow(/appended to any-4/);
       await expect(appendTo(embedded, 'any-5')).rejects.toThrow(/is closed/);
+      const underWay = () => appendTo(moved, 'any-6');
+      await expect(move(moved, intoPostgres(), undefined, underWay)).rejects.toThrow(/to any-6/);
       await move(moved, intoPostgres());
     } finally {
       await moved.close();
