@@ -8,7 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer } from '../../src/commands/transfers.ts';
@@ -122,8 +122,18 @@ await describeConsole('transfers in the Admin Console', () => {
         await eventually(() => source.getByLabel('Path').inputValue()).toBe(
           '/out box/report 100 %.csv',
         );
+        const lose = async (route: Route) => {
+          await route.fetch();
+          await route.abort();
+        };
+        await page.route('**/v1/transfers', lose, { times: 1 });
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await page.getByRole('alert').getByText('The service did not respond').waitFor();
+        pardon('lost');
         await page.getByRole('button', { name: 'Create transfer' }).click();
         await page.locator('.subtitle').getByText('Completed').waitFor();
+        await page.goto('/console/transfers?q=report');
+        await page.getByText('1–2 of 2').waitFor();
       });
 
       test('a moving transfer shows its progress until it is aborted', LONG, async () => {

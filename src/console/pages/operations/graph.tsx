@@ -107,10 +107,10 @@ export function Graph({ figure, spans, period, from, to }: GraphProps) {
   );
 }
 
-/** Returns the address of the list of transfers that were created in a span. */
 /** What moves in a span was often created some minutes earlier. */
 const CREATED_BEFORE_MS = 15 * 60_000;
 
+/** Returns the address of the list of the transfers that a span is about. */
 function transfersOf(span: Span, status: Figure['status']): string {
   const { from, to } = timesOf(span);
   const query = {
