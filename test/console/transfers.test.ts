@@ -107,6 +107,7 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await page.getByText('4711').count()).toBe(1);
         await page.getByText('Read back and compare, Keep the modification time').waitFor();
         await page.getByText('read back and hashed').waitFor();
+        await page.getByText(/ from creation to end: .* in 1 attempt, .* waiting$/).waitFor();
         await page.getByText(/Modification time kept: \d/).waitFor();
 
         await page.getByRole('link', { name: 'Show state after revision 1' }).click();
@@ -134,6 +135,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.locator('.subtitle').getByText('Completed').waitFor();
         await page.goto('/console/transfers?q=report');
         await page.getByText('1–2 of 2').waitFor();
+        await page.getByText('sftp://alpha/out box/report 100 %25.csv').first().waitFor();
       });
 
       test('a moving transfer shows its progress until it is aborted', LONG, async () => {

@@ -294,6 +294,8 @@ await describeConsole('webhooks in the console', () => {
     await dialog.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('link', { name: 'transfer.failed' }).first().waitFor();
     await eventually(() => page.locator('tbody').innerText()).toContain('Delivered');
+    const latest = page.getByRole('list', { name: 'Latest deliveries, oldest first' });
+    await latest.getByText('Delivered, HTTP 200').first().waitFor({ state: 'attached' });
     await page.getByLabel('State').selectOption('Failed');
     await page.getByRole('heading', { name: 'No deliveries in this state' }).waitFor();
     expect(page.url()).toContain('status=failed');

@@ -18,6 +18,10 @@ export function labelOf(status: TransferStatus): string {
   return STATES[status].label;
 }
 
+export function toneOf(status: TransferStatus): Tone {
+  return STATES[status].tone;
+}
+
 export function TransferState({ status }: { status: TransferStatus }) {
   const { label, tone } = STATES[status];
   return <Status tone={tone}>{label}</Status>;
