@@ -9,7 +9,7 @@ import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
-import { T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { AFTER_EVENTS, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
 import { appendEvents, appendTransfer } from '../support/webhooks.ts';
 
@@ -111,11 +111,14 @@ await describeConsole('what the console shows of a transfer', () => {
   });
 
   test('a receipt says what moved, and is printed without the rest of the page', async () => {
-    const { transferId } = await appendTransfer(
-      console.installation.store,
-      ['admitted', 'started', 'completed'],
-      { file_name: 'signed.csv' },
-    );
+    const { store } = console.installation;
+    const { transferId } = await appendTransfer(store, ['admitted', 'started'], {
+      file_name: 'signed.csv',
+      after: { source: 'keep', destination_marker: '.done' },
+    });
+    // A step after the transfer is no part of its outcome.
+    const { versioned, marked } = AFTER_EVENTS;
+    await appendEvents(store, `transfer-${transferId}`, [versioned, marked]);
     const page = await console.visitSignedIn(`/console/transfers/${transferId}`);
     await page.getByRole('link', { name: 'Receipt' }).click();
     await page.getByRole('heading', { name: 'Receipt' }).waitFor();
@@ -129,6 +132,7 @@ await describeConsole('what the console shows of a transfer', () => {
     expect(shown).toContain('1000 bytes');
     expect(shown).toContain('ab'.repeat(32));
     expect(shown).toContain('size, source unchanged');
+    expect(shown).toMatch(/Outcome\s+completed/);
     expect(await page.locator('.receipt .proof').first().innerText()).toMatch(/^waybill\//);
     await expectAccessible(page);
     const download = page.waitForEvent('download');

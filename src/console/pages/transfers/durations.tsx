@@ -3,6 +3,7 @@ import type { HistoryItem } from '../../api/operations.ts';
 import { Shares } from '../../components/shares.tsx';
 import type { Tone } from '../../components/status.tsx';
 import { elapsed, many } from '../../components/units.ts';
+import { ENDS } from './states.tsx';
 
 interface Span {
   label: string;
@@ -14,7 +15,7 @@ interface Span {
 /** Draws how long a transfer waited, and how long each of its attempts took, from its events. */
 export function Durations({ events }: { events: HistoryItem[] }) {
   const spans = spansOf(events);
-  const ended = ENDS.some((type) => events.some((event) => event.type === type));
+  const ended = events.some(({ type }) => ENDS.includes(type));
   const attempts = spans.filter(({ label }) => label !== WAITING);
   const sum = (some: Span[]) => some.reduce((total, { size }) => total + size, 0);
   const total = sum(spans);
@@ -37,7 +38,6 @@ export function Durations({ events }: { events: HistoryItem[] }) {
 }
 
 const WAITING = 'Waiting';
-const ENDS = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];
 
 function spansOf(events: HistoryItem[]): Span[] {
   const spans: Span[] = [];

@@ -13,6 +13,7 @@ import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { checksOf } from './attempts.tsx';
+import { ENDS } from './states.tsx';
 
 const LOOK_AGAIN_MS = 5_000;
 
@@ -127,17 +128,18 @@ function exactly(count: number): string {
 function Moved({ events }: { events: Leaf[] }) {
   const keyNames = useKeyNames();
   const [created] = events;
-  const last = events.at(-1);
-  if (created?.type !== 'transfer.created' || !last) return null;
+  // The steps after a transfer come later.
+  const end = events.findLast(({ type }) => ENDS.includes(type));
+  if (created?.type !== 'transfer.created' || !end) return null;
   const { data, metadata } = created;
-  const completed = last.type === 'transfer.completed' ? last.data : null;
+  const completed = end.type === 'transfer.completed' ? end.data : null;
   return (
     <section class="card">
       <h2>{data.file_name}</h2>
       <Facts
         of={{
-          Outcome: EVENT_WORDS[last.type] ?? last.type,
-          Error: last.type === 'transfer.failed' ? last.data.error.message : undefined,
+          Outcome: EVENT_WORDS[end.type] ?? end.type,
+          Error: end.type === 'transfer.failed' ? end.data.error.message : undefined,
           Source: <code>{data.source}</code>,
           Destination: <code>{data.destination}</code>,
           Size: completed ? exactly(completed.size_bytes) : undefined,
@@ -146,7 +148,7 @@ function Moved({ events }: { events: Leaf[] }) {
           Account: data.account_id,
           'Requested by': <Actor actor={metadata.actor} keyNames={keyNames} />,
           Requested: <Time at={metadata.occurred_at} />,
-          Ended: <Time at={last.metadata.occurred_at} />,
+          Ended: <Time at={end.metadata.occurred_at} />,
         }}
       />
     </section>

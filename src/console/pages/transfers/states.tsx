@@ -34,6 +34,9 @@ export const CHANGEABLE: Record<BulkAction, TransferStatus[]> = {
   set_priority: ['pending', 'queued'],
 };
 
+/** The events with which a transfer ends. Those of the steps after it may follow. */
+export const ENDS: string[] = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];
+
 /** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {
   return status === 'completed' || status === 'failed' || status === 'cancelled';
