@@ -6,7 +6,7 @@ import { ZoneProvider } from './components/time-zone.tsx';
 import { ToastProvider } from './components/toast.tsx';
 import { HOME, OverviewProvider } from './overview.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
-import { SignInPage } from './pages/sign-in.tsx';
+import { SignInAgain, SignInPage } from './pages/sign-in.tsx';
 import { UnavailablePage } from './pages/unavailable.tsx';
 import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
 
@@ -75,7 +75,7 @@ function Pages() {
   const { path } = useLocation();
   if (path === SIGN_IN) return <SignInPage />;
   return (
-    <RequireSession>
+    <RequireSession again={<SignInAgain />}>
       <OverviewProvider>
         <Shell>
           <Router>

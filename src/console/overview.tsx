@@ -5,31 +5,35 @@ import { call } from './api/client.ts';
 import type {
   DeliveryList,
   EndpointList,
+  FlowList,
   KeyList,
   ProjectionList,
   TransferSummary,
 } from './api/operations.ts';
 import { type Loaded, useLoad } from './api/use-load.ts';
 import { useVisible } from './api/use-visible.ts';
-import { dayOf, edgeOf } from './components/instants.ts';
-import { useZone } from './components/time-zone.tsx';
 import { type Scope, useSession } from './session.tsx';
 
 export const HOME = '/console';
+const HOUR_MS = 3_600_000;
 const HOME_MS = 10_000;
 /** Elsewhere only the navigation shows it. */
 const ELSEWHERE_MS = 60_000;
+/** The largest page of the API. */
+const FLOWS = 100;
 
 /** A part of the overview; null if the session lacks the scope for it. */
 export type Part<T> = Omit<Loaded<T>, 'set'> | null;
 
 /** The state of the account and the installation: counts in the navigation, and the home page. */
 export interface Overview {
-  /** Today in the chosen zone, as the filter of a list of transfers. */
-  today: { from_date: string; to_date: string };
-  /** Of the transfers created today. */
+  /** The last 24 hours, from a full hour on, as the filter of a list of transfers. */
+  recent: { from_date: string };
+  /** Of the transfers created since then. A calendar day would hide the evening after midnight. */
   summary: Part<TransferSummary>;
   endpoints: Part<EndpointList>;
+  /** The newest flows of the account. */
+  flows: Part<FlowList>;
   /** The newest failed delivery of the account, and how many there are. */
   failedDeliveries: Part<DeliveryList>;
   keys: Part<KeyList>;
@@ -48,22 +52,27 @@ export function useOverview(): Overview {
 /** Loads each part by itself, so that one which fails or is slow delays no other. */
 export function OverviewProvider({ children }: { children: ComponentChildren }) {
   const { account } = useSession().session;
-  const today = useToday();
+  const recent = recentNow();
   const summary = usePart(
     'transfers:read',
-    (signal) => call('GET /v1/transfers/summary', { query: today, signal }),
-    [today.from_date],
+    (signal) => call('GET /v1/transfers/summary', { query: recent, signal }),
+    [recent.from_date],
   );
   const endpoints = usePart('observe', (signal) => call('GET /v1/endpoints', { signal }));
+  const flows = usePart('flows:read', (signal) =>
+    call('GET /v1/flows', { query: { limit: FLOWS }, signal }),
+  );
   const failedDeliveries = usePart('observe', (signal) =>
     call('GET /v1/deliveries', { query: { status: 'failed', account, limit: 1 }, signal }),
   );
   const keys = usePart('admin', (signal) => call('GET /v1/keys', { signal }));
   const consumers = usePart('admin', (signal) => call('GET /v1/projections', { signal }));
-  useFreshHome([summary, endpoints, failedDeliveries, keys, consumers]);
+  useFreshHome([summary, endpoints, flows, failedDeliveries, keys, consumers]);
 
   return (
-    <Context.Provider value={{ today, summary, endpoints, failedDeliveries, keys, consumers }}>
+    <Context.Provider
+      value={{ recent, summary, endpoints, flows, failedDeliveries, keys, consumers }}
+    >
       {children}
     </Context.Provider>
   );
@@ -88,10 +97,9 @@ export function usePart<T>(
   return { data: data?.account === account ? data.answer : null, error, loading, reload };
 }
 
-function useToday(): Overview['today'] {
-  const zone = useZone();
-  const day = dayOf(new Date().toISOString(), 'start', zone);
-  return { from_date: edgeOf(day, 'start', zone), to_date: edgeOf(day, 'end', zone) };
+function recentNow(): Overview['recent'] {
+  const from = Math.floor((Date.now() - 24 * HOUR_MS) / HOUR_MS) * HOUR_MS;
+  return { from_date: new Date(from).toISOString() };
 }
 
 /** Loads again when the user returns to the home page. */

@@ -1,8 +1,9 @@
-import { type ComponentChildren, createContext } from 'preact';
+import { type ComponentChildren, createContext, Fragment } from 'preact';
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
 import type { Session } from './api/operations.ts';
+import { setCovered } from './api/use-visible.ts';
 import { ProblemNotice } from './components/problem.tsx';
 
 export interface SignedIn {
@@ -18,14 +19,19 @@ interface SessionState {
   error: RequestFailed | null;
   /** Why the last session ended. Null if the user signed out, or if there was none. */
   ended: string | null;
+  /** The session has ended, but its page stays until the user has signed in again. */
+  kept: boolean;
+  /** The parts of the page with something that the user would lose with it. */
+  unsent: Set<unknown>;
 }
 
 export type Scope = Session['scopes'][number];
 
 export const SIGN_IN = '/console/sign-in';
 /**
- * Local storage item with the key and the account of the session. All tabs share one session; a
- * change of this item notifies the other tabs.
+ * Local storage item that names the session and its account. All tabs share one session; a change
+ * of this item notifies the other tabs. Only a sign-out removes it: after another end of the
+ * session, each tab finds out by itself, and keeps what the user typed into it.
  */
 const SIGNED_IN = 'waybill-signed-in';
 const Context = createContext<SessionState>({
@@ -33,22 +39,32 @@ const Context = createContext<SessionState>({
   setSession: () => {},
   error: null,
   ended: null,
+  kept: false,
+  unsent: new Set(),
 });
+
+/** The key or the person of a session. */
+const identityOf = ({ key_id, person }: Session) => key_id ?? person?.subject;
 
 export function SessionProvider({ children }: { children: ComponentChildren }) {
   const [session, keepSession] = useState<Session | null>();
   const [error, setError] = useState<RequestFailed | null>(null);
   const [ended, setEnded] = useState<string | null>(null);
+  const [kept, setKept] = useState(false);
+  const unsent = useRef(new Set()).current;
   // Drops a response whose request is older than the latest request or change.
   const latest = useRef(0);
   const setSession = useCallback((now: Session | null) => {
     latest.current++;
     if (now) {
-      localStorage.setItem(SIGNED_IN, `${now.key_id ?? now.person?.subject} ${now.account}`);
+      const { account, expires_at } = now;
+      localStorage.setItem(SIGNED_IN, `${identityOf(now)} ${account} ${expires_at}`);
       setEnded(null);
-    } else localStorage.removeItem(SIGNED_IN);
+    }
+    setKept(false);
     keepSession(now);
   }, []);
+  useEffect(() => setCovered(kept), [kept]);
   useEffect(() => {
     function refresh(): void {
       if (localStorage.getItem(SIGNED_IN) === null) {
@@ -71,7 +87,8 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     whenSessionEnds(({ code, detail }) => {
       // Requests under way when the session ended get another code, which gives no reason.
       if (code === 'session_ended') setEnded(detail);
-      setSession(null);
+      if (unsent.size > 0) setKept(true);
+      else setSession(null);
     });
     refresh();
     window.addEventListener('storage', onStorage);
@@ -82,21 +99,56 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     };
   }, [setSession]);
   const state = useMemo(
-    () => ({ session, setSession, error, ended }),
-    [session, setSession, error, ended],
+    () => ({ session, setSession, error, ended, kept, unsent }),
+    [session, setSession, error, ended, kept],
   );
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
-/** Renders its children if a session exists. Else it opens the sign-in page, which returns here. */
-export function RequireSession({ children }: { children: ComponentChildren }) {
-  const { session, error } = useContext(Context);
+interface RequireSessionProps {
+  /** Asks to sign in again. Lies over the children while they are kept. */
+  again: ComponentChildren;
+  children: ComponentChildren;
+}
+
+/**
+ * Renders its children if a session exists. Else it opens the sign-in page, which returns here. A
+ * page with unsent input stays below `again`; somebody else who signs in gets a new one.
+ */
+export function RequireSession({ again, children }: RequireSessionProps) {
+  const { session, error, kept } = useContext(Context);
   const { url, route } = useLocation();
   useEffect(() => {
     if (session === null) route(`${SIGN_IN}?${new URLSearchParams({ return: url })}`, true);
   }, [session, url, route]);
-  if (session) return <>{children}</>;
-  return error ? <ProblemNotice error={error} /> : null;
+  if (session)
+    return (
+      <>
+        <Fragment key={identityOf(session)}>{children}</Fragment>
+        {kept && again}
+      </>
+    );
+  if (!error) return null;
+  return (
+    <main class="sign-in">
+      <ProblemNotice error={error} retry={() => location.reload()} />
+    </main>
+  );
+}
+
+/**
+ * Keeps the page if the session ends while `unsent` is true. The returned function changes that
+ * without rendering again, which would undo a click on a check box between its two events.
+ */
+export function useUnsent(unsent: boolean): (unsent: boolean) => void {
+  const { unsent: parts } = useContext(Context);
+  const part = useRef<(unsent: boolean) => void>(null);
+  part.current ??= (now) => void (now ? parts.add(part) : parts.delete(part));
+  useEffect(() => {
+    part.current?.(unsent);
+    return () => part.current?.(false);
+  }, [unsent]);
+  return part.current;
 }
 
 /** Returns the session; for components inside RequireSession. */
@@ -107,6 +159,7 @@ export function useSession(): SignedIn {
     session,
     async signOut() {
       await call('DELETE /v1/session');
+      localStorage.removeItem(SIGNED_IN);
       setSession(null);
       if (session.sign_out_url !== null) location.assign(session.sign_out_url);
     },
@@ -129,9 +182,11 @@ export interface SignIn {
   signIn: (apiKey: string) => Promise<void>;
   /** Takes over the session that the service began after a sign-in elsewhere. */
   resume: () => Promise<void>;
+  /** Gives up the page that was kept. */
+  leave: () => void;
 }
 
-/** For the sign-in page. */
+/** For signing in. */
 export function useSignIn(): SignIn {
   const { session, setSession, ended } = useContext(Context);
   const resume = useCallback(async () => setSession(await call('GET /v1/session')), [setSession]);
@@ -140,5 +195,6 @@ export function useSignIn(): SignIn {
     ended,
     signIn: async (api_key) => setSession(await call('POST /v1/session', { body: { api_key } })),
     resume,
+    leave: () => setSession(null),
   };
 }

@@ -64,7 +64,7 @@ await describeConsole('batches in the console', () => {
     await expectAccessible(page);
 
     const address = page.url();
-    await page.locator('.facts div').filter({ hasText: 'Completed' }).getByRole('link').click();
+    await page.locator('.tiles').getByRole('link', { name: 'Completed' }).click();
     await page.getByText('Of the batch').waitFor();
     await eventually(() => page.getByRole('link', { name: /^(a|b)\.csv$/ }).count()).toBe(2);
     await page.getByRole('link', { name: 'a.csv' }).click();
@@ -102,6 +102,7 @@ await describeConsole('batches in the console', () => {
     const created = await api('POST', '/v1/batches', { items });
     const page = await console.visitSignedIn(`/console/batches/${created.id}`, NARROW);
     await page.locator('.subtitle').getByText('Open').waitFor();
+    await page.getByText('The endpoint shelf is paused').waitFor();
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
     await page.getByRole('button', { name: 'Cancel batch' }).click();

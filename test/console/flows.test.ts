@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import {
   describeConsole,
   eventually,
@@ -65,7 +65,7 @@ await describeConsole('flows in the console', () => {
     await expectAccessible(page);
     const address = page.url();
     await runs.getByRole('link').click();
-    await page.getByText('1 of 1 files').waitFor();
+    await page.getByText('1 of 1 file ended').waitFor();
     await page.getByText('Move the source to taken/').waitFor();
     await page.goto(address);
     await page.getByText('Move the source to taken/').waitFor();
@@ -75,7 +75,7 @@ await describeConsole('flows in the console', () => {
     await page.goto('/console/flows');
     const row = page.getByRole('table', { name: 'Flows, newest first' }).getByRole('row').nth(1);
     await row.getByText('Paused').waitFor();
-    await row.getByText(/^Completed, 1 files/).waitFor({ state: 'attached' });
+    await row.getByText(/^Completed, 1 file,/).waitFor({ state: 'attached' });
     await expectAccessible(page);
 
     await page.setViewportSize({ width: 320, height: 700 });
@@ -90,5 +90,36 @@ await describeConsole('flows in the console', () => {
     await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
     await eventually(() => page.url().endsWith('/console/flows')).toBe(true);
     console.pardonPolls(404);
+  });
+
+  test('a flow whose folder is gone needs attention', async () => {
+    const page = await console.visitSignedIn('/console/flows');
+    await page.getByRole('button', { name: 'New flow' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name', { exact: true }).fill('gone');
+    await dialog.getByLabel('Source folder').fill('sftp://shelf/gone/');
+    await dialog.getByLabel('Destination').fill('sftp://shelf/in/');
+    await dialog.getByRole('button', { name: 'Create flow' }).click();
+    await page.getByRole('alert').filter({ hasText: 'source_not_found' }).waitFor();
+    await page.getByRole('link', { name: 'Home', exact: true }).click();
+    const finding = page.locator('.notice').filter({ hasText: '1 flow cannot list its folder' });
+    await finding.getByText('first failed').waitFor();
+    const flows = page.getByRole('link', { name: 'Flows', exact: true });
+    const counts = page.locator(`#${await flows.getAttribute('aria-describedby')}`);
+    expect(await counts.locator('.visually-hidden').innerText()).toBe('1 failing');
+    await expectAccessible(page);
+    // The data of a page come late, and leave the focus where it is meanwhile.
+    const late = Promise.withResolvers<void>();
+    await page.route('**/v1/flows/flo_*', async (route) => {
+      await late.promise;
+      await route.continue();
+    });
+    await finding.getByRole('link', { name: 'gone' }).click();
+    await page.getByRole('status').filter({ hasText: 'Loading' }).waitFor();
+    const zone = page.getByLabel('Time zone');
+    await zone.focus();
+    late.resolve();
+    await page.getByRole('heading', { level: 1, name: 'gone' }).waitFor();
+    expect(await zone.and(page.locator(':focus')).count()).toBe(1);
   });
 });

@@ -24,7 +24,7 @@ import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureEndpoint } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
 import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
-import { useConsole } from '../support/use-console.ts';
+import { turn, useConsole } from '../support/use-console.ts';
 import { addDeliveries, addWebhook, appendEvents, appendTransfer } from '../support/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
@@ -33,17 +33,18 @@ vi.setConfig({ testTimeout: 120_000 });
 const HOME = '/console';
 /** Two hours after `T0`, at which the transfers are created. */
 const NOON = '2026-03-01T12:00:00.000Z';
-/** On this day in UTC, on the next day in India. */
-const EVENING = '2026-03-01T20:00:00.000Z';
-const DAY_IN_INDIA = 'from_date=2026-02-28T18%3A30%3A00.000Z&to_date=2026-03-01T18%3A29%3A59.999Z';
+/** On the day before, but within 24 hours. */
+const EVENING = '2026-02-28T20:00:00.000Z';
+const BEFORE = '2026-02-28T11:00:00.000Z';
+const RECENT = 'from_date=2026-02-28T12%3A00%3A00.000Z';
 
 await describeConsole('the home page of the console', () => {
   const console = useConsole();
   let endpointId: string;
 
-  /** Opens Home at noon of the day of the transfers, in India. */
+  /** Opens Home at noon of the day of the transfers. */
   async function openHome(): Promise<Page> {
-    const page = await console.visitSignedIn(HOME, { timezoneId: 'Asia/Kolkata' });
+    const page = await console.visitSignedIn(HOME, {});
     await page.clock.setFixedTime(NOON);
     await page.goto(HOME);
     await page.getByRole('heading', { level: 1, name: 'Home' }).waitFor();
@@ -54,7 +55,7 @@ await describeConsole('the home page of the console', () => {
     page.locator('.notice').filter({ has: page.getByRole('heading', { name: title }) });
   const tile = (page: Page, label: string) =>
     page
-      .getByRole('region', { name: 'Transfers created today' })
+      .getByRole('region', { name: 'Transfers of the last 24 hours' })
       .getByRole('link', { name: label });
   /** What a screen reader adds to a link of the navigation. */
   const described = async (page: Page, name: string) => {
@@ -83,12 +84,20 @@ await describeConsole('the home page of the console', () => {
     await eventually(() => heading(page)).toBe('Transfers');
     await page.getByRole('link', { name: 'Waybill' }).click();
     await eventually(() => heading(page)).toBe('Home');
+    await page.route('**/v1/**', (route) => route.abort());
+    await page.evaluate(turn('visible'));
+    const away = page.getByRole('alert').filter({ hasText: 'Waybill does not answer' });
+    await away.waitFor();
+    await page.unroute('**/v1/**');
+    await page.evaluate(turn('visible'));
+    await away.waitFor({ state: 'detached' });
+    console.pardon('lost');
     expect(await page.getByRole('link', { name: 'Home' }).getAttribute('aria-current')).toBe(
       'page',
     );
   });
 
-  test('counts the transfers of today by state and by reason of failure', async () => {
+  test('counts the transfers of 24 hours by state and by reason of failure', async () => {
     const { installation } = console;
     const { store, sql, commands } = installation;
     endpointId = await configureEndpoint(installation, {
@@ -117,7 +126,8 @@ await describeConsole('the home page of the console', () => {
       appendTransfer(store, ['cancelled']),
       appendTransfer(store, ['admitted', 'started', 'failed']),
       appendTransfer(store, ['admitted', 'started', 'failed']),
-      appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: EVENING }),
+      appendTransfer(store, ['cancelled'], { created_at: EVENING }),
+      appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: BEFORE }),
     ]);
     const rejected = newId('txr');
     const error = transferError(
@@ -138,38 +148,33 @@ await describeConsole('the home page of the console', () => {
     await untilShown([moving, rejected, ...others.map(({ transferId }) => transferId)]);
 
     const page = await openHome();
-    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s6$/);
+    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s7$/);
     for (const [label, count] of [
       ['Pending', 0],
       ['Queued', 0],
       ['In progress', 1],
       ['Completed', 1],
       ['Failed', 3],
-      ['Cancelled', 1],
+      ['Cancelled', 2],
     ] as const)
       await eventually(() => tile(page, label).innerText()).toMatch(new RegExp(`\\s${count}$`));
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed today');
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed in 24 hours');
 
     const rows = page.getByRole('table', { name: /Reasons/ }).getByRole('row');
     expect(await rows.count()).toBe(3);
     expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
     expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
 
-    const list = `${console.url}/console/transfers?status=failed&${DAY_IN_INDIA}`;
+    const list = `${console.url}/console/transfers?status=failed&${RECENT}`;
     await page.getByRole('link', { name: 'Sign-in rejected' }).click();
     await eventually(() => page.url()).toBe(list);
     await page.getByText('1–3 of 3').waitFor();
     await page.goBack();
-    await finding(page, '3 transfers failed today').getByRole('link').click();
+    await finding(page, '3 transfers failed in 24 hours').getByRole('link').click();
     await eventually(() => page.url()).toBe(list);
     await page.goBack();
     await tile(page, 'Completed').click();
     await page.getByText('1–1 of 1').waitFor();
-    await page.goBack();
-
-    await page.getByLabel('Time zone').selectOption('utc');
-    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s7$/);
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 4 failed today');
   });
 
   test('leads to an endpoint that is down', async () => {
@@ -198,6 +203,23 @@ await describeConsole('the home page of the console', () => {
     await eventually(() => heading(page)).toBe('held');
   });
 
+  test('leads to what has waited for long', async () => {
+    const { store } = console.installation;
+    const held = { source_endpoint_id: endpointId, destination_endpoint_id: endpointId };
+    const { transferId } = await appendTransfer(store, [], held);
+    const row = () =>
+      console.installation.sql`select status from read.transfers where transfer_id = ${transferId}`;
+    await eventually(async () => (await row())[0]?.status).toBe('queued');
+    const page = await openHome();
+    const waiting = finding(page, '1 transfer has waited for more than 15 minutes');
+    await waiting.getByText('created 2 hours ago. The endpoint held is paused').waitFor();
+    await waiting.getByRole('link', { name: 'Show the oldest' }).click();
+    await eventually(() => page.url()).toBe(
+      `${console.url}/console/transfers?status=queued&sort=created_at`,
+    );
+    await page.getByText('1–1 of 1').waitFor();
+  });
+
   test('leads to an expiring key', async () => {
     const request = keyRequest.parse({
       name: 'nightly',
@@ -209,7 +231,7 @@ await describeConsole('the home page of the console', () => {
     const page = await console.visitSignedIn(HOME);
     const expiring = finding(page, '1 API key expires within seven days');
     await expiring.getByText('nightly expires tomorrow').waitFor();
-    await eventually(() => described(page, 'API Keys')).toBe('1 expire soon');
+    await eventually(() => described(page, 'API Keys')).toBe('1 expires soon');
     await expiring.getByRole('link').click();
     await page.getByRole('row').filter({ hasText: 'nightly' }).waitFor();
     expect(await page.getByRole('row').count()).toBe(2);
@@ -233,7 +255,7 @@ await describeConsole('the home page of the console', () => {
   test('is accessible with all findings, and fits each screen', LONG, async () => {
     const page = await openHome();
     for (const title of [
-      'transfers failed today',
+      'transfers failed in 24 hours',
       'endpoint is unreachable',
       'deliveries failed',
       'expires within seven days',
@@ -263,7 +285,7 @@ await describeConsole('the home page of the console', () => {
     await finding(page, 'endpoint is unreachable').waitFor();
     await finding(page, 'deliveries failed').waitFor();
     await tile(page, 'All').waitFor();
-    await page.getByText('No transfer failed today.', { exact: true }).waitFor();
+    await page.getByText('No transfer failed in 24 hours. Every flow lists its folder.').waitFor();
     expect(await finding(page, 'expires within seven days').count()).toBe(0);
     expect(await page.getByRole('link', { name: 'API Keys' }).count()).toBe(0);
     for (const path of ['/v1/keys', '/v1/projections', '/v1/movers'])

@@ -75,6 +75,39 @@ await describeConsole('the Admin Console', () => {
       pardon(401);
     });
 
+    test('is requested over a page with unsent input, which stays', async () => {
+      const page = await visitSignedIn('/console/transfers/new');
+      const source = page.getByRole('group', { name: 'Source' });
+      await source.getByLabel('Endpoint').selectOption('Another URI');
+      const field = source.getByLabel('URI');
+      await field.fill('sftp://far/out/report.csv');
+      await console.installation.sql`delete from work.console_sessions`;
+      await page.getByRole('button', { name: 'Create transfer' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Sign in again' });
+      await dialog.getByText('What you have not sent is still on the page').waitFor();
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('Escape');
+      await expectAccessible(page);
+      // The page below asks for nothing, whatever it follows.
+      const asked: string[] = [];
+      page.on('request', (sent) => asked.push(new URL(sent.url()).pathname));
+      await dialog.getByLabel('API key').fill(console.key);
+      await page.keyboard.press('Enter');
+      await dialog.waitFor({ state: 'detached' });
+      expect(asked[0]).toBe('/v1/session');
+      expect(await field.inputValue()).toBe('sftp://far/out/report.csv');
+      await page.getByRole('button', { name: 'Create transfer' }).click();
+      await page.locator('main').locator('[aria-invalid], [role=alert]').first().waitFor();
+      pardon(400);
+      pardon(401);
+
+      await console.installation.sql`delete from work.console_sessions`;
+      await page.evaluate(turn('visible'));
+      await dialog.getByRole('button', { name: 'Discard it' }).click();
+      await eventually(() => heading(page)).toBe('Sign in');
+      pardon(401);
+    });
+
     test('is shared by all tabs, with its account, its key and its end', LONG, async () => {
       const request = keyRequest.parse({
         name: 'finance',

@@ -8,7 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer } from '../../src/commands/transfers.ts';
@@ -107,6 +107,7 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await page.getByText('4711').count()).toBe(1);
         await page.getByText('Read back and compare, Keep the modification time').waitFor();
         await page.getByText('read back and hashed').waitFor();
+        await page.getByText(/ from creation to end: .* in 1 attempt, .* waiting$/).waitFor();
         await page.getByText(/Modification time kept: \d/).waitFor();
 
         await page.getByRole('link', { name: 'Show state after revision 1' }).click();
@@ -122,8 +123,19 @@ await describeConsole('transfers in the Admin Console', () => {
         await eventually(() => source.getByLabel('Path').inputValue()).toBe(
           '/out box/report 100 %.csv',
         );
+        const lose = async (route: Route) => {
+          await route.fetch();
+          await route.abort();
+        };
+        await page.route('**/v1/transfers', lose, { times: 1 });
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await page.getByRole('alert').getByText('The service did not respond').waitFor();
+        pardon('lost');
         await page.getByRole('button', { name: 'Create transfer' }).click();
         await page.locator('.subtitle').getByText('Completed').waitFor();
+        await page.goto('/console/transfers?q=report');
+        await page.getByText('1–2 of 2').waitFor();
+        await page.getByText('sftp://alpha/out box/report 100 %25.csv').first().waitFor();
       });
 
       test('a moving transfer shows its progress until it is aborted', LONG, async () => {

@@ -294,6 +294,8 @@ await describeConsole('webhooks in the console', () => {
     await dialog.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('link', { name: 'transfer.failed' }).first().waitFor();
     await eventually(() => page.locator('tbody').innerText()).toContain('Delivered');
+    const latest = page.getByRole('list', { name: 'Latest deliveries, oldest first' });
+    await latest.getByText('Delivered, HTTP 200').first().waitFor({ state: 'attached' });
     await page.getByLabel('State').selectOption('Failed');
     await page.getByRole('heading', { name: 'No deliveries in this state' }).waitFor();
     expect(page.url()).toContain('status=failed');
@@ -320,7 +322,7 @@ await describeConsole('webhooks in the console', () => {
     console.pardonPolls(404);
   });
 
-  test('a count beyond the limit is shown as a lower bound', async () => {
+  test('a long list has a lower bound of its count, and keeps place and focus', async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     await addDeliveries(console.installation.sql, 10_001, { webhookId });
     const page = await console.visitSignedIn(
@@ -328,8 +330,20 @@ await describeConsole('webhooks in the console', () => {
     );
     const pager = page.getByRole('navigation', { name: 'Pages' });
     await eventually(() => pager.innerText()).toContain('1–50 of at least 10,000');
-    await page.goto(`/console/webhooks/${webhookId}?offset=10000`);
+    await page.locator('tbody tr').nth(30).scrollIntoViewIfNeeded();
+    const place = await page.evaluate('scrollY');
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Webhooks' }).waitFor();
+    await page.goBack();
+    await eventually(() => page.evaluate('scrollY')).toBe(place);
+
+    await page.goto(`/console/webhooks/${webhookId}?offset=9975`);
+    await eventually(() => pager.innerText()).toContain('9,976–10,000 of at least 10,000');
+    const next = pager.getByRole('link', { name: 'Next' });
+    await next.focus();
+    await page.keyboard.press('Enter');
     await eventually(() => pager.innerText()).toContain('10,001–10,001 of at least 10,000');
-    expect(await pager.getByRole('button', { name: 'Next' }).isDisabled()).toBe(true);
+    expect(await next.getAttribute('aria-disabled')).toBe('true');
+    expect(await next.and(page.locator(':focus')).count()).toBe(1);
   });
 });

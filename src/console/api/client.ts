@@ -38,11 +38,23 @@ interface AnyInput {
   idempotencyKey?: string;
 }
 
+/** Returns true if the service answered that there is no session any more. */
+export function endsSession({ code }: Problem): boolean {
+  return code === 'session_ended' || code === 'api_key_missing';
+}
+
 let onSessionEnded = (_problem: Problem) => {};
 
 /** Sets the listener for responses that say that the session has ended, and why. */
 export function whenSessionEnds(listener: (problem: Problem) => void): void {
   onSessionEnded = listener;
+}
+
+let onReached = (_reached: boolean) => {};
+
+/** Sets the listener for whether the service answers. */
+export function whenReached(listener: (reached: boolean) => void): void {
+  onReached = listener;
 }
 
 /**
@@ -108,17 +120,22 @@ async function send(
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
   }).catch(throwNetworkError);
-  if (response.ok) return response;
-  const problem: Problem = await response
-    .json()
-    .catch(() => ({ ...unreachable(), status: response.status }));
-  if (problem.code === 'session_ended' || problem.code === 'api_key_missing')
-    onSessionEnded(problem);
+  if (response.ok) {
+    onReached(true);
+    return response;
+  }
+  // What is no problem document comes from a proxy before the service.
+  const answer: Problem | null = await response.json().catch(() => null);
+  onReached(answer !== null);
+  const problem = answer ?? { ...unreachable(), status: response.status };
+  if (endsSession(problem)) onSessionEnded(problem);
   throw new RequestFailed(problem);
 }
 
 function throwNetworkError(error: Error): never {
-  throw error.name === 'AbortError' ? error : new RequestFailed(unreachable());
+  if (error.name === 'AbortError') throw error;
+  onReached(false);
+  throw new RequestFailed(unreachable());
 }
 
 /** Returns the address of an operation with its parameters filled in. */

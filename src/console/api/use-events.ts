@@ -29,12 +29,10 @@ export function useEvents<T>(
       source.onopen = () => setLive(true);
       source.onerror = () => {
         setLive(false);
-        // The browser reconnects a broken stream, but not a rejected one. The call below detects
-        // an ended session.
-        if (source.readyState === EventSource.CLOSED) {
-          call('GET /v1/session').catch(() => undefined);
-          timer = setTimeout(open, RETRY_MS);
-        }
+        // The call detects an ended session, and a service that is away.
+        call('GET /v1/session').catch(() => undefined);
+        // The browser reconnects a broken stream, but not a rejected one.
+        if (source.readyState === EventSource.CLOSED) timer = setTimeout(open, RETRY_MS);
       };
       for (const type of names.split(' ')) {
         source.addEventListener(type, (event: MessageEvent<string>) =>

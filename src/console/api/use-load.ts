@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { RequestFailed } from './client.ts';
+import { isVisible, useVisible } from './use-visible.ts';
 
 export interface Loaded<T> {
   /** The latest result; null before the first. It stays while a newer one loads. */
@@ -49,9 +50,15 @@ export function useLoad<T>(
   const everyMs = typeof every === 'function' ? every(state.data) : every;
   useEffect(() => {
     if (everyMs === undefined || loading) return;
-    const timer = setInterval(() => document.visibilityState === 'visible' && reload(), everyMs);
+    const timer = setInterval(() => isVisible() && reload(), everyMs);
     return () => clearInterval(timer);
   }, [everyMs, loading, reload]);
+
+  // What failed while the page was hidden, or because the session had ended, may work now.
+  const visible = useVisible();
+  useEffect(() => {
+    if (visible && state.error) reload();
+  }, [visible]);
 
   return { ...state, reload, set: (data) => setState({ data, error: null, loading: false }) };
 }

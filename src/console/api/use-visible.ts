@@ -1,14 +1,27 @@
 import { useEffect, useState } from 'preact/hooks';
 
-const isVisible = () => document.visibilityState === 'visible';
+const CHANGED = 'waybill-cover';
+let covered = false;
 
-/** Returns true while the page is visible; false in a background tab. */
+/** False in a background tab, and while the sign-in covers the page: such a page asks for nothing. */
+export const isVisible = () => !covered && document.visibilityState === 'visible';
+
+/** Tells the page whether the sign-in covers it. */
+export function setCovered(on: boolean): void {
+  covered = on;
+  document.dispatchEvent(new Event(CHANGED));
+}
+
+/** Returns `isVisible`, and renders again when it changes. */
 export function useVisible(): boolean {
   const [visible, setVisible] = useState(isVisible);
   useEffect(() => {
     const update = () => setVisible(isVisible());
-    document.addEventListener('visibilitychange', update);
-    return () => document.removeEventListener('visibilitychange', update);
+    const events = ['visibilitychange', CHANGED];
+    for (const name of events) document.addEventListener(name, update);
+    return () => {
+      for (const name of events) document.removeEventListener(name, update);
+    };
   }, []);
   return visible;
 }

@@ -5,7 +5,9 @@ interface DialogProps {
   title: string;
   /** Room for a list. */
   wide?: boolean;
-  onClose: () => void;
+  /** Hides the page behind it, and cannot be closed. */
+  cover?: boolean;
+  onClose?: () => void;
   children: ComponentChildren;
 }
 
@@ -25,9 +27,10 @@ const Context = createContext<DialogState>({
  * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
  * the element that had it.
  */
-export function Dialog({ title, wide = false, onClose, children }: DialogProps) {
+export function Dialog({ title, wide, cover, onClose = () => {}, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [closable, setClosable] = useState(true);
+  const [released, setClosable] = useState(true);
+  const closable = released && !cover;
   const id = useId();
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -38,7 +41,7 @@ export function Dialog({ title, wide = false, onClose, children }: DialogProps) 
     <Context.Provider value={{ closable, setClosable, onClose }}>
       <dialog
         ref={dialog}
-        class={wide ? 'wide' : undefined}
+        class={wide ? 'wide' : cover ? 'cover' : undefined}
         aria-labelledby={id}
         // Chromium closes at a second Escape even if the page prevents the event, so it needs this
         // attribute. Browsers without the attribute obey the page.

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { RequestFailed } from '../api/client.ts';
+import { endsSession, RequestFailed } from '../api/client.ts';
+import { useUnsent } from '../session.tsx';
 import { useKeptOpen } from './dialog.tsx';
 import { ProblemNotice } from './problem.tsx';
 
@@ -22,13 +23,14 @@ interface FormProps {
 
 /**
  * A form that shows each error at its field and moves the focus to the first. A dialog around it
- * stays open until the response arrives.
+ * stays open until the response arrives. If the session ends meanwhile, what was typed stays.
  */
 export function Form({ submit, onSubmit, beside, fields = [], children }: FormProps) {
   const form = useRef<HTMLFormElement>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
   useKeptOpen(busy);
+  const setUnsent = useUnsent(false);
   const errors = failure?.fields ?? {};
   const hasOtherError = failure && !Object.keys(errors).some((name) => fields.includes(name));
 
@@ -45,14 +47,19 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
       await onSubmit((event.submitter as HTMLButtonElement | null)?.value ?? '');
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
-      setFailure(error);
+      if (!endsSession(error.problem)) setFailure(error);
     } finally {
       setBusy(false);
     }
   }
 
   return (
-    <form ref={form} noValidate onSubmit={(event) => void send(event)}>
+    <form
+      ref={form}
+      noValidate
+      onInput={() => setUnsent(true)}
+      onSubmit={(event) => void send(event)}
+    >
       {children(errors)}
       {hasOtherError && <ProblemNotice error={failure} />}
       <div class="actions">

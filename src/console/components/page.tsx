@@ -10,20 +10,37 @@ interface PageProps {
   children: ComponentChildren;
 }
 
-/** A page. It moves the focus to its heading, for keyboards and screen readers. */
+/** A longer title, such as the URL of a webhook, may be cut after three lines. */
+const CLAMPED = 100;
+
+/** The address of the last page that took the focus. */
+let focused: string | null = null;
+
+/**
+ * A page. It moves the focus to its heading, for keyboards and screen readers. When its data takes
+ * the place of an empty page, the focus stays where the user has moved it meanwhile.
+ */
 export function Page({ title, actions, subtitle, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · Waybill`;
   }, [title]);
   useEffect(() => {
-    heading.current?.focus({ preventScroll: true });
+    const { pathname } = location;
+    if (focused !== pathname || document.activeElement === document.body)
+      heading.current?.focus({ preventScroll: true });
+    focused = pathname;
   }, []);
   return (
     <>
       <header class="page-header">
         <div class="page-heading">
-          <h1 ref={heading} tabIndex={-1}>
+          <h1
+            ref={heading}
+            class="clamp"
+            title={title.length > CLAMPED ? title : undefined}
+            tabIndex={-1}
+          >
             {title}
           </h1>
           {subtitle && <p class="subtitle">{subtitle}</p>}

@@ -1,7 +1,7 @@
 import type { ComponentChildren, ComponentProps } from 'preact';
 import type { Loaded } from '../api/use-load.ts';
 import { Pager } from './pager.tsx';
-import { ProblemNotice } from './problem.tsx';
+import { LoadState } from './problem.tsx';
 import { type Column, Table } from './table.tsx';
 
 interface PagedTableProps<Row> {
@@ -20,7 +20,7 @@ export function PagedTable<Row extends { id: string }>(props: PagedTableProps<Ro
   const { data, error, reload } = props.list;
   return (
     <>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data?.pagination.total === 0 && empty}
       {data && data.pagination.total > 0 && (
         <>

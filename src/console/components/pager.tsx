@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../api/client.ts';
 
@@ -29,13 +30,15 @@ export function Pager({
   children,
 }: PagerProps) {
   const { path, query } = useLocation();
+  const nav = useRef<HTMLElement>(null);
+  const showFirstRow = () => nav.current?.previousElementSibling?.scrollIntoView();
   const to = (start: number) =>
     urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
   const end = offset + shown;
   const open = !total_is_exact || total >= countedTo;
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
   return (
-    <nav class="pager" aria-label="Pages">
+    <nav ref={nav} class="pager" aria-label="Pages">
       <p class="muted number">
         {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of{' '}
         {open && 'at least '}
@@ -44,27 +47,43 @@ export function Pager({
       {children}
       {(has_more || offset > 0) && (
         <div class="actions">
-          <PageLink href={offset > 0 ? to(0) : null}>First</PageLink>
-          <PageLink href={offset > 0 ? to(Math.max(0, offset - limit)) : null}>Previous</PageLink>
-          <PageLink href={has_more ? to(offset + limit) : null}>Next</PageLink>
-          <PageLink href={has_more && !open ? to(last) : null}>Last</PageLink>
+          <PageLink href={offset > 0 ? to(0) : null} onTurn={showFirstRow}>
+            First
+          </PageLink>
+          <PageLink
+            href={offset > 0 ? to(Math.max(0, offset - limit)) : null}
+            onTurn={showFirstRow}
+          >
+            Previous
+          </PageLink>
+          <PageLink href={has_more ? to(offset + limit) : null} onTurn={showFirstRow}>
+            Next
+          </PageLink>
+          <PageLink href={has_more && !open ? to(last) : null} onTurn={showFirstRow}>
+            Last
+          </PageLink>
         </div>
       )}
     </nav>
   );
 }
 
-function PageLink({ href, children }: { href: string | null; children: string }) {
-  if (href !== null) {
-    return (
-      <a class="button" href={href}>
-        {children}
-      </a>
-    );
-  }
+interface PageLinkProps {
+  href: string | null;
+  onTurn: () => void;
+  children: string;
+}
+
+/** The same element with and without an address, so that it keeps the focus on the last page. */
+function PageLink({ href, onTurn, children }: PageLinkProps) {
   return (
-    <button type="button" disabled>
+    <a
+      class="button"
+      {...(href === null
+        ? { role: 'link', tabIndex: 0, 'aria-disabled': true }
+        : { href, onClick: onTurn })}
+    >
       {children}
-    </button>
+    </a>
   );
 }

@@ -1,4 +1,5 @@
 import type { RequestFailed } from '../api/client.ts';
+import type { Loaded } from '../api/use-load.ts';
 import { Page } from './page.tsx';
 
 interface ProblemNoticeProps {
@@ -36,6 +37,25 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
   );
 }
 
+/** Says that something still loads, or why it could not be loaded. Nothing once it is there. */
+export function LoadState({
+  of: { data, error, reload },
+}: {
+  of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'>;
+}) {
+  if (error) return <ProblemNotice error={error} retry={reload} />;
+  return data === null ? <Loading /> : null;
+}
+
+/** Appears after a moment, so that a fast answer shows no flicker. */
+function Loading() {
+  return (
+    <p class="muted loading" role="status">
+      Loading …
+    </p>
+  );
+}
+
 interface UnloadedPageProps {
   /** What the page shows, such as `Transfer`. */
   title: string;
@@ -49,7 +69,11 @@ interface UnloadedPageProps {
 /** A page without its data: it loads, failed to load, or there is nothing at its address. */
 export function UnloadedPage({ title, error, retry, list: { href, label } }: UnloadedPageProps) {
   if (error?.problem.status !== 404)
-    return <Page title={title}>{error && <ProblemNotice error={error} retry={retry} />}</Page>;
+    return (
+      <Page title={title}>
+        <LoadState of={{ data: null, error, reload: retry }} />
+      </Page>
+    );
   return (
     // The key makes a new page of it, so that the heading gets the focus.
     <Page key="missing" title={`${title} not found`}>

@@ -4,11 +4,13 @@ import { useLocation } from 'preact-iso/router';
 import { HOME } from '../overview.tsx';
 import { type Scope, useSession } from '../session.tsx';
 import { ActionButton } from './action-button.tsx';
+import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
 import { Icon, type IconName } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { ZoneSwitch } from './time-zone.tsx';
 import { useToast } from './toast.tsx';
+import { useScroll } from './use-scroll.ts';
 
 interface Place {
   href: string;
@@ -68,6 +70,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const { session } = useSession();
   const counts = useCounts();
   const [open, setOpen] = useState(false);
+  useScroll();
   const visible = (places: Place[]) =>
     places.filter(({ scope }) => scope === null || session.scopes.includes(scope));
   // On a narrow screen the menu closes after a navigation.
@@ -121,6 +124,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </header>
       {/* A switch of the account mounts the page again, so no state of the other account stays. */}
       <main id="main" key={session.account} tabIndex={-1}>
+        <Away />
         {children}
       </main>
     </div>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { useUnsent } from '../session.tsx';
 import { CopyButton } from './copy-button.tsx';
 import { useKeptOpen } from './dialog.tsx';
 import { Field } from './field.tsx';
@@ -16,6 +17,7 @@ interface ShownOnceProps {
 export function ShownOnce({ label, secret, children, onClose }: ShownOnceProps) {
   const input = useRef<HTMLInputElement>(null);
   useKeptOpen(true);
+  useUnsent(true);
   // The button that had the focus no longer exists.
   useEffect(() => input.current?.focus(), []);
   return (

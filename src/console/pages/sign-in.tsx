@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../api/client.ts';
 import { useLoad } from '../api/use-load.ts';
+import { Dialog } from '../components/dialog.tsx';
 import { Field } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
 import { Icon } from '../components/icon.tsx';
@@ -20,10 +21,7 @@ const FAILURES: Record<string, string> = {
 /** Asks for a key, or sends to the identity provider. Then opens the requested page. */
 export function SignInPage() {
   const { query, route } = useLocation();
-  const { signedIn, ended, signIn, resume } = useSignIn();
-  const { data: options } = useLoad((signal) => call('GET /v1/session/options', { signal }), []);
-  const provider = options?.identity_provider;
-  const [apiKey, setApiKey] = useState('');
+  const { signedIn, ended, resume } = useSignIn();
   const target = query.return;
 
   const failure = query.error === undefined ? null : (FAILURES[query.error] ?? FAILURES.rejected);
@@ -50,35 +48,7 @@ export function SignInPage() {
           </p>
         )}
         {target && target !== '/console' && <p class="muted">Sign in to continue.</p>}
-        {provider && (
-          <>
-            <a
-              class="button primary"
-              href={urlOf('/v1/session/oidc', { query: { return: target } })}
-            >
-              Sign in with {provider}
-            </a>
-            <p class="muted">Or use a key:</p>
-          </>
-        )}
-        <Form submit="Sign in" onSubmit={() => signIn(apiKey)} fields={['api_key']}>
-          {(errors) => (
-            <Field
-              label="API key"
-              hint="A key with a role, or with the scope admin. It starts with wb_."
-              error={errors.api_key}
-            >
-              <input
-                type="password"
-                name="api_key"
-                autoComplete="current-password"
-                spellcheck={false}
-                value={apiKey}
-                onInput={(event) => setApiKey(event.currentTarget.value)}
-              />
-            </Field>
-          )}
-        </Form>
+        <Ways target={target} />
         <details>
           <summary>No key yet?</summary>
           <p>Run this on the machine that runs Waybill:</p>
@@ -88,5 +58,73 @@ export function SignInPage() {
         </details>
       </Page>
     </main>
+  );
+}
+
+/**
+ * Asks to sign in again over a page with unsent input. At the identity provider, another tab signs
+ * in, which this one notices.
+ */
+export function SignInAgain() {
+  const { ended, leave } = useSignIn();
+  return (
+    <Dialog title="Sign in again" cover>
+      <p class="notice warning">
+        {ended ?? 'The session has ended'}. What you have not sent is still on the page.
+      </p>
+      <Ways elsewhere />
+      <button type="button" class="ghost" onClick={leave}>
+        Discard it
+      </button>
+    </Dialog>
+  );
+}
+
+interface WaysProps {
+  /** The page to open afterwards. */
+  target?: string | undefined;
+  /** Opens the identity provider in another tab. */
+  elsewhere?: boolean;
+}
+
+/** The identity provider, if there is one, or a key. */
+function Ways({ target, elsewhere = false }: WaysProps) {
+  const { signIn } = useSignIn();
+  const { data: options } = useLoad((signal) => call('GET /v1/session/options', { signal }), []);
+  const provider = options?.identity_provider;
+  const [apiKey, setApiKey] = useState('');
+  return (
+    <>
+      {provider && (
+        <>
+          <a
+            class="button primary"
+            href={urlOf('/v1/session/oidc', { query: { return: target } })}
+            target={elsewhere ? '_blank' : undefined}
+          >
+            Sign in with {provider}
+          </a>
+          <p class="muted">Or use a key:</p>
+        </>
+      )}
+      <Form submit="Sign in" onSubmit={() => signIn(apiKey)} fields={['api_key']}>
+        {(errors) => (
+          <Field
+            label="API key"
+            hint="A key with a role, or with the scope admin. It starts with wb_."
+            error={errors.api_key}
+          >
+            <input
+              type="password"
+              name="api_key"
+              autoComplete="current-password"
+              spellcheck={false}
+              value={apiKey}
+              onInput={(event) => setApiKey(event.currentTarget.value)}
+            />
+          </Field>
+        )}
+      </Form>
+    </>
   );
 }

@@ -73,7 +73,9 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   const page = pages[kind];
   return (
     <span>
-      {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}
+      <span class="clamp" title={name ?? undefined}>
+        {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}
+      </span>
       {name !== null && <span class="route mono">{id}</span>}
     </span>
   );

@@ -5,7 +5,7 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Page } from '../../components/page.tsx';
 import { COUNTED_TO, Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS, Filters, readFilter } from './filters.tsx';
 
@@ -35,7 +35,7 @@ export function AuditPage() {
       }
     >
       <Filters filter={filter} />
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && total === 0 && (
         <Empty title="No events match">
           <p>

@@ -5,6 +5,7 @@ import type { Batch } from '../../api/operations.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { many } from '../../components/units.ts';
 import { May } from '../../session.tsx';
 
 interface ActionsProps {
@@ -22,7 +23,7 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
   async function cancel(): Promise<void> {
     const { cancelled, not_cancelled } = await call('DELETE /v1/batches/{batch_id}', { path });
     const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress go on` : '';
-    notify(`${cancelled} ${cancelled === 1 ? 'transfer' : 'transfers'} cancelled${left}`);
+    notify(`${many(cancelled, 'transfer')} cancelled${left}`);
     onChange();
   }
   async function retry(): Promise<void> {

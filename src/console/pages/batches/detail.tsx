@@ -8,16 +8,18 @@ import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Time } from '../../components/time.tsx';
-import { bytes } from '../../components/units.ts';
+import { bytes, many } from '../../components/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { optionsInWords } from '../transfers/option-fields.tsx';
-import { labelOf, STATUSES } from '../transfers/states.tsx';
+import { StateTiles } from '../transfers/state-tiles.tsx';
+import { Wait } from '../transfers/wait.tsx';
 import { BatchActions } from './actions.tsx';
 import { Failures, Rejected } from './failures.tsx';
 import { BatchState, endedOf, nameOf, progressOf } from './states.tsx';
 
 const OPEN_MS = 1_000;
+const WAITS_MS = 5_000;
 /** After its end only a retry of its transfers is news. */
 const ENDED_MS = 60_000;
 
@@ -51,12 +53,13 @@ export function BatchPage() {
       <section class="card" aria-label="Progress">
         <Progress percent={progressOf(data)} label="Progress" />
         <p class="number">
-          {ended} of {counts.items.toLocaleString()} files ended
+          {ended} of {many(counts.items, 'file')} ended
           {counts.failed > 0 && `, ${counts.failed.toLocaleString()} failed`},{' '}
           {bytes(data.bytes.completed)} copied
           {status === 'creating' && '. Files are still being listed'}
         </p>
       </section>
+      <Waits batch={data} />
       {counts.failed > counts.rejected && (
         <Failures batchId={id} failed={counts.failed - counts.rejected} />
       )}
@@ -67,30 +70,51 @@ export function BatchPage() {
   );
 }
 
+/** Says why nothing of a batch moves, as its oldest waiting transfer does. */
+function Waits({ batch: { id, status, counts } }: { batch: Batch }) {
+  const still = status === 'open' && counts.in_progress === 0;
+  const state = counts.queued > 0 ? 'queued' : 'pending';
+  const { data } = useLoad(
+    async (signal) =>
+      still
+        ? call('GET /v1/transfers', {
+            query: { batch_id: id, status: state, sort: 'created_at', limit: 1 },
+            signal,
+          })
+        : null,
+    [id, still, state],
+    WAITS_MS,
+  );
+  const reason = data?.data[0]?.waiting_for;
+  return reason ? (
+    <section class="notice">
+      <h2>Waiting</h2>
+      <p>
+        <Wait for={reason} />
+      </p>
+    </section>
+  ) : null;
+}
+
 /** The number of files in each state, with links to their list. */
 function FilesByState({ batch: { id, counts } }: { batch: Batch }) {
-  const address = (filter: object) =>
-    addressOf({ filter: { batch_id: id, ...filter }, order: '-created_at', limit: undefined });
-  const number = (status: (typeof STATUSES)[number]) =>
-    status === 'failed' ? counts.failed - counts.rejected : counts[status];
+  const { items, failed, rejected } = counts;
   return (
     <section class="card">
       <h2>Files</h2>
-      <Facts
-        of={{
-          All: <a href={address({})}>{counts.items.toLocaleString()}</a>,
-          ...Object.fromEntries(
-            STATUSES.map((status) => [
-              labelOf(status),
-              number(status) === 0 ? (
-                0
-              ) : (
-                <a href={address({ status })}>{number(status).toLocaleString()}</a>
-              ),
-            ]),
-          ),
-          Rejected: counts.rejected.toLocaleString(),
-        }}
+      <StateTiles
+        total={items}
+        counts={{ ...counts, failed: failed - rejected }}
+        listOf={(status) =>
+          addressOf({
+            filter: { batch_id: id, ...(status && { status }) },
+            order: '-created_at',
+            limit: undefined,
+          })
+        }
+        others={
+          rejected > 0 ? [{ label: 'Rejected', tone: 'bad', count: rejected, href: null }] : []
+        }
       />
     </section>
   );

@@ -1,7 +1,7 @@
 import { call } from '../../api/client.ts';
 import type { RejectedItem, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { Reason } from '../transfers/reason.tsx';
@@ -35,7 +35,7 @@ export function Failures({ batchId, failed }: { batchId: string; failed: number 
   return (
     <section class="card">
       <h2>Failed</h2>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && (
         <Table caption="Failed transfers" columns={FAILED} rows={data.data} id={({ id }) => id} />
       )}
@@ -78,7 +78,7 @@ export function Rejected({ batchId, rejected }: { batchId: string; rejected: num
   return (
     <section class="card">
       <h2>Rejected</h2>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && (
         <Table
           caption="Rejected items"

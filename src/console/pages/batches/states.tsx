@@ -1,5 +1,6 @@
 import type { Batch } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
+import { many } from '../../components/units.ts';
 
 const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {
   creating: { label: 'Creating', tone: 'neutral' },
@@ -17,7 +18,7 @@ export function BatchState({ status }: Pick<Batch, 'status'>) {
 /** Returns what names a batch for people: its folder, or where its items come from. */
 export function nameOf({ folder, retry_of, flow_id, counts }: Batch): string {
   if (folder) return folder.source_uri;
-  const items = `${counts.items.toLocaleString()} ${counts.items === 1 ? 'file' : 'files'}`;
+  const items = many(counts.items, 'file');
   if (flow_id !== null) return `Run of a flow, ${items}`;
   return retry_of === null ? items : `Retry of ${items}`;
 }

@@ -7,10 +7,11 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Page } from '../../components/page.tsx';
 import { Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { many } from '../../components/units.ts';
 import { Sinks } from './sinks.tsx';
 
 const PAGE = 25;
@@ -24,7 +25,7 @@ const COLUMNS: Column<LogCheckpoint>[] = [
   {
     heading: 'Note',
     cell: ({ note, size }) => (
-      <CopyButton text={note} what={`the note over ${size.toLocaleString()} events`} />
+      <CopyButton text={note} what={`the note over ${many(size, 'event')}`} />
     ),
   },
 ];
@@ -41,7 +42,7 @@ export function CheckpointsPage() {
 
   async function sign(): Promise<void> {
     const { size } = await call('POST /v1/checkpoints');
-    notify(`The last checkpoint covers ${size.toLocaleString()} events`);
+    notify(`The last checkpoint covers ${many(size, 'event')}`);
     reload();
   }
 
@@ -52,7 +53,7 @@ export function CheckpointsPage() {
       actions={<ActionButton onAction={sign}>Sign now</ActionButton>}
     >
       <Sinks />
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && data.data.length === 0 && (
         <Empty title="No checkpoint yet">
           <p>Waybill signs one a minute, if something happened since the last one.</p>

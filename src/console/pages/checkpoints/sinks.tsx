@@ -2,7 +2,7 @@ import { call } from '../../api/client.ts';
 import type { LogCheckpointSink } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Status, type Tone } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
@@ -39,7 +39,7 @@ export function Sinks() {
   return (
     <section class="card">
       <h2>Kept elsewhere</h2>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {contradicts && (
         <p class="notice danger" role="alert">
           A place has a checkpoint that this log does not have: an older copy of the log was

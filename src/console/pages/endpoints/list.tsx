@@ -7,7 +7,7 @@ import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { OnlySome } from '../../components/only-some.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { May } from '../../session.tsx';
@@ -50,7 +50,7 @@ export function EndpointListPage() {
   );
   return (
     <Page title="Endpoints" subtitle="The servers that files come from and go to" actions={add}>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data?.data.length === 0 && (
         <Empty title="No endpoints yet">
           <p>

@@ -1,7 +1,7 @@
 import { call, urlOf } from '../../api/client.ts';
 import type { Endpoint, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
@@ -37,7 +37,7 @@ export function EndpointTransfers({ endpoint: { protocol, name } }: { endpoint: 
           <a href={urlOf('/console/transfers', { query: { q } })}>Show all transfers</a>
         )}
       </header>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && rows.length === 0 && (
         <p class="muted">
           {account} has no transfers from or to <code>{q}</code>.

@@ -50,12 +50,15 @@ export function FlowPage() {
     >
       {error && <ProblemNotice error={error} retry={reload} />}
       {data.failing && (
-        <section class="card" role="alert">
+        <section class="notice danger">
           <h2>Its folder cannot be listed</h2>
-          <p>
+          <p role="alert">
             {data.failing.error.folder && <code>{data.failing.error.folder}</code>}{' '}
-            {data.failing.error.message} (<code>{data.failing.error.code}</code>), since{' '}
-            <Time at={data.failing.since} />
+            {data.failing.error.message} (<code>{data.failing.error.code}</code>)
+          </p>
+          {/* Outside of the alert: screen readers would read it again whenever its minutes change. */}
+          <p class="muted">
+            First failed <Time at={data.failing.since} />
           </p>
         </section>
       )}

@@ -1,11 +1,13 @@
 import { call } from '../../api/client.ts';
 import type { FlowFile } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { many } from '../../components/units.ts';
 import { TransferState } from '../transfers/states.tsx';
+import { readable } from '../transfers/uri.tsx';
 
 const SHOWN = 25;
 const LOAD_MS = 5_000;
@@ -17,9 +19,9 @@ const COLUMNS: Column<FlowFile>[] = [
     cell: ({ source_uri, transfer_id, error }) => (
       <>
         {transfer_id === null ? (
-          source_uri
+          readable(source_uri)
         ) : (
-          <a href={`/console/transfers/${transfer_id}`}>{source_uri}</a>
+          <a href={`/console/transfers/${transfer_id}`}>{readable(source_uri)}</a>
         )}
         {error && <span class="route">{error.message}</span>}
       </>
@@ -47,7 +49,7 @@ export function Files({ flowId, stamp }: { flowId: string; stamp: string }) {
   return (
     <section class="card">
       <h2>Files</h2>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && total === 0 && <p class="muted">It has taken no file yet.</p>}
       {data && total > 0 && (
         <>
@@ -58,7 +60,7 @@ export function Files({ flowId, stamp }: { flowId: string; stamp: string }) {
             id={({ source_uri, version }) => `${source_uri} ${version}`}
           />
           <p class="muted number">
-            {data.data.length.toLocaleString()} of {total.toLocaleString()} versions
+            {data.data.length.toLocaleString()} of {many(total, 'version')}
           </p>
         </>
       )}

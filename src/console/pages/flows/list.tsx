@@ -29,7 +29,15 @@ const COLUMNS: Column<Flow>[] = [
       </>
     ),
   },
-  { heading: 'State', cell: (flow) => <FlowState flow={flow} /> },
+  {
+    heading: 'State',
+    cell: (flow) => (
+      <span>
+        <FlowState flow={flow} />
+        {flow.failing && <span class="reason">{flow.failing.error.message}</span>}
+      </span>
+    ),
+  },
   { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
   { heading: 'Runs', cell: triggerOf },
   { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },

@@ -1,6 +1,8 @@
 import type { Flow, FlowRun } from '../../api/operations.ts';
-import { MARKS, Status, type Tone } from '../../components/status.tsx';
+import { Status, type Tone } from '../../components/status.tsx';
+import { Strip } from '../../components/strip.tsx';
 import { distance } from '../../components/time.tsx';
+import { many } from '../../components/units.ts';
 
 const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   requested: { label: 'Requested', tone: 'neutral' },
@@ -32,25 +34,15 @@ export function FlowState({ flow: { status, failing } }: { flow: Flow }) {
 
 /** The last runs that took files or failed, oldest first: one mark for each. */
 export function RunStrip({ runs }: { runs: FlowRun[] }) {
-  if (runs.length === 0) return <>–</>;
-  return (
-    <ol class="run-strip" aria-label="Recent runs, oldest first">
-      {runs
-        .slice(0, IN_STRIP)
-        .reverse()
-        .map(({ id, status, started_at, counts }) => {
-          const { label, tone } = RUNS[status];
-          const files = counts ? `, ${counts.files.toLocaleString()} files` : '';
-          const text = `${label}${files}, ${distance(started_at)}`;
-          return (
-            <li key={id} class={`status ${tone}`} title={text}>
-              <span aria-hidden="true">{MARKS[tone]}</span>
-              <span class="visually-hidden">{text}</span>
-            </li>
-          );
-        })}
-    </ol>
-  );
+  const marks = runs
+    .slice(0, IN_STRIP)
+    .reverse()
+    .map(({ id, status, started_at, counts }) => {
+      const { label, tone } = RUNS[status];
+      const files = counts ? `, ${many(counts.files, 'file')}` : '';
+      return { id, tone, text: `${label}${files}, ${distance(started_at)}` };
+    });
+  return <Strip label="Recent runs, oldest first" marks={marks} />;
 }
 
 /** Returns when a flow runs, in words. */

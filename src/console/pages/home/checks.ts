@@ -1,12 +1,21 @@
 import { urlOf } from '../../api/client.ts';
 import type { Movers } from '../../api/operations.ts';
-import { DELIVERIES_COUNTED_TO, expiring, slow, unreachable } from '../../components/counts.tsx';
+import {
+  DELIVERIES_COUNTED_TO,
+  expiring,
+  failing,
+  slow,
+  unreachable,
+} from '../../components/counts.tsx';
 import { distance } from '../../components/time.tsx';
-import { duration } from '../../components/units.ts';
+import { duration, many } from '../../components/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
 import { healthOf, newHostKeysOf } from '../endpoints/health.tsx';
+import { WAITED_MINUTES, type Waiting } from './waiting.ts';
 
 const SHOWN = 5;
+/** A flow that is due for longer does not run: the process that lists folders is away or stuck. */
+const LATE_MS = 5 * 60_000;
 
 /** Something that needs attention, with the page that helps. */
 export interface Finding {
@@ -32,10 +41,16 @@ export interface Check {
 }
 
 /** Checks all parts that the session may read. */
-export function checksOf(overview: Overview, movers: Part<Movers>): Check[] {
+export function checksOf(
+  overview: Overview,
+  movers: Part<Movers>,
+  waiting: Part<Waiting>,
+): Check[] {
   const checks = [
     transfers(overview),
+    waitingOf(waiting),
     endpoints(overview),
+    flows(overview),
     deliveries(overview),
     moversOf(movers),
     consumers(overview),
@@ -44,23 +59,93 @@ export function checksOf(overview: Overview, movers: Part<Movers>): Check[] {
   return checks.filter(({ part }) => part !== null);
 }
 
-/** Returns the address of the list of transfers of today. */
-export function listOf(today: Overview['today'], status?: string): string {
-  return urlOf('/console/transfers', { query: { status, ...today } });
+/** Returns the address of the list of the transfers of the last 24 hours. */
+export function listOf(recent: Overview['recent'], status?: string): string {
+  return urlOf('/console/transfers', { query: { status, ...recent } });
 }
 
-function transfers({ today, summary }: Overview): Check {
+function transfers({ recent, summary }: Overview): Check {
   const failed = summary?.data?.by_status.failed ?? 0;
   return {
     name: 'transfers',
     part: summary,
     findings: found(failed, {
       tone: 'bad',
-      title: `${many(failed, 'transfer')} failed today`,
+      title: `${many(failed, 'transfer')} failed in 24 hours`,
       items: [],
-      link: { href: listOf(today, 'failed'), label: 'Show failed transfers' },
+      link: { href: listOf(recent, 'failed'), label: 'Show failed transfers' },
     }),
-    fine: 'No transfer failed today.',
+    fine: 'No transfer failed in 24 hours.',
+  };
+}
+
+function waitingOf(part: Part<Waiting>): Check {
+  const { total = 0, oldest = null } = part?.data ?? {};
+  return {
+    name: 'waiting transfers',
+    part,
+    findings: found(total, {
+      tone: 'warning',
+      title: `${many(total, 'transfer')} ${total === 1 ? 'has' : 'have'} waited for more than ${WAITED_MINUTES} minutes`,
+      items: oldest
+        ? [
+            {
+              name: oldest.file_name,
+              href: `/console/transfers/${oldest.id}`,
+              detail: `the oldest, created ${distance(oldest.created_at)}. ${oldest.waiting_for?.message ?? ''}`,
+            },
+          ]
+        : [],
+      link: {
+        href: urlOf('/console/transfers', {
+          query: { status: oldest?.status, sort: 'created_at' },
+        }),
+        label: 'Show the oldest',
+      },
+    }),
+    fine: `No transfer has waited for more than ${WAITED_MINUTES} minutes.`,
+  };
+}
+
+function flows({ flows: part }: Overview): Check {
+  const failed = part?.data ? failing(part.data) : [];
+  const late = (part?.data?.data ?? []).filter(
+    ({ failing, delayed_by, next_run_at }) =>
+      failing === null &&
+      delayed_by === null &&
+      next_run_at !== null &&
+      Date.now() - Date.parse(next_run_at) > LATE_MS,
+  );
+  const address = '/console/flows';
+  const link = { href: address, label: 'Show flows' };
+  return {
+    name: 'flows',
+    part,
+    findings: [
+      ...found(failed.length, {
+        tone: 'bad',
+        title: `${many(failed.length, 'flow')} cannot list ${failed.length === 1 ? 'its folder' : 'their folders'}`,
+        items: failed.map(({ id, name, failing }) => ({
+          name,
+          href: `${address}/${id}`,
+          detail: failing
+            ? `first failed ${distance(failing.since)}: ${failing.error.message}`
+            : '',
+        })),
+        link,
+      }),
+      ...found(late.length, {
+        tone: 'bad',
+        title: `${many(late.length, 'flow')} did not run when due`,
+        items: late.map(({ id, name, next_run_at }) => ({
+          name,
+          href: `${address}/${id}`,
+          detail: `was due ${distance(next_run_at as string)}. Check that a process with the role monitor runs`,
+        })),
+        link,
+      }),
+    ],
+    fine: 'Every flow lists its folder.',
   };
 }
 
@@ -203,8 +288,4 @@ function found(count: number, finding: Finding): Finding[] {
       items: more > 0 ? [...items.slice(0, SHOWN), { name: `${more} more`, detail: '' }] : items,
     },
   ];
-}
-
-function many(count: number, noun: string): string {
-  return `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`;
 }

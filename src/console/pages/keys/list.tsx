@@ -9,7 +9,7 @@ import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { OnlySome } from '../../components/only-some.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
@@ -87,7 +87,7 @@ export function KeyListPage() {
         </DialogButton>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {filtered && <OnlySome what="keys that expire soon" found={rows.length} all={LIST} />}
       {rows.length > 0 && (
         <Table

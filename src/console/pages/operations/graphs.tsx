@@ -3,7 +3,7 @@ import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { inputTime } from '../../components/instants.ts';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useZone } from '../../components/time-zone.tsx';
 import { bytes, speed } from '../../components/units.ts';
@@ -75,7 +75,7 @@ export function Graphs() {
           </select>
         </label>
       </header>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       <div class="charts">
         {FIGURES.map((figure) => (
           <Graph

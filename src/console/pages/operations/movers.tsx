@@ -3,10 +3,10 @@ import type { Movers as MoversNow } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
 import { Facts } from '../../components/facts.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { duration, speed } from '../../components/units.ts';
+import { duration, many, speed } from '../../components/units.ts';
 
 const LOOK_MS = 2_000;
 
@@ -29,7 +29,7 @@ const MOVERS: Column<Mover>[] = [
 const QUEUES: Column<Queue>[] = [
   { heading: 'Priority', kind: 'row', cell: ({ priority }) => priority },
   { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
-  { heading: 'Waiting for a mover', kind: 'number', cell: ({ due }) => due.toLocaleString() },
+  { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString() },
   { heading: 'Waiting for a retry', kind: 'number', cell: ({ later }) => later.toLocaleString() },
   { heading: 'Speed', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
 ];
@@ -46,14 +46,14 @@ export function Movers() {
   const slots = data?.data.reduce((sum, mover) => sum + mover.slots, 0) ?? 0;
   return (
     <>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && (
         <section class="card">
           <h2>Now</h2>
           <Facts
             of={{
-              Moving: `${total(({ moving }) => moving)} of ${slots}`,
-              'Waiting for a mover': total(({ due }) => due).toLocaleString(),
+              Moving: `${total(({ moving }) => moving)} of ${many(slots, 'slot')}`,
+              Waiting: total(({ due }) => due).toLocaleString(),
               'Waiting for a retry': total(({ later }) => later).toLocaleString(),
               Speed: speed(total(({ speed_bps }) => speed_bps)),
             }}

@@ -8,7 +8,7 @@ import { Progress } from '../../components/progress.tsx';
 import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { duration } from '../../components/units.ts';
+import { duration, many } from '../../components/units.ts';
 
 const STATES = {
   running: ['good', 'Running'],
@@ -76,7 +76,7 @@ function lag({ lag_events, lag_seconds }: Projection): string {
   const events =
     lag_events >= COUNTED_AT_MOST
       ? `${COUNTED_AT_MOST.toLocaleString()}+ events`
-      : `${lag_events} events`;
+      : many(lag_events, 'event');
   return `${events}, ${duration(lag_seconds)}`;
 }
 
@@ -125,7 +125,7 @@ function Task({ task, what, projection }: TaskProps) {
         <Status tone="active">{`${what} running`}</Status>
         <Progress percent={share * 100} label={`${what} of ${projection}`} />
         <span class="route number">
-          {events.toLocaleString()} events
+          {many(events, 'event')}
           {events_per_second !== null && `, ${events_per_second.toLocaleString()} per second`}
           {seconds_left !== null && `, ${duration(seconds_left)} left`}
         </span>
@@ -145,7 +145,8 @@ function Task({ task, what, projection }: TaskProps) {
       <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status>{' '}
       <Time at={finished_at} />
       <span class="route number">
-        {events.toLocaleString()} events{differences && `, ${found(differences)}`}
+        {many(events, 'event')}
+        {differences && `, ${found(differences)}`}
       </span>
       {differences && differences.length > 0 && (
         <>
@@ -166,5 +167,5 @@ function Task({ task, what, projection }: TaskProps) {
 
 function found(differences: string[]): string {
   if (differences.length === 0) return 'no differences';
-  return differences.length === 1 ? '1 difference' : `${differences.length} differences`;
+  return many(differences.length, 'difference');
 }

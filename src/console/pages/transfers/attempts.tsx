@@ -9,6 +9,7 @@ import { Status, type Tone } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, elapsed, speed } from '../../components/units.ts';
+import { Durations } from './durations.tsx';
 
 interface Attempt {
   number: number;
@@ -67,6 +68,7 @@ export function Attempts({ events }: { events: HistoryItem[] }) {
   return (
     <section class="card">
       <h2>Attempts</h2>
+      <Durations events={events} />
       <Table
         caption="Attempts, oldest first"
         columns={COLUMNS}

@@ -4,6 +4,7 @@ import { RequestFailed } from '../../api/client.ts';
 import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../api/operations.ts';
 import { CloseButton, useKeptOpen } from '../../components/dialog.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
+import { useUnsent } from '../../session.tsx';
 import { bulkCalls } from './bulk.ts';
 import { PriorityField } from './priority-field.tsx';
 
@@ -39,6 +40,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
   const next = useRef<ReturnType<typeof bulkCalls> | null>(null);
   const result = useRef<HTMLDivElement>(null);
   useKeptOpen(state === 'running');
+  useUnsent(state !== 'ready');
   useEffect(() => {
     if (state !== 'ready') result.current?.focus();
   }, [state]);

@@ -8,6 +8,7 @@ import { Time } from '../../components/time.tsx';
 import { bytes, duration, speed } from '../../components/units.ts';
 import { Reason } from './reason.tsx';
 import { TransferState } from './states.tsx';
+import { readable } from './uri.tsx';
 import { Wait } from './wait.tsx';
 
 export type Row = TransferListItem &
@@ -21,8 +22,9 @@ export const FILE: Column<Row> = {
       <a class="file" href={`/console/transfers/${id}`}>
         {file_name}
       </a>
-      <span class="route mono">
-        <span>{source}</span> <span aria-hidden="true">→</span> <span>{destination}</span>
+      <span class="route mono clamp" title={`${source} → ${destination}`}>
+        <span>{readable(source)}</span> <span aria-hidden="true">→</span>{' '}
+        <span>{readable(destination)}</span>
       </span>
     </>
   ),

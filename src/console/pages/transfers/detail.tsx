@@ -7,6 +7,7 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { Page } from '../../components/page.tsx';
 import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
+import { many } from '../../components/units.ts';
 import { TransferActions } from './actions.tsx';
 import { Attempts } from './attempts.tsx';
 import { Moving } from './moving.tsx';
@@ -93,8 +94,8 @@ function TransferProblem({
       </p>
       <p>{advice}</p>
       <p class="muted">
-        <code>{code}</code> during {phase}, after {attempts}{' '}
-        {attempts === 1 ? 'attempt' : 'attempts'}, <Time at={occurred_at} />
+        <code>{code}</code> during {phase}, after {many(attempts, 'attempt')},{' '}
+        <Time at={occurred_at} />
       </p>
     </section>
   );

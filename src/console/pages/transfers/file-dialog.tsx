@@ -5,6 +5,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Field } from '../../components/field.tsx';
 import { ProblemNotice } from '../../components/problem.tsx';
+import { many } from '../../components/units.ts';
 import { found, ORDERS, type Order } from './file-order.ts';
 import { Files } from './files.tsx';
 
@@ -140,5 +141,5 @@ function summary(shown: number, all: number, truncated: boolean): string {
   if (all === 0) return 'This folder is empty.';
   const more = truncated ? ' The folder has more entries than the service lists.' : '';
   const count = shown === all ? '' : `${shown.toLocaleString()} of `;
-  return `${count}${all.toLocaleString()} ${all === 1 ? 'entry' : 'entries'}.${more}`;
+  return `${count}${many(all, 'entry', 'entries')}.${more}`;
 }

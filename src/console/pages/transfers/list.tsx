@@ -6,7 +6,7 @@ import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
 import { Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { Table } from '../../components/table.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -65,7 +65,7 @@ export function TransferListPage() {
           <Filters view={view} />
           <Conditions view={view} />
           <SavedFilters view={view} />
-          {list.error && <ProblemNotice error={list.error} retry={list.reload} />}
+          <LoadState of={list} />
           {pagination?.total === 0 && (
             <Empty title="No transfers match">
               <p>

@@ -1,11 +1,11 @@
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call } from '../../api/client.ts';
+import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Endpoint, Priority, TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { useSession } from '../../session.tsx';
 import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from './after-fields.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
@@ -37,7 +37,7 @@ export function NewTransferPage() {
   );
   return (
     <Page title="New transfer">
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data?.endpoints.length === 0 && (
         <p class="notice warning">
           This account has no endpoint to copy to.{' '}
@@ -71,17 +71,20 @@ function TransferForm({
   const [options, setOptions] = useState(() => optionsOf(template));
   const [after, setAfter] = useState(() => afterOf(template));
 
+  const body = {
+    source_uri: uriOf(source),
+    destination_uri: uriOf(destination),
+    priority,
+    notify_on_complete: notify,
+    metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
+    ...chosen(options),
+    ...chosenAfter(after),
+  };
+  // One for each content: if an answer was lost, the next click gets the same new transfer.
+  const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
+
   async function create(): Promise<void> {
-    const body = {
-      source_uri: uriOf(source),
-      destination_uri: uriOf(destination),
-      priority,
-      notify_on_complete: notify,
-      metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
-      ...chosen(options),
-      ...chosenAfter(after),
-    };
-    const { id } = await call('POST /v1/transfers', { body });
+    const { id } = await call('POST /v1/transfers', { body, idempotencyKey });
     route(`/console/transfers/${id}`);
   }
 

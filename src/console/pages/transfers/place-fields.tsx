@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../api/operations.ts';
 import { Field } from '../../components/field.tsx';
+import { useUnsent } from '../../session.tsx';
 import { FileDialog } from './file-dialog.tsx';
 import type { Place } from './place.ts';
 
@@ -23,6 +24,8 @@ const HINTS = {
 export function PlaceFields({ legend, pick, endpoints, place, onChange, error }: PlaceFieldsProps) {
   const [browsing, setBrowsing] = useState(false);
   const { endpoint, path } = place;
+  // A path that was picked is no input that the form notices.
+  useUnsent(path !== '' && path !== '/');
 
   function choose(name: string): void {
     const chosen = endpoints.find((known) => known.name === name) ?? null;

@@ -13,6 +13,7 @@ import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { checksOf } from './attempts.tsx';
+import { ENDS } from './states.tsx';
 
 const LOOK_AGAIN_MS = 5_000;
 
@@ -123,13 +124,11 @@ function exactly(count: number): string {
   return count < 1_024 ? bytes(count) : `${bytes(count)} (${count} bytes)`;
 }
 
-/** Steps after the transfer may follow these. */
-const ENDS: Leaf['type'][] = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];
-
 /** What moved, from where to where, and who asked for it. */
 function Moved({ events }: { events: Leaf[] }) {
   const keyNames = useKeyNames();
   const [created] = events;
+  // The steps after a transfer come later.
   const end = events.find(({ type }) => ENDS.includes(type));
   if (created?.type !== 'transfer.created' || !end) return null;
   const { data, metadata } = created;

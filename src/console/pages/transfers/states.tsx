@@ -18,6 +18,10 @@ export function labelOf(status: TransferStatus): string {
   return STATES[status].label;
 }
 
+export function toneOf(status: TransferStatus): Tone {
+  return STATES[status].tone;
+}
+
 export function TransferState({ status }: { status: TransferStatus }) {
   const { label, tone } = STATES[status];
   return <Status tone={tone}>{label}</Status>;
@@ -29,6 +33,9 @@ export const CHANGEABLE: Record<BulkAction, TransferStatus[]> = {
   cancel: ['pending', 'queued'],
   set_priority: ['pending', 'queued'],
 };
+
+/** The events with which a transfer ends. Those of the steps after it may follow. */
+export const ENDS: string[] = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];
 
 /** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {

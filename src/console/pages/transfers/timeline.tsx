@@ -5,7 +5,7 @@ import { useKeyNames } from '../../api/use-key-names.ts';
 import type { Loaded } from '../../api/use-load.ts';
 import { Actor } from '../../components/actor.tsx';
 import { absolute, type Zone } from '../../components/instants.ts';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useZone } from '../../components/time-zone.tsx';
 import { bytes, elapsed } from '../../components/units.ts';
@@ -27,7 +27,7 @@ export function Timeline({ history: { data, error, reload }, transferId, chosen 
   return (
     <section class="card">
       <h2>History</h2>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       <ol class="timeline">
         {data?.data.map((event, index, events) => (
           <li

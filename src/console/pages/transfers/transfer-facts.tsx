@@ -6,6 +6,7 @@ import { bytes, speed } from '../../components/units.ts';
 import { afterInWords } from './after-fields.tsx';
 import { optionsInWords } from './option-fields.tsx';
 import { TransferState } from './states.tsx';
+import { Uri } from './uri.tsx';
 
 interface TransferFactsProps {
   title: string;
@@ -32,8 +33,8 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
       <Facts
         of={{
           State: withState ? <TransferState status={transfer.status} /> : undefined,
-          Source: <code>{transfer.source}</code>,
-          Destination: <code>{transfer.destination}</code>,
+          Source: <Uri of={transfer.source} />,
+          Destination: <Uri of={transfer.destination} />,
           Size: bytes(size_bytes),
           Transferred: `${bytes(transferred_bytes)} (${Math.floor(progress_pct)} %)`,
           'Average speed': speed(speed_bps),

@@ -1,6 +1,9 @@
 import type { Delivery } from '../../api/operations.ts';
+import { Strip } from '../../components/strip.tsx';
 import type { Column } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
+import { distance, Time } from '../../components/time.tsx';
+import { many } from '../../components/units.ts';
+import { deliveryLabel, deliveryTone } from './delivery-state.tsx';
 
 export const EVENT: Column<Delivery> = {
   heading: 'Event',
@@ -27,7 +30,24 @@ export function lastResponse({ attempts, last_status_code, last_error }: Deliver
   return last_error ?? `HTTP ${last_status_code}`;
 }
 
+/** Deliveries in a strip. */
+const IN_STRIP = 12;
+
+/** How the latest deliveries ended, of a list that has the newest first. */
+export function DeliveryStrip({ deliveries }: { deliveries: Delivery[] }) {
+  const marks = deliveries
+    .slice(0, IN_STRIP)
+    .reverse()
+    .map((delivery) => {
+      const { id, status, attempts, created_at } = delivery;
+      const text = [deliveryLabel(status), lastResponse(delivery), distance(created_at)].join(', ');
+      const tone = status === 'pending' && attempts > 0 ? 'warning' : deliveryTone(status);
+      return { id, tone, text };
+    });
+  return <Strip label="Latest deliveries, oldest first" marks={marks} />;
+}
+
 /** Confirms a retry, such as `Retrying 2 deliveries`. */
 export function retrying(count: number): string {
-  return `Retrying ${count.toLocaleString()} ${count === 1 ? 'delivery' : 'deliveries'}`;
+  return `Retrying ${many(count, 'delivery', 'deliveries')}`;
 }

@@ -15,6 +15,10 @@ export function deliveryLabel(status: DeliveryStatus): string {
   return STATES[status].label;
 }
 
+export function deliveryTone(status: DeliveryStatus): Tone {
+  return STATES[status].tone;
+}
+
 export function DeliveryState({ status }: { status: DeliveryStatus }) {
   const { label, tone } = STATES[status];
   return <Status tone={tone}>{label}</Status>;

@@ -8,7 +8,7 @@ import { ConfirmButton } from '../../components/confirm.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Page } from '../../components/page.tsx';
 import { COUNTED_TO, Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
@@ -191,7 +191,7 @@ export function FailedDeliveriesPage() {
           {outcome}
         </p>
       )}
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data && total === 0 && (
         <Empty
           title={

@@ -5,23 +5,29 @@ import { DialogButton } from '../../components/dialog-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { May } from '../../session.tsx';
+import { May, useSession } from '../../session.tsx';
+import { DeliveryStrip } from './delivery-columns.tsx';
 import { NewWebhook } from './new.tsx';
 
+/** The largest page of the API. A webhook that receives little may have none among them. */
+const LATEST = 100;
+const LOOK_MS = 10_000;
+
+const URL: Column<Webhook> = {
+  heading: 'URL',
+  kind: 'row',
+  cell: ({ id, url }) => (
+    <a class="file" href={`/console/webhooks/${id}`} title={url}>
+      <span class="clamp">{url}</span>
+    </a>
+  ),
+};
+
 const COLUMNS: Column<Webhook>[] = [
-  {
-    heading: 'URL',
-    kind: 'row',
-    cell: ({ id, url }) => (
-      <a class="file" href={`/console/webhooks/${id}`}>
-        {url}
-      </a>
-    ),
-  },
   {
     heading: 'Events',
     cell: ({ events }) => (
@@ -37,7 +43,31 @@ const COLUMNS: Column<Webhook>[] = [
 ];
 
 export function WebhookListPage() {
-  const { data, error, reload } = useLoad((signal) => call('GET /v1/webhooks', { signal }), []);
+  const { account, scopes } = useSession().session;
+  const { data, error, reload } = useLoad(
+    (signal) => call('GET /v1/webhooks', { signal }),
+    [],
+    LOOK_MS,
+  );
+  const { data: latest } = useLoad(
+    async (signal) =>
+      scopes.includes('observe')
+        ? call('GET /v1/deliveries', { query: { account, limit: LATEST }, signal })
+        : null,
+    [account],
+    LOOK_MS,
+  );
+  const recent: Column<Webhook>[] =
+    latest !== null
+      ? [
+          {
+            heading: 'Latest deliveries',
+            cell: ({ id }) => (
+              <DeliveryStrip deliveries={latest.data.filter((one) => one.webhook_id === id)} />
+            ),
+          },
+        ]
+      : [];
   return (
     <Page
       title="Webhooks"
@@ -58,7 +88,7 @@ export function WebhookListPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data?.data.length === 0 && (
         <Empty title="No webhooks yet">
           <p>
@@ -73,7 +103,7 @@ export function WebhookListPage() {
       {data && data.data.length > 0 && (
         <Table
           caption="Webhooks, newest first"
-          columns={COLUMNS}
+          columns={[URL, ...recent, ...COLUMNS]}
           rows={data.data}
           id={({ id }) => id}
         />

@@ -3,7 +3,7 @@ import type { Delivery } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
-import { lastResponse } from './delivery-columns.tsx';
+import { DeliveryStrip, lastResponse } from './delivery-columns.tsx';
 
 /** The largest page of the API. */
 const LATEST = 100;
@@ -36,6 +36,7 @@ export function Success({ webhookId }: { webhookId: string }) {
       <Facts
         of={{
           'Success rate': rateOf(latest),
+          'Latest deliveries': <DeliveryStrip deliveries={latest} />,
           'Last failed delivery': failed ? (
             <a href={`/console/webhooks/${webhookId}/deliveries/${failed.id}`}>
               {failed.event_type}

@@ -5,7 +5,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { Empty } from '../../components/empty.tsx';
 import { COUNTED_TO, Pager } from '../../components/pager.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { LoadState } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
@@ -76,7 +76,7 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
           </label>
         </form>
       </search>
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data?.pagination.total === 0 && (
         <Empty title={status ? 'No deliveries in this state' : 'No deliveries yet'}>
           <p>Send a ping to test the receiver.</p>
