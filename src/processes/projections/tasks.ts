@@ -82,7 +82,10 @@ export async function runProjectionTasks(deps: ConsumerDeps, signal: AbortSignal
     stop.addEventListener('abort', wakeUp.wake);
     let working: Promise<void> = Promise.resolve();
     while (!stop.aborted) {
-      const task = await beginNext(deps.sql).catch(() => null);
+      const task = await beginNext(deps.sql).catch((error: unknown) => {
+        deps.logger.error({ err: error }, 'requested tasks could not be read; retrying in 5 s');
+        return null;
+      });
       if (task) {
         working = perform(deps, task, stop);
         await Promise.race([working, aborted(stop)]);

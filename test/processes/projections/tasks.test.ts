@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { startTransfer } from '../../../src/commands/transfers.ts';
 import { newId } from '../../../src/domain/ids.ts';
@@ -50,6 +50,22 @@ describeWithPostgres('a requested rebuild', () => {
     const status = await projectionStatus(installation);
     return status.find(({ name }) => name === 'transfers')?.rebuild as TaskStatus;
   };
+
+  test('says in the log why it does not begin', async () => {
+    const { sql, logger } = installation;
+    await sql`alter table work.projection_tasks rename to tasks_elsewhere`;
+    const log = vi.spyOn(logger, 'error');
+    const stopping = new AbortController();
+    const running = runProjectionTasks(installation, stopping.signal);
+    try {
+      await until('the error is logged', () => log.mock.calls.length > 0, 20);
+    } finally {
+      stopping.abort();
+      await running;
+      log.mockRestore();
+      await sql`alter table work.tasks_elsewhere rename to projection_tasks`;
+    }
+  });
 
   test('has no status while the event store gives no events', async () => {
     const { sql, store, locks } = installation;
