@@ -69,6 +69,8 @@ export interface Projection {
   /**
    * Returns the rows that differ between the tables of two schemas, at most `limit`. Compares as of
    * a position that both have reached, and leaves out rows that changed in either since then.
+   * `leaving` are the transfers that records of retention after that position name: only one of
+   * both may have forgotten them.
    */
   differences(
     tx: Transaction,
@@ -76,5 +78,6 @@ export interface Projection {
     shadow: string,
     position: bigint,
     limit: number,
+    leaving?: string[],
   ): Promise<Difference[]>;
 }

@@ -36,6 +36,7 @@ import { type ConsumerDeps, lockOf } from './consumer.ts';
 import { inWords } from './difference-words.ts';
 import type { Difference, Projection } from './projection.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
+import { leavingAfter } from './retained-transfers.ts';
 
 const DIFFERENCES_SHOWN = 20;
 /** Each is sorted by two processes of Postgres at most, and written by one. */
@@ -73,7 +74,7 @@ export function rebuildProjection(
 ): Promise<Comparison> {
   return withShadow(deps, name, onProgress, async (shadow) => {
     const [differences] = await Promise.all([
-      compare(deps.sql, shadow),
+      compare(deps, shadow),
       prepareForQueries(deps.sql, shadow),
     ]);
     await shadow.catchUp();
@@ -92,7 +93,7 @@ export function verifyProjection(
   onProgress: (progress: RebuildProgress) => void,
 ): Promise<Comparison> {
   return withShadow(deps, name, onProgress, async (shadow) => {
-    const differences = await compare(deps.sql, shadow);
+    const differences = await compare(deps, shadow);
     if (differences !== null) return differences;
     throw new DomainError(
       'unavailable',
@@ -173,7 +174,7 @@ async function withShadow(
  * Either may be ahead of the other. Returns null if the live tables are of another version.
  */
 function compare(
-  sql: Sql,
+  { sql, store }: ConsumerDeps,
   { projection, schema, checkpoint }: Shadow,
 ): Promise<Difference[] | null> {
   return sql.begin('isolation level repeatable read', async (tx) => {
@@ -186,7 +187,9 @@ function compare(
     await tx`set local work_mem = '32MB'`;
     const beyond = await rowsBeyond(tx, projection, live.position);
     const limit = DIFFERENCES_SHOWN - beyond.length;
-    return [...beyond, ...(await projection.differences(tx, LIVE_SCHEMA, schema, both, limit))];
+    const leaving = await leavingAfter(store, both);
+    const found = await projection.differences(tx, LIVE_SCHEMA, schema, both, limit, leaving);
+    return [...beyond, ...found];
   }) as Promise<Difference[] | null>;
 }
 

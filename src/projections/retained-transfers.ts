@@ -9,6 +9,10 @@ import { retentionRecords } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
 import { notFound, retained } from '../domain/transfer.ts';
 import type { Difference, Projection } from './projection.ts';
+import { pagesOf, revisionAfter } from './read-log.ts';
+
+/** Records that are read at once. Each has 32 KiB. */
+const READ_AT_ONCE = 20;
 
 export const RETAINED_TABLES = ['retention_records', 'retained_transfers'];
 
@@ -143,4 +147,14 @@ export async function isRecorded(
   return retentionRecords(records).some(({ data }) =>
     data.transfers.some(({ transfer_id }) => transfer_id === transferId),
   );
+}
+
+/** Returns the transfers that records of retention after a position name. */
+export async function leavingAfter(store: EventStore, position: bigint): Promise<string[]> {
+  const ids: string[] = [];
+  const first = await revisionAfter(store, RETENTION, position);
+  for await (const events of pagesOf(store, RETENTION, first, READ_AT_ONCE))
+    for (const { data } of retentionRecords(events))
+      ids.push(...data.transfers.map(({ transfer_id }) => transfer_id));
+  return ids;
 }

@@ -20,14 +20,23 @@ export const transferDifferences: Projection['differences'] = async (
   shadow,
   position,
   limit,
+  leaving,
 ) => {
   const inRetained = await retainedDifferences(tx, live, shadow, position, limit);
-  const inRows = await rowDifferences(tx, live, shadow, position, limit - inRetained.length);
+  const left = limit - inRetained.length;
+  const inRows = await rowDifferences(tx, live, shadow, position, left, leaving);
   const found = [...inRetained, ...inRows];
   return [...found, ...(await countDifferences(tx, live, limit - found.length))];
 };
 
-const rowDifferences: Projection['differences'] = async (tx, live, shadow, position, limit) => {
+const rowDifferences: Projection['differences'] = async (
+  tx,
+  live,
+  shadow,
+  position,
+  limit,
+  leaving = [],
+) => {
   const group = tx`(hashtext(transfer_id) & ${GROUPS}::integer)`;
   // `offset 0` keeps the planner from sorting whole rows by their group.
   const sums = (schema: string) => tx`
@@ -55,7 +64,7 @@ const rowDifferences: Projection['differences'] = async (tx, live, shadow, posit
              (to_jsonb(l) - 'digest') is distinct from (to_jsonb(s) - 'digest') as in_columns
         from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
        where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-         and l is distinct from s
+         and l is distinct from s and transfer_id <> all(${leaving}::text[])
     )
     -- jsonb ignores the order of keys, which is no difference
     select transfer_id as key, ${rowIn(live)} as live, ${rowIn(shadow)} as log

@@ -128,7 +128,7 @@ export function createTransferSearch(segmentRows: number): Projection {
       return full.length > 0 ? null : (statement) => inserts(statement, schema, created);
     },
 
-    async differences(tx, live, shadow, position, limit) {
+    async differences(tx, live, shadow, position, limit, leaving = []) {
       const digests = (schema: string) => tx`
         select transfer_id, account_id, created_at, position, md5(text) as digest
           from ${tx(schema)}.transfer_search`;
@@ -136,7 +136,7 @@ export function createTransferSearch(segmentRows: number): Projection {
         select transfer_id as key
           from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
          where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-           and l is distinct from s
+           and l is distinct from s and transfer_id <> all(${leaving}::text[])
         union all
         select concat_ws(' ', 'segment', segment)
           from (
