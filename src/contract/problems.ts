@@ -92,7 +92,10 @@ export const problemSchema = z
     code: problemCode,
     request_id: z
       .string()
-      .describe('The value of `X-Request-Id`. Quote it when you ask for help.')
+      .describe(
+        'The value of `X-Request-Id`; in a replayed answer, that of the first request. Quote it ' +
+          'when you ask for help.',
+      )
       .meta({ examples: ['req_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     errors: z.array(fieldError).optional().describe('The first 100 errors of the request.'),
     required_scope: z.string().optional().describe('The scope that the key lacks.'),

@@ -119,7 +119,7 @@ export const checkpointParams = z.object({
 export const consistencyQuery = z.strictObject({
   from: z
     .string()
-    .regex(/^[1-9]\d{0,14}$/, 'must be a whole number')
+    .regex(/^[1-9]\d{0,14}$/, 'must be a whole number above 0')
     .describe('The size of the older checkpoint.')
     .meta({ examples: ['6'] }),
 });

@@ -103,6 +103,10 @@ describeWithPostgres('the proofs of the API', () => {
       status: 400,
       body: { code: 'invalid_parameter' },
     });
+    expect(await api.ask('GET', `${path}?from=0`)).toMatchObject({
+      status: 400,
+      body: { detail: 'from: must be a whole number above 0' },
+    });
     expect((await api.ask('GET', path)).status).toBe(400);
   });
 
