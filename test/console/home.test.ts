@@ -263,9 +263,14 @@ await describeConsole('the home page of the console', () => {
       await page.getByRole('heading', { name: title }).waitFor();
     await expectGoodLooks(page);
     await page.setViewportSize({ width: 320, height: 800 });
-    await page.getByRole('button', { name: 'Menu' }).click();
+    const menu = page.getByRole('button', { name: 'Menu' });
+    await menu.click();
     await expectAccessibleInBothThemes(page);
     await expectNoSidewaysScroll(page);
+    await page.getByRole('link', { name: 'API Keys' }).focus();
+    await page.keyboard.press('Escape');
+    await eventually(() => menu.getAttribute('aria-expanded')).toBe('false');
+    expect(await menu.and(page.locator(':focus')).count()).toBe(1);
   });
 
   test('shows a viewer no part that needs another role', async () => {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { HOME } from '../overview.tsx';
 import { type Scope, useSession } from '../session.tsx';
@@ -66,15 +66,26 @@ const PLACES: { heading: string; places: Place[] }[] = [
 
 /** Renders navigation, account and sign-out around every page. */
 export function Shell({ children }: { children: ComponentChildren }) {
-  const { path } = useLocation();
+  const { path, url } = useLocation();
   const { session } = useSession();
   const counts = useCounts();
   const [open, setOpen] = useState(false);
   useScroll();
   const visible = (places: Place[]) =>
     places.filter(({ scope }) => scope === null || session.scopes.includes(scope));
+  const menuButton = useRef<HTMLButtonElement>(null);
   // On a narrow screen the menu closes after a navigation.
-  useEffect(() => setOpen(false), [path]);
+  useEffect(() => setOpen(false), [url]);
+  useEffect(() => {
+    if (!open) return;
+    const onKey = ({ key }: KeyboardEvent) => {
+      if (key !== 'Escape') return;
+      setOpen(false);
+      menuButton.current?.focus();
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, [open]);
 
   return (
     <div class="shell">
@@ -87,12 +98,12 @@ export function Shell({ children }: { children: ComponentChildren }) {
             <Icon name="brand" /> Waybill
           </a>
           <button
+            ref={menuButton}
             type="button"
             class="ghost menu-button"
             aria-expanded={open}
             aria-controls="menu"
             onClick={() => setOpen(!open)}
-            onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}
           >
             <Icon name={open ? 'close' : 'menu'} /> Menu
           </button>
