@@ -101,6 +101,23 @@ await describeConsole('people in the console', () => {
     console.pardon(401);
   });
 
+  test('sign in again in another tab, and continue with what they typed', LONG, async () => {
+    const page = await signIn('ann');
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    const field = page.getByLabel('URL');
+    await field.fill('https://receiver.example.com/half-typed');
+    await console.installation.sql`delete from work.console_sessions`;
+    await page.getByRole('button', { name: 'Register' }).click();
+    const again = page.getByRole('dialog', { name: 'Sign in again' });
+    const opened = page.context().waitForEvent('page');
+    await link(page).click();
+    const tab = await opened;
+    await tab.getByRole('heading', { level: 1, name: 'Home' }).waitFor();
+    await again.waitFor({ state: 'detached' });
+    expect(await field.inputValue()).toBe('https://receiver.example.com/half-typed');
+    console.pardon(401);
+  });
+
   test('read why a sign-in failed, and use a key meanwhile', LONG, async () => {
     const page = await signIn('eve');
     await page.getByRole('alert').filter({ hasText: 'You have no role here' }).waitFor();
