@@ -11,7 +11,7 @@ export const BODY_LIMIT = 64 * 1024;
  */
 export function acceptJson(app: FastifyInstance): void {
   // Python's urllib, `curl -d ''` and others name a type although they send nothing.
-  app.addHook('onRequest', async ({ headers }) => {
+  app.addHook('preParsing', async ({ headers }) => {
     const { 'content-length': length = '0', 'transfer-encoding': coding } = headers;
     if (length === '0' && coding === undefined) delete headers['content-type'];
   });

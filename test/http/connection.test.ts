@@ -70,6 +70,10 @@ describeWithPostgres('a connection', () => {
       expect(await total()).toBe(before + 1);
     });
 
+    test('answers a request without a body before garbage in the same packet', async () => {
+      expect(codes(await over(`${get(host)}garbage\r\n\r\n`))).toEqual([200, 400]);
+    });
+
     test('answers every request before the broken one, in order', async () => {
       const bad = '{"priority":1}';
       const answers = await over(`${post() + post('', bad) + post() + get(host)}garbage\r\n\r\n`);
