@@ -62,7 +62,9 @@ export function fileError(
   const code = codeOf(error as SshError, side);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
-  return new FileError(code, step, `${subject}: ${explainError(error)}`, { cause: error });
+  // OpenSSH answers this for a name that the file system rejects.
+  const advice = hasStatus(error, SSH_FX_BAD_MESSAGE) ? ': the name may be too long' : '';
+  return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, { cause: error });
 }
 
 function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCode {

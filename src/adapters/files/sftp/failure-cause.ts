@@ -26,6 +26,9 @@ export async function causeOf(
   path: string,
 ): Promise<FileError | null> {
   if (!hasStatus(error, SSH_FX_FAILURE)) return null;
+  const said = fileError(error, step, path, 'destination');
+  // The text of the server says the cause.
+  if (said.code !== 'internal_error') return null;
   const because = (code: 'disk_full' | 'permission_denied', why: string) =>
     new FileError(code, step, `${path}: ${why}`, { cause: error });
   const disk = await diskOf(connection, dirname(path));
@@ -36,10 +39,9 @@ export async function causeOf(
   if (disk && disk.f_files > 0 && disk.f_favail === 0)
     return because('disk_full', "the server's disk has no room for another file");
   // Not every server describes its disk, and that does not show the quota of a user.
-  const { message } = fileError(error, step, path, 'destination');
-  return step === 'transfer'
-    ? new FileError('disk_full', step, `${message}: the disk or the quota of the user may be full`)
-    : null;
+  if (step !== 'transfer') return null;
+  const guess = 'the disk, or the quota of the user, may be full';
+  return new FileError('disk_full', step, `${said.message}: ${guess}`, { cause: error });
 }
 
 /** Returns null if the server does not say. */

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
+import type { Connection } from '../../../../src/adapters/files/sftp/connection.ts';
 import { connectionError, fileError } from '../../../../src/adapters/files/sftp/errors.ts';
+import { causeOf } from '../../../../src/adapters/files/sftp/failure-cause.ts';
 import { explainError } from '../../../../src/adapters/files/system-error.ts';
 
 const error = (message: string, given: object = {}) => Object.assign(new Error(message), given);
@@ -47,6 +49,24 @@ test.each([
 test('the reason of a disconnect is not mistaken for the status of a request', () => {
   const disconnect = connectionError(error('protocol error', { code: 2 }));
   expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
+});
+
+test('a name that is too long is told from a right that is missing', () => {
+  const given = error('Bad message', { code: 5 });
+  expect(fileError(given, 'commit', '/a/path', 'destination')).toMatchObject({
+    code: 'permission_denied',
+    message: '/a/path: Bad message: the name may be too long',
+  });
+});
+
+test.each([
+  ['Failure', 'transfer', 'disk_full'],
+  ['Failure', 'commit', undefined],
+  ['File too large', 'transfer', undefined],
+] as const)('%s at the step %s of a server that describes no disk', async (words, step, code) => {
+  const connection = { extensions: new Set<string>() } as unknown as Connection;
+  const cause = await causeOf(connection, error(words, { code: 4 }), step, '/a/path');
+  expect(cause?.code).toBe(code);
 });
 
 test('a FileError stays as it is', () => {
