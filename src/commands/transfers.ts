@@ -131,7 +131,12 @@ export function routeOf(
   if (!target) {
     throw fieldError('destination_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
   }
-  if (source_uri === destination || isSameFile(source, target))
+  const isItself =
+    source_uri === destination ||
+    (source?.endpoint === target.endpoint && source.path === target.path);
+  // By two endpoints that lead to one place, it is harmless while the source stays.
+  const removesSource = after != null && after.source !== 'keep';
+  if (isItself || (removesSource && isSameFile(source, target)))
     throw fieldError('destination_uri', 'must not be the source itself');
   const match = (uri: string) => matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
   if (after)

@@ -18,7 +18,7 @@ describeWithPostgres('the commands of a flow', () => {
       await configureEndpoint(installation, {
         name,
         protocol: 'sftp',
-        host: 'files.example.com',
+        host: `${name}.example.com`,
         username: 'me',
         password: 'secret-1',
       });

@@ -141,8 +141,12 @@ describeWithPostgres('transfers over HTTP', () => {
         ['destination_uri'],
       ],
       [
-        'the source as destination, by another endpoint',
-        { source_uri: 's3://archive/in/a', destination_uri: 's3://same/a' },
+        'the source as destination, by another endpoint, if it is removed afterwards',
+        {
+          source_uri: 's3://archive/in/a',
+          destination_uri: 's3://same/a',
+          after: { source: 'delete' },
+        },
         ['destination_uri'],
       ],
       [
