@@ -29,7 +29,7 @@ export default defineConfig(({ mode }) => ({
     // The files of a worker share its modules: loading them takes a second of CPU time.
     isolate: false,
     sequence: { sequencer: SlowestFirst },
-    maxWorkers: 2 * availableParallelism(),
+    maxWorkers: Math.ceil(2.5 * availableParallelism()),
     // Tests move files through buffers outside of the heap. By default, every 64 MiB of them is the
     // reason to look through the whole heap, which took a fifth of the CPU time.
     execArgv: ['--external-memory-accounted-in-global-limit', '--initial-old-space-size=512'],
