@@ -113,7 +113,7 @@ interface RequireSessionProps {
 
 /**
  * Renders its children if a session exists. Else it opens the sign-in page, which returns here. A
- * page with unsent input stays below `again`; somebody else who signs in gets a new one.
+ * page with unsent input stays below `again`; another user who signs in gets a new one.
  */
 export function RequireSession({ again, children }: RequireSessionProps) {
   const { session, error, kept } = useContext(Context);
