@@ -29,9 +29,9 @@ export default defineConfig(({ mode }) => ({
     // The files of a worker share its modules: loading them takes a second of CPU time.
     isolate: false,
     sequence: { sequencer: SlowestFirst },
-    // They wait for leases and time-outs, too. A machine of a CI service may be slow or busy: there,
-    // more files at a time would cost CPU time, and miss time limits.
-    maxWorkers: (process.env.CI ? 2 : 3) * availableParallelism(),
+    // They wait for leases and time-outs, too: two files for each core leave it idle for a third of
+    // the time, and three cost CPU time without an end that comes sooner.
+    maxWorkers: Math.ceil(2.5 * availableParallelism()),
     // Tests move files through buffers outside of the heap. By default, every 64 MiB of them is the
     // reason to look through the whole heap, which took a fifth of the CPU time.
     execArgv: ['--external-memory-accounted-in-global-limit', '--initial-old-space-size=512'],
