@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 const CHANGED = 'waybill-cover';
 let covered = false;
 
-/** False in a background tab, and while the sign-in covers the page: such a page asks for nothing. */
+/** False in a background tab, and while the sign-in covers the page: it asks for nothing then. */
 export const isVisible = () => !covered && document.visibilityState === 'visible';
 
 /** Tells the page whether the sign-in covers it. */

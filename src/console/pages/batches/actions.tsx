@@ -22,7 +22,7 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   async function cancel(): Promise<void> {
     const { cancelled, not_cancelled } = await call('DELETE /v1/batches/{batch_id}', { path });
-    const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress go on` : '';
+    const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress continue` : '';
     notify(`${many(cancelled, 'transfer')} cancelled${left}`);
     onChange();
   }
@@ -40,7 +40,7 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
       )}
       {(status === 'creating' || status === 'open') && (
         <ConfirmButton label="Cancel batch" title="Cancel this batch?" onConfirm={cancel}>
-          <p>Files that wait are not copied. Those in progress go on.</p>
+          <p>Files that wait are not copied. Those in progress continue.</p>
         </ConfirmButton>
       )}
     </May>

@@ -3,7 +3,7 @@ import type { HistoryItem } from '../../api/operations.ts';
 import { Shares } from '../../components/shares.tsx';
 import type { Tone } from '../../components/status.tsx';
 import { elapsed, many } from '../../components/units.ts';
-import { ENDS } from './states.tsx';
+import { endsTransfer } from './states.tsx';
 
 interface Span {
   label: string;
@@ -15,7 +15,7 @@ interface Span {
 /** Draws how long a transfer waited, and how long each of its attempts took, from its events. */
 export function Durations({ events }: { events: HistoryItem[] }) {
   const spans = spansOf(events);
-  const ended = events.some(({ type }) => ENDS.includes(type));
+  const ended = events.some(({ type }) => endsTransfer(type));
   const attempts = spans.filter(({ label }) => label !== WAITING);
   const sum = (some: Span[]) => some.reduce((total, { size }) => total + size, 0);
   const total = sum(spans);
@@ -46,7 +46,8 @@ function spansOf(events: HistoryItem[]): Span[] {
     const next = events[index + 1];
     const until = next ? Date.parse(next.occurred_at) : Date.now();
     const size = Math.max(0, until - Date.parse(item.occurred_at));
-    switch (item.type as TransferEvent['type']) {
+    const eventType = item.type as TransferEvent['type'];
+    switch (eventType) {
       case 'transfer.created':
       case 'transfer.queued':
       case 'transfer.priority_changed':
@@ -54,19 +55,28 @@ function spansOf(events: HistoryItem[]): Span[] {
         break;
       case 'transfer.in_progress':
         attempts++;
-        spans.push({
-          label: `Attempt ${attempts}`,
-          size,
-          tone: OUTCOMES[next?.type ?? ''] ?? 'bad',
-        });
+        spans.push({ label: `Attempt ${attempts}`, size, tone: outcomeOf(next) });
         break;
-      default:
+      case 'transfer.completed':
+      case 'transfer.failed':
+      case 'transfer.cancelled':
+      case 'transfer.marker_written':
+      case 'transfer.marker_failed':
+      case 'transfer.source_deleted':
+      case 'transfer.source_moved':
+      case 'transfer.source_kept':
         // What follows the end is no part of the transfer.
         return spans;
+      default: {
+        eventType satisfies never;
+      }
     }
   }
   return spans;
 }
 
 /** How an attempt ended, by the event that follows it. A retry and a failure are bad. */
-const OUTCOMES: Record<string, Tone> = { '': 'active', 'transfer.completed': 'good' };
+function outcomeOf(next: HistoryItem | undefined): Tone {
+  if (next === undefined) return 'active';
+  return next.type === 'transfer.completed' ? 'good' : 'bad';
+}

@@ -13,7 +13,7 @@ import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { checksOf } from './attempts.tsx';
-import { ENDS } from './states.tsx';
+import { endsTransfer } from './states.tsx';
 
 const LOOK_AGAIN_MS = 5_000;
 
@@ -129,7 +129,7 @@ function Moved({ events }: { events: Leaf[] }) {
   const keyNames = useKeyNames();
   const [created] = events;
   // The steps after a transfer come later.
-  const end = events.find(({ type }) => ENDS.includes(type));
+  const end = events.find(({ type }) => endsTransfer(type));
   if (created?.type !== 'transfer.created' || !end) return null;
   const { data, metadata } = created;
   const completed = end.type === 'transfer.completed' ? end.data : null;

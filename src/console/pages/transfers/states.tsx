@@ -34,10 +34,12 @@ export const CHANGEABLE: Record<BulkAction, TransferStatus[]> = {
   set_priority: ['pending', 'queued'],
 };
 
-/** The events with which a transfer ends. Those of the steps after it may follow. */
-export const ENDS: string[] = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];
-
 /** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {
   return status === 'completed' || status === 'failed' || status === 'cancelled';
+}
+
+/** Returns true if an event of this type ends its transfer. Those of later steps may follow. */
+export function endsTransfer(type: string): boolean {
+  return STATUSES.some((status) => hasEnded(status) && type === `transfer.${status}`);
 }
