@@ -51,8 +51,8 @@ export function heldPath(path: string, transferId: string): string {
 }
 
 /**
- * Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. A long text
- * after the last dot is no ending that a program looks at.
+ * Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. A long
+ * text after the last dot is no ending that a program looks at.
  */
 export function nameWithId(name: string, transferId: string): string {
   const { name: stem, ext } = parse(name);

@@ -121,7 +121,7 @@ export interface CommitProof {
   size: number;
   destinationChecksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
   atomicReplace: boolean;
-  /** The version that the commit made, as `FileIdentity` has it. Absent if the server names none. */
+  /** The version that the commit made, as in `FileIdentity`. Absent if the server names none. */
   version?: string | undefined;
   /** Why the file has not the modification time that was asked for. */
   timeRefused?: string;

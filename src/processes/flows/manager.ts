@@ -52,6 +52,7 @@ const LOOK_MS = 500;
 /** How long without news, unless a flow is due before. */
 const QUIET_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
+
 export type FlowManagerDeps = RunDeps & ConsumerDeps;
 
 /** Works on flows until the signal aborts, if no other process does. */

@@ -32,7 +32,10 @@ export async function findCommitted(move: Move, whole: Committing): Promise<Move
   return { bytes: size, sha256, verification, ...mtimeOutcome(modifiedAt, refused) };
 }
 
-/** Handles a file that is replaced during the read, or a denied read: the credentials may allow only writes, or the file may be archived. */
+/**
+ * Handles a file that is replaced during the read, or a denied read: the credentials may allow only
+ * writes, or the file may be archived.
+ */
 function handleUnreadable(
   { overwrite, destination }: Move,
   { size, sha256 }: Committing,

@@ -39,8 +39,8 @@ const CONTENT_TYPE = protobuf.Writer.create()
   .finish();
 
 /**
- * Returns an append as one message. `call` is a number that the answer repeats. The server rejects an
- * append whose time is over when it arrives, and writes any other, however late. So `ms` as a
+ * Returns an append as one message. `call` is a number that the answer repeats. The server rejects
+ * an append whose time is over when it arrives, and writes any other, however late. So `ms` as a
  * duration always has time left. The library sends a time of day in place of that: a server whose
  * clock is ahead by more rejects every append.
  */

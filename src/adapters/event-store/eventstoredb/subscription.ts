@@ -17,8 +17,8 @@ import { createSharedFeed } from './shared-feed.ts';
  * at most by half.
  *
  * What can go wrong:
- * - A connection breaks, or the leader changes. Such a failure is transient: the client for reads is
- *   replaced, and the next feed continues. A subscription throws any other failure.
+ * - A connection breaks, or the leader changes. Such a failure is transient: the client for reads
+ *   is replaced, and the next feed continues. A subscription throws any other failure.
  * - A node loses the others, and with them its lead. It keeps its subscriptions and sends nothing.
  *   So a feed that is silent for the time of a try asks whether its node still leads. If it does
  *   not, the feed ends.
@@ -42,7 +42,7 @@ export function createSubscriptions(
     const signal = AbortSignal.any([options.signal, leaving.signal]);
     const limits = { signal, attemptMs: () => attemptMs };
     const feed = await connection.read(limits, async (client) => {
-      // A follower that is behind takes a subscription after its end, and says that it is caught up.
+      // A follower that is behind accepts a subscription after its end, and says it is caught up.
       await readHead(client, limits);
       return { client, ...openFeed(client, prefix, { ...options, signal }) };
     });

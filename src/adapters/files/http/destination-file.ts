@@ -72,8 +72,8 @@ export function isReplaced(committed: Described, found: Described): boolean {
 
 /**
  * Throws `size_mismatch` if the object under a name has another size than what was committed there.
- * If another writer has replaced it, the server has still acknowledged the commit, and a retry would
- * replace a newer object.
+ * If another writer has replaced it, the server has still acknowledged the commit, and a retry
+ * would replace a newer object.
  */
 export function assertCommitted(name: string, committed: Described, found: Described): void {
   if (found.size === committed.size || isReplaced(committed, found)) return;

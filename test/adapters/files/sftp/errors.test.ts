@@ -51,7 +51,7 @@ test('the reason of a disconnect is not mistaken for the status of a request', (
   expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
 });
 
-test('a name that is too long is told from a right that is missing', () => {
+test('a name that is too long and a missing right have different errors', () => {
   const given = error('Bad message', { code: 5 });
   expect(fileError(given, 'commit', '/a/path', 'destination')).toMatchObject({
     code: 'permission_denied',
