@@ -70,7 +70,7 @@ export function createBatcher<Item, Result>(
     new Promise((resolve, reject) => {
       waiting.push({ item, resolve, reject });
       if (gather !== null && waiting.length >= gather.count) enough?.();
-      // Calls of the same turn of the event loop share a batch.
-      queueMicrotask(() => void drain());
+      // Calls of the same turn of the event loop share a batch, also those of different sockets.
+      setImmediate(() => void drain());
     });
 }

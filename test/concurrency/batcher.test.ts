@@ -1,7 +1,8 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createBatcher, NoAnswer } from '../../src/concurrency/batcher.ts';
 
-beforeEach(() => void vi.useFakeTimers());
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
 
 it('a batcher collects calls while a batch is in progress', async () => {
@@ -12,7 +13,7 @@ it('a batcher collects calls while a batch is in progress', async () => {
     return items.map((item) => 2 * item);
   });
   const first = [double(1), double(2)];
-  await Promise.resolve().then(() => undefined);
+  await turn();
   expect(await Promise.all([...first, double(3), double(4)])).toEqual([2, 4, 6, 8]);
   expect(batches).toEqual([
     [1, 2],
