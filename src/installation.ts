@@ -108,7 +108,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
 
-    const queue = createQueue(derived);
+    const queue = createQueue(derived, store);
     const commands: CommandDeps = {
       store,
       vault,
@@ -125,6 +125,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       shownFlow: (flowId) => shownFlow(sql, flowId),
       objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
+      waitToRead: waiter.waitToRead,
       catchUp: waiter.catchUp,
       exclusively: (name, work) => exclusively(locks, name, work),
       maxOpenTransfers: config.maxOpenTransfers,

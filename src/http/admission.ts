@@ -1,6 +1,8 @@
+import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
+import { unshownTransfers } from '../projections/unshown-transfers.ts';
 import type { KeyOfRequest } from './idempotency-key.ts';
 import { type KeptRow, keptRow } from './idempotency-keys.ts';
 import {
@@ -33,17 +35,30 @@ export interface Counted {
 export interface Asked {
   /** The queue that a transfer of the client would join. */
   withQueue: boolean;
+  /** The newest transfer that the read model does not show yet. */
+  withUnshown: boolean;
   /** The row of this key. */
   idempotencyKey: KeyOfRequest | null;
 }
 
-/** `queue` and `keyRow` are null unless they were asked for. */
+/**
+ * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is the position of
+ * a creation. It is also null if the read model shows all transfers, or if the log is not in this
+ * Postgres.
+ */
 export type Admission = Identity & {
   counted: Counted;
   window: RateWindow;
   queue: QueueView | null;
+  unshown: bigint | null;
   keyRow: KeptRow | null;
 };
+
+/** What an admission can read beside the client. */
+export interface Views {
+  queue: Pick<Queue, 'ask'>;
+  store: Pick<EventStore, 'queryAfter'>;
+}
 
 export interface AdmissionControl {
   /** Requests per minute and key. */
@@ -66,23 +81,19 @@ interface Visitor extends Asked {
 
 type Found = FoundRow & WindowRow & { key_row: KeptRow | null };
 
-/** The first row of a batch has the queue, if a request of the batch asked for it. */
-type Row = Found & { queue: QueueRow | null };
+/** The first row of a batch has what belongs to no client, if a request of the batch asked for it. */
+type Row = Found & { queue: QueueRow | null; unshown: bigint | null };
 
-const NOTHING: Asked = { withQueue: false, idempotencyKey: null };
+const NOTHING: Asked = { withQueue: false, withUnshown: false, idempotencyKey: null };
 
 /**
  * Creates the admission control of all requests. One statement finds the client and counts the
  * request. Requests that arrive at the same time share one round trip. The commits of `sql` need
  * not wait for the disk: a crash may lose the last few counts.
  */
-export function createAdmissionControl(
-  sql: Sql,
-  perKey: number,
-  queue: Pick<Queue, 'ask'>,
-): AdmissionControl {
+export function createAdmissionControl(sql: Sql, perKey: number, views: Views): AdmissionControl {
   const usedUp = createUsedUpWindows<Admission>();
-  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, queue, visitors));
+  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
 
   return {
     perKey,
@@ -92,7 +103,7 @@ export function createAdmissionControl(
       if (rejected) return rejected;
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
-      const { view, ...row } = await count({ key, session, byAddress, ...asked });
+      const { view, unshown, ...row } = await count({ key, session, byAddress, ...asked });
 
       const identity = identify(row, session);
       const { client } = identity;
@@ -101,11 +112,11 @@ export function createAdmissionControl(
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
       const counted = { subject: row.subject, limit };
-      const admission = { ...identity, counted, window, queue: view, keyRow: row.key_row };
+      const admission = { ...identity, counted, window, queue: view, unshown, keyRow: row.key_row };
       if (window.remaining < 0)
         usedUp.add(
           client && credential ? credential.sha256 : byAddress,
-          { ...admission, keyRow: null },
+          { ...admission, unshown: null, keyRow: null },
           secondsLeft,
         );
       return admission;
@@ -123,11 +134,14 @@ export function createAdmissionControl(
 
 async function findAndCount(
   sql: Sql,
-  queue: Pick<Queue, 'ask'>,
+  { queue, store }: Views,
   visitors: Visitor[],
-): Promise<(Found & { view: QueueView | null })[]> {
+): Promise<(Found & { view: QueueView | null; unshown: bigint | null })[]> {
   const asked = visitors.some(({ withQueue }) => withQueue)
     ? queue.ask(sql`(select array_agg(distinct account_id) from visitors)::text[]`)
+    : null;
+  const unshown = visitors.some(({ withUnshown }) => withUnshown)
+    ? unshownTransfers(sql, store)
     : null;
   const keys = visitors.map(({ idempotencyKey }) => idempotencyKey);
   const keyRow = keptRow(sql, {
@@ -154,10 +168,16 @@ async function findAndCount(
     select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
            requests, extract(epoch from clock_timestamp())::float8 as now,
            ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue,
+           ${unshown ? sql`case when nr = 1 then (select max(position) from (${unshown}) u) end` : sql`null::bigint`} as unshown,
            ${keys.some((key) => key !== null) ? sql`(select to_jsonb(k) from (${keyRow}) k)` : sql`null`} as key_row
       from visitors join counts using (subject) order by nr`;
   numberRequests(rows);
   const found = rows[0]?.queue ?? null;
   const view = asked && found ? asked.read(found) : null;
-  return rows.map(({ queue: _, ...row }) => ({ ...row, view }));
+  const newest = rows[0]?.unshown ?? null;
+  return rows.map(({ queue: _, ...row }, i) => ({
+    ...row,
+    view,
+    unshown: visitors[i]?.withUnshown ? newest : null,
+  }));
 }

@@ -32,6 +32,7 @@ import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi.ts';
+import { untilTransfersShown } from './own-writes.ts';
 import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
@@ -81,7 +82,7 @@ export interface HttpServerDeps extends AdministrationDeps {
  */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies, requestTimeoutMs = REQUEST_TIMEOUT_MS } = deps;
-  const admissions = createAdmissionControl(deps.derived, deps.rateLimit, deps.queue);
+  const admissions = createAdmissionControl(deps.derived, deps.rateLimit, deps);
   const people = createPeople(deps);
   const access = createAccessRecorder(deps);
   const authentication = { admissions, people };
@@ -141,6 +142,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.decorateRequest('client', null);
   app.decorateRequest('counted', null);
   app.decorateRequest('queue', null);
+  app.decorateRequest('unshown', null);
   app.decorateRequest('keyRow', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
@@ -162,6 +164,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     closeAfterUpgrade(request, reply);
     // Rejected in a hook, so the body of an unrouted request is never read.
     if (request.is404) return guard.reject(request, reply);
+    await untilTransfersShown(deps.commands, request);
   });
 
   void app.register(routes({ ...deps, admissions, people, access }));

@@ -27,6 +27,11 @@ declare module 'fastify' {
     counted: Counted | null;
     /** The queue when the request began. Null unless its route asks for it. */
     queue: QueueView | null;
+    /**
+     * Position of the newest creation of a transfer that the read model did not show when the
+     * request began. Null if it showed all, or unless the route shows transfers.
+     */
+    unshown: bigint | null;
     /** The row of its Idempotency-Key when the request began. Null without a key or a row. */
     keyRow: KeptRow | null;
   }
@@ -37,6 +42,8 @@ declare module 'fastify' {
     open?: boolean;
     /** The route creates a transfer, so it needs the queue. */
     queue?: boolean;
+    /** The answer shows what the read model has of transfers: see `own-writes.ts`. */
+    showsTransfers?: boolean;
   }
 }
 
@@ -67,15 +74,20 @@ export async function authenticate(
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
   void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
-  const { open, scope, queue: withQueue = false } = request.routeOptions.config;
-  const { window, counted, queue, keyRow, ...identity } = await admissions.admit(
+  const { open, scope, ...route } = request.routeOptions.config;
+  const { window, counted, queue, unshown, keyRow, ...identity } = await admissions.admit(
     presented,
     clientNetwork(request),
-    { withQueue, idempotencyKey: findIdempotencyKey(request) },
+    {
+      withQueue: route.queue ?? false,
+      withUnshown: route.showsTransfers ?? false,
+      idempotencyKey: findIdempotencyKey(request),
+    },
   );
   request.client = identity.client;
   request.counted = counted;
   request.queue = queue;
+  request.unshown = unshown;
   request.keyRow = keyRow;
   keepWithin(window, reply);
   if (open || request.method === 'OPTIONS') return;

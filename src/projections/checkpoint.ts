@@ -65,9 +65,16 @@ export async function loadCheckpoint(
   return { logId: row.log_id, position: row.position, version: row.version, event };
 }
 
-/** Selects the `position` of a checkpoint. */
-export function checkpointPosition(sql: Queryable, table: CheckpointTable, name: string) {
-  return sql`select position from ${sql(table)} where name = ${name}`;
+/** Selects the `position` of a checkpoint, of one version if it is given. */
+export function checkpointPosition(
+  sql: Queryable,
+  table: CheckpointTable,
+  name: string,
+  version?: number,
+) {
+  return sql`
+    select position from ${sql(table)}
+     where name = ${name} ${version === undefined ? sql`` : sql`and version = ${version}`}`;
 }
 
 /** Creates a checkpoint before the first event. Leaves an existing one as it is. */

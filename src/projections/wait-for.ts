@@ -28,6 +28,11 @@ export interface ProjectionWaiter {
    */
   waitFor(name: ProjectionName, position: bigint | null): Promise<boolean>;
   /**
+   * Waits as `waitFor`, on behalf of a reader. Resolves with false at once while waits time out:
+   * during an outage of the projections, readers get what these have.
+   */
+  waitToRead(name: ProjectionName, position: bigint | null): Promise<boolean>;
+  /**
    * Resolves with true when the projection shows every event that the log has at the call. Resolves
    * with false after five seconds.
    */
@@ -105,26 +110,34 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     looking = null;
   }
 
+  function waitFor(name: ProjectionName, position: bigint | null): Promise<boolean> {
+    if (position === null || position <= (reached.get(name) ?? -1n)) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        waiters.delete(waiter);
+        late = performance.now();
+        resolve(false);
+      }, GIVE_UP_MS);
+      const waiter: Waiter = {
+        name,
+        position,
+        resolve(shown) {
+          clearTimeout(timer);
+          resolve(shown);
+        },
+      };
+      waiters.add(waiter);
+      looking ??= look();
+    });
+  }
+
   return {
-    waitFor(name, position) {
-      if (position === null || position <= (reached.get(name) ?? -1n)) return Promise.resolve(true);
-      return new Promise((resolve) => {
-        const timer = setTimeout(() => {
-          waiters.delete(waiter);
-          late = performance.now();
-          resolve(false);
-        }, GIVE_UP_MS);
-        const waiter: Waiter = {
-          name,
-          position,
-          resolve(shown) {
-            clearTimeout(timer);
-            resolve(shown);
-          },
-        };
-        waiters.add(waiter);
-        looking ??= look();
-      });
+    waitFor,
+    async waitToRead(name, position) {
+      const isLate = late !== null;
+      const shown = waitFor(name, position);
+      // The wait goes on unheard: its success ends the outage.
+      return isLate ? false : shown;
     },
     async catchUp(name) {
       const consumer = projectionConsumer(PROJECTIONS[name]);

@@ -376,6 +376,7 @@ describeWithPostgres('waiting_for', () => {
   test('read_model_behind: the transfer moves or has ended, and only the status is older', async () => {
     const { sql } = api.installation;
     const [moving, ended] = [await create(), await create()];
+    await api.installation.commands.catchUp('transfers');
     await movers(2);
     const claims = await claim(2);
     const record = createJobRecorder(sql);

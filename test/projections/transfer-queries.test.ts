@@ -326,7 +326,7 @@ describeWithPostgres('queries of transfers', () => {
         created.account_id === 'acc_a' && ['pending', 'queued', 'in_progress'].includes(status),
     );
     const openTransfers = async (account: string) =>
-      (await createQueue(database.sql).estimate(account, 'normal')).openTransfers;
+      (await createQueue(database.sql, {}).estimate(account, 'normal')).openTransfers;
     expect(await openTransfers('acc_a')).toBe(open.length);
     expect(await openTransfers('acc_none')).toBe(0);
   });

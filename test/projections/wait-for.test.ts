@@ -132,6 +132,8 @@ describeWithPostgres('waiting for a projection', () => {
     expect(here.waiter.lateSince()).toBeNull();
     expect(await here.waiter.waitFor('catalog', position)).toBe(false);
     expect(here.waiter.lateSince()).not.toBeNull();
+    const read = here.waiter.waitToRead('catalog', position);
+    expect(await Promise.race([read, sleep(1_000, 'waits')])).toBe(false);
     expect(await shown(id)).toBe(false);
     await held.release();
     expect(await here.waiter.waitFor('catalog', position)).toBe(true);

@@ -165,5 +165,10 @@ export interface EventStore {
    * protects that number: compare it with the records of retention.
    */
   countRemoved?(after: bigint): Promise<number>;
+  /**
+   * Returns a query for `position`, `type` and `data` (a text) of the events in these streams after
+   * a position, which is an expression. Only the engine in the installation's own Postgres has it.
+   */
+  queryAfter?(sql: Queryable, streams: string[], position: Fragment): Fragment;
   close(): Promise<void>;
 }

@@ -354,6 +354,10 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
     remove,
     findPositionFaults: () => findPositionFaults(sql),
     countRemoved: (after) => countRemoved(sql, after),
+    queryAfter: (statement, streams, position) => statement`
+      select position, type, data from log.events
+       where position > ${position}
+         and stream ^@ any(${streams.map((stream) => prefix + stream)}::text[])`,
     async close() {
       unlisten?.();
     },

@@ -43,7 +43,7 @@ export function transferAdministration(
     app.route({
       method: 'GET',
       url: '/transfers/live',
-      config: { scope: 'observe' },
+      config: { scope: 'observe', showsTransfers: true },
       schema: {
         operationId: 'followTransfers',
         summary: 'Follow transfers as they move',

@@ -114,7 +114,7 @@ export function flowRunRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
     app.route({
       method: 'GET',
       url: '/flows/:flow_id/files',
-      config: { scope: 'flows:read' },
+      config: { scope: 'flows:read', showsTransfers: true },
       schema: {
         operationId: 'listFlowFiles',
         summary: 'List the files of a flow',

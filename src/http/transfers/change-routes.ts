@@ -17,6 +17,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
+import { untilReadable } from '../own-writes.ts';
 import type { TransferRoutesDeps } from './routes.ts';
 
 /** Routes that retry transfers, change their priority, and change many at once. */
@@ -57,7 +58,7 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
             const { state, position } = await createOnce(commands, reserved, repeated, () =>
               retryTransfer(commands, accountId, transfer_id, causeOf(request), reserved),
             );
-            await commands.waitFor('transfers', position);
+            await untilReadable(commands, position);
             const body: answers.RetriedTransfer = { ...toCreated(state), retry_of: transfer_id };
             return { status: 201, body, location: `/v1/transfers/${body.id}` };
           },
@@ -99,7 +100,7 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
     app.route({
       method: 'POST',
       url: '/transfers/bulk',
-      config: { scope: 'transfers:write' },
+      config: { scope: 'transfers:write', showsTransfers: true },
       schema: {
         operationId: 'changeTransfers',
         summary: 'Retry or cancel many transfers, or change their priority',

@@ -39,6 +39,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
+import { untilReadable } from '../own-writes.ts';
 import type { WhileAllowed } from '../while-allowed.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
@@ -60,7 +61,7 @@ export function transferRoutes(
     app.route({
       method: 'GET',
       url: '/transfers',
-      config: { scope: 'transfers:read' },
+      config: { scope: 'transfers:read', showsTransfers: true },
       schema: {
         operationId: 'listTransfers',
         summary: 'List transfers',
@@ -128,7 +129,7 @@ export function transferRoutes(
                 reserved,
               ),
             );
-            await commands.waitFor('transfers', position);
+            await untilReadable(commands, position);
             return created(state);
           },
           inOneAppend: {
@@ -142,7 +143,7 @@ export function transferRoutes(
     app.route({
       method: 'GET',
       url: '/transfers/summary',
-      config: { scope: 'transfers:read' },
+      config: { scope: 'transfers:read', showsTransfers: true },
       schema: {
         operationId: 'summarizeTransfers',
         summary: 'Count transfers by status and error',

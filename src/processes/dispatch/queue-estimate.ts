@@ -1,12 +1,16 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import type { Priority } from '../../domain/transfer.ts';
+import { unshownTransfers } from '../../projections/unshown-transfers.ts';
 import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './table.ts';
 
 const FIRST_GUESS_MS = 1_000;
+/** Transfers that the read model lacks, and that are counted one by one, at most. */
+const JUST_CREATED = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */
 const COUNTED_ALWAYS = 1_000;
 /** So that counting a long queue takes a hundredth of the time. */
@@ -31,7 +35,8 @@ export interface Queue {
   ask(accounts: Fragment): { query: Fragment; read(row: QueueRow): QueueView };
 }
 
-export function createQueue(sql: Sql): Queue {
+/** `store` is the log: what it has beyond the read model counts too. */
+export function createQueue(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Queue {
   let catalog: Catalog = { version: '', endpoints: [] };
   let lastCount: { jobs: JobCounts; validUntil: number } | null = null;
 
@@ -39,7 +44,7 @@ export function createQueue(sql: Sql): Queue {
     const known = catalog;
     const counted = lastCount && performance.now() < lastCount.validUntil ? lastCount.jobs : null;
     return {
-      query: queueQuery(sql, accounts, known.version, counted === null),
+      query: queueQuery(sql, store, accounts, known.version, counted === null),
       read(row: QueueRow): QueueView {
         const { version, endpoints: changed } = row;
         if (changed !== null) catalog = { version, endpoints: changed };
@@ -100,7 +105,13 @@ export interface QueueRow {
   mean_ms: number | null;
 }
 
-function queueQuery(sql: Sql, accounts: Fragment, known: string, countJobs: boolean): Fragment {
+function queueQuery(
+  sql: Sql,
+  store: Pick<EventStore, 'queryAfter'>,
+  accounts: Fragment,
+  known: string,
+  countJobs: boolean,
+): Fragment {
   const jobCounts = countJobs
     ? sql`(select to_jsonb(j) from (${jobsAhead(sql)}) j)`
     : sql`null::jsonb`;
@@ -119,10 +130,21 @@ function queueQuery(sql: Sql, accounts: Fragment, known: string, countJobs: bool
                    coalesce(sum(waiting), 0)::float8 as waiting
               from (select account_id, sum(transfers) as open,
                            sum(transfers) filter (where status <> 'in_progress') as waiting
-                      from read.transfer_counts
-                     where status in ('pending', 'queued', 'in_progress') and transfers <> 0
+                      from (select account_id, status, transfers from read.transfer_counts
+                             where status in ('pending', 'queued', 'in_progress')
+                               and transfers <> 0
+                            ${justCreated(sql, store)}) counts
                      group by account_id) accounts) o,
            (${moverCapacity(sql)}) m`;
+}
+
+/** Returns what adds transfers that the read model does not count yet; the first of many. */
+function justCreated(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Fragment {
+  const unshown = unshownTransfers(sql, store);
+  if (unshown === null) return sql``;
+  return sql`
+    union all
+    select account_id, 'pending', 1 from (${unshown} limit ${JUST_CREATED}) unshown`;
 }
 
 function startsInMs(

@@ -29,7 +29,7 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
 
   it('has the endpoints as they are now, also after a rebuild', async () => {
     const { commands, sql } = installation;
-    const look = createQueue(installation.derived).estimate;
+    const look = createQueue(installation.derived, {}).estimate;
     const endpoints = async () => (await look('acc_default', 'normal')).endpoints;
     expect(await endpoints()).toEqual([]);
 
@@ -77,7 +77,7 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
       select 'txr_' || n, 'acc_default', 'queued', 1, 'normal', 'sftp://c/1', 'sftp://c/' || n,
              'end_c', now(), now()
         from generate_series(1, 20000) n`;
-    const { estimate } = createQueue(installation.derived);
+    const { estimate } = createQueue(installation.derived, {});
     const first = await estimate('acc_default', 'low');
     expect(first.startsInMs).toBeGreaterThan(20_000_000);
     await sql`truncate work.transfer_jobs`;
