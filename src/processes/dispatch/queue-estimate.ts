@@ -144,7 +144,8 @@ function justCreated(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Fragment 
   if (unshown === null) return sql``;
   return sql`
     union all
-    select account_id, 'pending', 1 from (${unshown} limit ${JUST_CREATED}) unshown`;
+    select account_id, 'pending', 1
+      from (${unshown} order by position desc limit ${JUST_CREATED}) unshown`;
 }
 
 function startsInMs(
