@@ -13,13 +13,11 @@ import type { CommandDeps } from '../commands/deps.ts';
 
 /** Returns when a client may get the answer to a creation whose last event is at `position`. */
 export async function untilReadable(
-  { store, waitFor }: CommandDeps,
+  { store, waitFor, expectShown }: CommandDeps,
   position: bigint | null,
 ): Promise<void> {
-  // Not only for the writer: a wait also catches up a read model that no process follows, and a
-  // wait that times out turns readiness red.
-  const shown = waitFor('transfers', position);
-  if (store.queryAfter === undefined) await shown;
+  if (store.queryAfter === undefined) await waitFor('transfers', position);
+  else expectShown('transfers', position);
 }
 
 /** Returns when the read model shows the transfers that it lacked when the request began. */
