@@ -76,6 +76,8 @@ export function rebuildProjection(
     const [differences] = await Promise.all([
       compare(deps, shadow),
       prepareForQueries(deps.sql, shadow),
+      // Autovacuum ends a second after this asks for its lock, so the take-over need not wait.
+      deps.sql.begin((tx) => stopVacuum(tx, shadow.projection)),
     ]);
     await shadow.catchUp();
     while (!(await takeOver(deps, shadow))) await shadow.catchUp();
