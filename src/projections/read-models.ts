@@ -8,7 +8,7 @@ import type { ApplyingConsumer } from './consumer.ts';
 import { flowsProjection } from './flows.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof.ts';
-import { transferSearchProjection } from './transfer-search.ts';
+import { transferSearchProjection } from './search/projection.ts';
 import { transfersProjection } from './transfers.ts';
 
 /** The schema of the tables that queries read. */

@@ -2,7 +2,7 @@ import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../domain/transfer.ts';
 import { withCustomPlans } from './custom-plan.ts';
 import { listByDestination } from './destination-list.ts';
-import { MOST_COUNTED, searchTransfers } from './search-queries.ts';
+import { MOST_COUNTED, searchTransfers } from './search/queries.ts';
 import {
   inOrder,
   isAfter,

@@ -19,9 +19,9 @@ import {
   rebuildProjection,
   verifyProjection,
 } from '../../src/projections/rebuild.ts';
+import { createTransferSearch } from '../../src/projections/search/projection.ts';
 import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
 import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
-import { createTransferSearch } from '../../src/projections/transfer-search.ts';
 import {
   CAUSE,
   openTestInstallation,

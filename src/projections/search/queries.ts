@@ -2,16 +2,13 @@
  * Searches of transfers: the newest, or oldest, whose texts have all words.
  *
  * A search asks the indexes of the segments of an account, in the order of the page, which texts
- * may have the words (search-segments.ts). It reads those texts, and stops when no later one can
- * belong on the page. Then it counts.
+ * may have the words (segments.ts). It reads those texts, and stops when no later one can belong on
+ * the page. Then it counts.
  */
-import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts';
-import { createSemaphore } from '../concurrency/semaphore.ts';
-import type { SortOrder, Transfer } from '../domain/transfer.ts';
-import { tookTooLong, withCustomPlans } from './custom-plan.ts';
-import { FEW, hasAllWords, passesOthers } from './search-conditions.ts';
-import { findLists, findParts, findSegments, type Part } from './search-segments.ts';
-import { hasWords, searchText, searchWords } from './search-text.ts';
+import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import { createSemaphore } from '../../concurrency/semaphore.ts';
+import type { SortOrder, Transfer } from '../../domain/transfer.ts';
+import { tookTooLong, withCustomPlans } from '../custom-plan.ts';
 import {
   inOrder,
   isAfter,
@@ -19,7 +16,10 @@ import {
   passes,
   type TransferFilter,
   timesOf,
-} from './transfer-filter.ts';
+} from '../transfer-filter.ts';
+import { FEW, hasAllWords, passesOthers } from './conditions.ts';
+import { findLists, findParts, findSegments, type Part } from './segments.ts';
+import { hasWords, searchText, searchWords } from './text.ts';
 
 /** A search counts no further. */
 export const MOST_COUNTED = 10_000;

@@ -5,8 +5,8 @@
  *
  * Rows come into segment 0, which has no index of their texts. When an account has SEGMENT_ROWS
  * rows there, they move to a segment of their own, in the order of their times, and the segment
- * gets an index of trigrams (search-trigrams.ts). A search asks one segment after the other, newest
- * first, and stops when it has enough (search-queries.ts):
+ * gets an index of trigrams (trigrams.ts). A search asks one segment after the other, newest first,
+ * and stops when it has enough (queries.ts):
  * - A word of half of all transfers fills the page from the first rows of the first segment.
  * - A rare word costs a few short lists of each segment.
  *
@@ -14,15 +14,15 @@
  * transfer, this one 3 µs.
  */
 
-import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { type RetentionRecorded, retentionRecords } from '../domain/retention.ts';
-import { RETENTION, streamPrefix } from '../domain/streams.ts';
-import type { TransferCreated } from '../domain/transfer.ts';
-import type { Writes } from './checkpoint.ts';
-import type { Difference, Projection } from './projection.ts';
-import { createIndex, wrongIndexes } from './search-index.ts';
-import { searchText } from './search-text.ts';
+import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { type RetentionRecorded, retentionRecords } from '../../domain/retention.ts';
+import { RETENTION, streamPrefix } from '../../domain/streams.ts';
+import type { TransferCreated } from '../../domain/transfer.ts';
+import type { Writes } from '../checkpoint.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { createIndex, wrongIndexes } from './segment-index.ts';
+import { searchText } from './text.ts';
 
 /** A search reads this many texts without an index: about 20 ms. */
 export const SEGMENT_ROWS = 30_000;

@@ -1,12 +1,12 @@
 /*
- * The segments of an account (transfer-search.ts) that a search reads, and which of their texts may
- * have its words.
+ * The segments of an account (projection.ts) that a search reads, and which of their texts may have
+ * its words.
  */
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import { wordsOf } from './search-conditions.ts';
-import type { Search } from './search-queries.ts';
-import { inAll, listsOf } from './search-trigrams.ts';
-import { instantOf, timesOf } from './transfer-filter.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { instantOf, timesOf } from '../transfer-filter.ts';
+import { wordsOf } from './conditions.ts';
+import type { Search } from './queries.ts';
+import { inAll, listsOf } from './trigrams.ts';
 
 /** A segment with more than twice as many candidates is read in parts of so many. */
 const PART = 100;

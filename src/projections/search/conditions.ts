@@ -1,11 +1,11 @@
 /*
  * What a search asks of the rows of its segments: all words, and the other filters.
  */
-import type { Fragment, Transaction } from '../adapters/postgres/connect.ts';
-import type { Search } from './search-queries.ts';
-import type { Part } from './search-segments.ts';
-import { likePattern, searchWords } from './search-text.ts';
-import { passes } from './transfer-filter.ts';
+import type { Fragment, Transaction } from '../../adapters/postgres/connect.ts';
+import { passes } from '../transfer-filter.ts';
+import type { Search } from './queries.ts';
+import type { Part } from './segments.ts';
+import { likePattern, searchWords } from './text.ts';
 
 /** If no more transfers than this pass the other filters, a search reads these first. */
 export const FEW = 2_000;

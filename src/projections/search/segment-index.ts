@@ -1,9 +1,9 @@
 /*
- * The index of a segment of searches (transfer-search.ts), as it is stored: a row for each list of
- * trigrams (search-trigrams.ts).
+ * The index of a segment of searches (projection.ts), as it is stored: a row for each list of
+ * trigrams (trigrams.ts).
  */
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import { createTrigramIndex, inAll, type TextList } from './search-trigrams.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { createTrigramIndex, inAll, type TextList } from './trigrams.ts';
 
 /** How many texts are indexed, and how many lists are saved at a time. Requests wait meanwhile. */
 const TEXTS_AT_ONCE = 500;

@@ -1,24 +1,24 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connect } from '../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
-import { SORT_ORDERS, type TransferCreated } from '../../src/domain/transfer.ts';
-import { INDEXED } from '../../src/installation.ts';
-import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { searchTransfers } from '../../src/projections/search-queries.ts';
-import { searchText, searchWords } from '../../src/projections/search-text.ts';
-import { listsOf } from '../../src/projections/search-trigrams.ts';
-import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
-import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
-import { createTransferSearch } from '../../src/projections/transfer-search.ts';
-import { transfersProjection } from '../../src/projections/transfers.ts';
-import { createLog } from '../support/histories.ts';
+import { connect } from '../../../src/adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { SORT_ORDERS, type TransferCreated } from '../../../src/domain/transfer.ts';
+import { INDEXED } from '../../../src/installation.ts';
+import { prepareReadModels } from '../../../src/projections/read-models.ts';
+import { createTransferSearch } from '../../../src/projections/search/projection.ts';
+import { searchTransfers } from '../../../src/projections/search/queries.ts';
+import { searchText, searchWords } from '../../../src/projections/search/text.ts';
+import { listsOf } from '../../../src/projections/search/trigrams.ts';
+import type { TransferFilter } from '../../../src/projections/transfer-filter.ts';
+import { eachTransfer, listTransfers } from '../../../src/projections/transfer-queries.ts';
+import { transfersProjection } from '../../../src/projections/transfers.ts';
+import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+} from '../../support/postgres.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
 
 const COUNT = 2_600;
 /** Small, so that accounts have many segments. More than FEW transfers pass most filters. */
