@@ -3,7 +3,7 @@ import { ensureSigningKey, rotateSigningKey } from '../commands/log.ts';
 import { toCheckpoint } from '../contract/proof.ts';
 import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
-import { listSigningKeys } from '../projections/proof-queries.ts';
+import { listSigningKeys } from '../projections/proof/queries.ts';
 import { foldLog } from './fold-log.ts';
 import { addLogCopyCommand } from './log-copy.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';

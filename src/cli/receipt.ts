@@ -7,7 +7,7 @@ import { isSignedBy, keyIdOf, parseNote } from '../domain/proof/note.ts';
 import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
 import type { TransferEvent } from '../domain/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
-import { makeReceipt } from '../projections/receipts.ts';
+import { makeReceipt } from '../projections/proof/receipts.ts';
 import { recordAccess } from './access.ts';
 import { EXIT } from './exit-codes.ts';
 import { foldLog } from './fold-log.ts';

@@ -7,7 +7,7 @@ import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
 import { flowsProjection } from './flows.ts';
 import type { Projection } from './projection.ts';
-import { proofProjection } from './proof.ts';
+import { proofProjection } from './proof/projection.ts';
 import { transferSearchProjection } from './search/projection.ts';
 import { transfersProjection } from './transfers.ts';
 

@@ -6,7 +6,7 @@ import * as schemas from '../../contract/proof.ts';
 import { transferParams } from '../../contract/transfers/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
-import { makeReceipt, type ReceiptAnswer } from '../../projections/receipts.ts';
+import { makeReceipt, type ReceiptAnswer } from '../../projections/proof/receipts.ts';
 import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { responses } from '../documentation.ts';

@@ -11,8 +11,8 @@ import {
   latestCheckpoint,
   listCheckpointsOfLog,
   listSigningKeys,
-} from '../../projections/proof-queries.ts';
-import { consistencyProof } from '../../projections/proof-tiles.ts';
+} from '../../projections/proof/queries.ts';
+import { consistencyProof } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { causeOf } from '../auth.ts';
 import {

@@ -3,7 +3,7 @@ import { ensureSigningKey } from '../../commands/log.ts';
 import type { CheckpointSigned } from '../../domain/checkpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
-import { latestCheckpoint } from '../../projections/proof-queries.ts';
+import { latestCheckpoint } from '../../projections/proof/queries.ts';
 import { type SignerDeps, signIfNeeded } from './signer.ts';
 
 export interface CheckpointDeps extends Omit<SignerDeps, 'logger' | 'locks'> {

@@ -34,8 +34,8 @@ import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import { CHECKPOINTS } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
-import { rootAt } from '../../projections/proof-tiles.ts';
+import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
+import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 
 const EVERY_MS = 60_000;

@@ -14,8 +14,8 @@ import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
-import { latestCheckpoint, measureTree } from '../../projections/proof-queries.ts';
-import { consistencyProof, rootAt } from '../../projections/proof-tiles.ts';
+import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
+import { consistencyProof, rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 

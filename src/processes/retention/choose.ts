@@ -9,7 +9,7 @@ import { parseStream, streamName } from '../../domain/streams.ts';
 import { isClosed, type TransferState } from '../../domain/transfer.ts';
 import { transferDecider } from '../../domain/transfer-decider.ts';
 import { upcast } from '../../domain/upcast.ts';
-import { findLeaves } from '../../projections/proof-tiles.ts';
+import { findLeaves } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { retainableTransfers } from '../../projections/retainable-transfers.ts';
 import { withoutCleanups } from '../dispatch/cleanups.ts';

@@ -7,7 +7,7 @@
  * differs, not on the log.
  */
 import type { Hash } from '../../domain/proof/hash.ts';
-import type { EventName, StoredLeaf } from '../../projections/proof-leaves.ts';
+import type { EventName, StoredLeaf } from '../../projections/proof/leaves.ts';
 
 /** An event of the current log. */
 export interface LoggedLeaf {

@@ -1,7 +1,7 @@
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
-import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof-leaves.ts';
+import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof/leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
 import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';

@@ -6,7 +6,7 @@ import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { SIGNING_KEYS } from '../../../src/domain/streams.ts';
 import { openInstallation } from '../../../src/installation.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
-import { makeReceipt } from '../../../src/projections/receipts.ts';
+import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
 import { type Service, startService } from '../../../src/service.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';

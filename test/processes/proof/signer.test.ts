@@ -13,7 +13,7 @@ import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { runSigner, type SignerStatus, signIfNeeded } from '../../../src/processes/proof/signer.ts';
 import { readToEnd } from '../../../src/projections/consumer.ts';
-import { listSigningKeys } from '../../../src/projections/proof-queries.ts';
+import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild.ts';
 import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';

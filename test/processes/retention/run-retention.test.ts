@@ -23,12 +23,12 @@ import { type RetentionRun, runRetention } from '../../../src/processes/retentio
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { verifyLog } from '../../../src/processes/verification/verify-log.ts';
 import { lockOf } from '../../../src/projections/consumer.ts';
-import { listSigningKeys } from '../../../src/projections/proof-queries.ts';
-import { consistencyProof } from '../../../src/projections/proof-tiles.ts';
+import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
+import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
+import { consistencyProof } from '../../../src/projections/proof/tiles.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { verifyProjection } from '../../../src/projections/rebuild.ts';
-import { makeReceipt } from '../../../src/projections/receipts.ts';
 import { startService } from '../../../src/service.ts';
 import { createCli } from '../../support/cli.ts';
 import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';

@@ -6,7 +6,7 @@ import {
   type Difference,
   type LoggedLeaf,
 } from '../../../src/processes/verification/compare-trees.ts';
-import type { StoredLeaf } from '../../../src/projections/proof-leaves.ts';
+import type { StoredLeaf } from '../../../src/projections/proof/leaves.ts';
 import { LONG } from '../../support/long.ts';
 
 /** An event of a log of letters: its stream, its revision and its content. */

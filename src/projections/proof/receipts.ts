@@ -1,17 +1,17 @@
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { isId } from '../domain/ids.ts';
-import { leafHash } from '../domain/proof/hash.ts';
-import { leafOf } from '../domain/proof/leaf.ts';
-import { LogChanged, PROOF_REMEDY } from '../domain/proof/log-changed.ts';
-import type { Receipt } from '../domain/proof/receipt.ts';
-import { streamName } from '../domain/streams.ts';
-import { endsTransfer, notFound, type TransferCreated } from '../domain/transfer.ts';
-import { checkpointOver, findSigningKey, foldedUntil } from './proof-queries.ts';
-import { findLeaves, inclusionProofs } from './proof-tiles.ts';
-import { LIVE_SCHEMA } from './read-models.ts';
-import { throwNotFound } from './retained-transfers.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { isId } from '../../domain/ids.ts';
+import { leafHash } from '../../domain/proof/hash.ts';
+import { leafOf } from '../../domain/proof/leaf.ts';
+import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
+import type { Receipt } from '../../domain/proof/receipt.ts';
+import { streamName } from '../../domain/streams.ts';
+import { endsTransfer, notFound, type TransferCreated } from '../../domain/transfer.ts';
+import { LIVE_SCHEMA } from '../read-models.ts';
+import { throwNotFound } from '../retained-transfers.ts';
+import { checkpointOver, findSigningKey, foldedUntil } from './queries.ts';
+import { findLeaves, inclusionProofs } from './tiles.ts';
 
 /**
  * A receipt with the account of its transfer, or what it waits for: the end of the transfer

@@ -12,11 +12,11 @@
  * size that it signed has another root, the log was changed after it was signed. The fold stops
  * there, and so does a rebuild, which leaves the older tables in place.
  */
-import type { Fragment, Queryable, Transaction } from '../adapters/postgres/connect.ts';
-import { isCheckpointEvent } from '../domain/checkpoint.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { HASH_BYTES, type Hash } from '../domain/proof/hash.ts';
-import { hashOfLeaf } from '../domain/proof/leaf.ts';
+import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
+import { isCheckpointEvent } from '../../domain/checkpoint.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { HASH_BYTES, type Hash } from '../../domain/proof/hash.ts';
+import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import {
   extendTiles,
   rangeHash,
@@ -26,14 +26,14 @@ import {
   TILE_WIDTH,
   type Tile,
   tilesOf,
-} from '../domain/proof/tiles.ts';
-import type { RemovedLeaf } from '../domain/retention.ts';
-import { isSigningKeyEvent } from '../domain/signing-key.ts';
-import { FoldError } from './fold.ts';
-import type { Difference, Projection } from './projection.ts';
-import { type EventName, nameLine } from './proof-leaves.ts';
-import { findLeaves, type Leaf, readTiles } from './proof-tiles.ts';
-import type { RemovedLeaves } from './removed-leaves.ts';
+} from '../../domain/proof/tiles.ts';
+import type { RemovedLeaf } from '../../domain/retention.ts';
+import { isSigningKeyEvent } from '../../domain/signing-key.ts';
+import { FoldError } from '../fold.ts';
+import type { Difference, Projection } from '../projection.ts';
+import type { RemovedLeaves } from '../removed-leaves.ts';
+import { type EventName, nameLine } from './leaves.ts';
+import { findLeaves, type Leaf, readTiles } from './tiles.ts';
 
 /** The last tile of a level. Those of level 0 have the position of their last event. */
 interface EdgeTile extends Tile {

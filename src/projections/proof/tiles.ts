@@ -1,7 +1,7 @@
-import type { Queryable } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { HASH_BYTES, type Hash } from '../domain/proof/hash.ts';
-import { consistencyRanges, inclusionRanges } from '../domain/proof/proofs.ts';
+import type { Queryable } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { HASH_BYTES, type Hash } from '../../domain/proof/hash.ts';
+import { consistencyRanges, inclusionRanges } from '../../domain/proof/proofs.ts';
 import {
   type Range,
   rangeHash,
@@ -10,7 +10,7 @@ import {
   type Tile,
   type TileName,
   tilesOf,
-} from '../domain/proof/tiles.ts';
+} from '../../domain/proof/tiles.ts';
 
 /** An event and the hash of its leaf. */
 export interface Leaf {

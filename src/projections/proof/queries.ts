@@ -1,6 +1,6 @@
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
-import { HASH_BYTES } from '../domain/proof/hash.ts';
-import { TILE_WIDTH } from '../domain/proof/tiles.ts';
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import { HASH_BYTES } from '../../domain/proof/hash.ts';
+import { TILE_WIDTH } from '../../domain/proof/tiles.ts';
 
 /** A signed checkpoint, as the log has it. */
 export interface SignedCheckpoint {

@@ -1,6 +1,6 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { HASH_BYTES, type Hash } from '../domain/proof/hash.ts';
-import { TILE_WIDTH } from '../domain/proof/tiles.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { HASH_BYTES, type Hash } from '../../domain/proof/hash.ts';
+import { TILE_WIDTH } from '../../domain/proof/tiles.ts';
 
 export interface EventName {
   stream: string;

@@ -1,28 +1,28 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
-import type { Fragment } from '../../src/adapters/postgres/connect.ts';
-import type { CheckpointSigned } from '../../src/domain/checkpoint.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
-import { createFrontier } from '../../src/domain/proof/frontier.ts';
-import { type Hash, leafHash } from '../../src/domain/proof/hash.ts';
-import { leafOf } from '../../src/domain/proof/leaf.ts';
-import { rootOfInclusion, verifyConsistency } from '../../src/domain/proof/proofs.ts';
-import { CHECKPOINTS } from '../../src/domain/streams.ts';
-import { proofProjection } from '../../src/projections/proof.ts';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import type { Fragment } from '../../../src/adapters/postgres/connect.ts';
+import type { CheckpointSigned } from '../../../src/domain/checkpoint.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { createFrontier } from '../../../src/domain/proof/frontier.ts';
+import { type Hash, leafHash } from '../../../src/domain/proof/hash.ts';
+import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import { rootOfInclusion, verifyConsistency } from '../../../src/domain/proof/proofs.ts';
+import { CHECKPOINTS } from '../../../src/domain/streams.ts';
+import { proofProjection } from '../../../src/projections/proof/projection.ts';
 import {
   consistencyProof,
   findLeaves,
   inclusionProofs,
   rootAt,
-} from '../../src/projections/proof-tiles.ts';
-import { createRemovedLeaves } from '../../src/projections/removed-leaves.ts';
-import { createLog } from '../support/histories.ts';
+} from '../../../src/projections/proof/tiles.ts';
+import { createRemovedLeaves } from '../../../src/projections/removed-leaves.ts';
+import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../../support/postgres.ts';
 
 const hex = (hash: Hash) => Buffer.from(hash).toString('hex');
 
