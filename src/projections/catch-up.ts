@@ -12,7 +12,7 @@ import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from './checkpoint
 import type { ConsumerDeps } from './consumer.ts';
 import type { Projection } from './projection.ts';
 import { readAhead } from './read-ahead.ts';
-import { createRemovedLeaves } from './removed-leaves.ts';
+import { createRemovedLeaves } from './retention/removed-leaves.ts';
 
 /**
  * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a

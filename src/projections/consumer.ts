@@ -50,7 +50,7 @@ import {
   type Writes,
   WrongLog,
 } from './checkpoint.ts';
-import { createRemovedLeaves, type RemovedLeaves } from './removed-leaves.ts';
+import { createRemovedLeaves, type RemovedLeaves } from './retention/removed-leaves.ts';
 
 const BATCH = 1_000;
 /** How often to save a position that moved without an event for this consumer. */

@@ -3,7 +3,7 @@ import type { Fragment, Queryable, Sql, Transaction } from '../adapters/postgres
 import type { StoredEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { Writes } from './checkpoint.ts';
-import type { RemovedLeaves } from './removed-leaves.ts';
+import type { RemovedLeaves } from './retention/removed-leaves.ts';
 
 /** A row that differs between a live table and the log. */
 export interface Difference {

@@ -36,7 +36,7 @@ import { type ConsumerDeps, lockOf } from './consumer.ts';
 import { inWords } from './difference-words.ts';
 import type { Difference, Projection } from './projection.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
-import { leavingAfter } from './retained-transfers.ts';
+import { leavingAfter } from './retention/retained-transfers.ts';
 
 const DIFFERENCES_SHOWN = 20;
 /** Each is sorted by two processes of Postgres at most, and written by one. */

@@ -7,7 +7,7 @@
  */
 import type { Transaction } from '../adapters/postgres/connect.ts';
 import type { Difference, Projection } from './projection.ts';
-import { retainedDifferences } from './retained-transfers.ts';
+import { retainedDifferences } from './retention/retained-transfers.ts';
 import { batchOf, hasBatch } from './transfer-columns.ts';
 
 /** Number of groups, minus one: a power of two, minus one. */

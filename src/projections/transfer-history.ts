@@ -4,7 +4,7 @@ import type { StoredEvent } from '../domain/event.ts';
 import { isId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { notFound, type TransferCreated } from '../domain/transfer.ts';
-import { throwNotFound } from './retained-transfers.ts';
+import { throwNotFound } from './retention/retained-transfers.ts';
 
 interface Stores {
   store: EventStore;

@@ -20,7 +20,7 @@ import { saveBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
-import { createRemovedLeaves } from '../../src/projections/removed-leaves.ts';
+import { createRemovedLeaves } from '../../src/projections/retention/removed-leaves.ts';
 import { transfersProjection } from '../../src/projections/transfers.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
 import {

@@ -24,7 +24,7 @@ import { stateAsOf } from '../../domain/transfer-history.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
-import { throwNotFound } from '../../projections/retained-transfers.ts';
+import { throwNotFound } from '../../projections/retention/retained-transfers.ts';
 import { readHistory } from '../../projections/transfer-history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfer-queries.ts';
 import { summarizeTransfers } from '../../projections/transfer-summary.ts';

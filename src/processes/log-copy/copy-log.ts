@@ -21,7 +21,7 @@ import { hashOfLeaf, leafOf } from '../../domain/proof/leaf.ts';
 import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { RETENTION } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
-import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
+import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 
 /** Events of one append. An EventStoreDB takes 1 MiB at a time. */
 const APPENDED = 20;

@@ -11,7 +11,7 @@ import { transferDecider } from '../../domain/transfer-decider.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { findLeaves } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
-import { retainableTransfers } from '../../projections/retainable-transfers.ts';
+import { retainableTransfers } from '../../projections/retention/retainable-transfers.ts';
 import { withoutCleanups } from '../dispatch/cleanups.ts';
 
 /** Transfers that one query returns. Their events are in memory together. */

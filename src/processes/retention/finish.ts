@@ -23,7 +23,7 @@ import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
-import { firstOpenRecord, lastRecord } from '../../projections/retained-transfers.ts';
+import { firstOpenRecord, lastRecord } from '../../projections/retention/retained-transfers.ts';
 import { dispatchConsumer } from '../dispatch/consumer.ts';
 import { createOutboxConsumer } from '../webhooks/outbox.ts';
 

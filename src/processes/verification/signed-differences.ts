@@ -3,7 +3,7 @@ import { sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof/leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
-import { createRemovedLeaves } from '../../projections/removed-leaves.ts';
+import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';
 import { type Fault, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';

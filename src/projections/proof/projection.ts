@@ -31,7 +31,7 @@ import type { RemovedLeaf } from '../../domain/retention.ts';
 import { isSigningKeyEvent } from '../../domain/signing-key.ts';
 import { FoldError } from '../fold.ts';
 import type { Difference, Projection } from '../projection.ts';
-import type { RemovedLeaves } from '../removed-leaves.ts';
+import type { RemovedLeaves } from '../retention/removed-leaves.ts';
 import { type EventName, nameLine } from './leaves.ts';
 import { findLeaves, type Leaf, readTiles } from './tiles.ts';
 

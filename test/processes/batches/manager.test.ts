@@ -32,7 +32,7 @@ import {
   prepareReadModels,
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
-import { createRemovedLeaves } from '../../../src/projections/removed-leaves.ts';
+import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import {
   CAUSE,
   configureEndpoint,

@@ -16,7 +16,7 @@ import {
   inclusionProofs,
   rootAt,
 } from '../../../src/projections/proof/tiles.ts';
-import { createRemovedLeaves } from '../../../src/projections/removed-leaves.ts';
+import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,

@@ -8,16 +8,16 @@
  * A transfer leaves the log after its record. So a reader looks for records after it has read a
  * batch. Every event that the batch lacks is then named here.
  */
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Hash } from '../domain/proof/hash.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Hash } from '../../domain/proof/hash.ts';
 import {
   isRetentionRecorded,
   type RemovedLeaf,
   removedLeavesOf,
   retentionRecords,
-} from '../domain/retention.ts';
-import { RETENTION } from '../domain/streams.ts';
-import { pagesOf, revisionAfter } from './read-log.ts';
+} from '../../domain/retention.ts';
+import { RETENTION } from '../../domain/streams.ts';
+import { pagesOf, revisionAfter } from '../read-log.ts';
 
 /** Records that are in memory at once. Each names hundreds of leaves. */
 const READ_AT_ONCE = 20;

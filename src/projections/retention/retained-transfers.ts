@@ -2,14 +2,14 @@
  * What left the log by retention: the tables `retention_records` and `retained_transfers` of the
  * read model of transfers.
  */
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { retentionRecords } from '../domain/retention.ts';
-import { RETENTION } from '../domain/streams.ts';
-import { notFound, retained } from '../domain/transfer.ts';
-import type { Difference, Projection } from './projection.ts';
-import { pagesOf, revisionAfter } from './read-log.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { retentionRecords } from '../../domain/retention.ts';
+import { RETENTION } from '../../domain/streams.ts';
+import { notFound, retained } from '../../domain/transfer.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { pagesOf, revisionAfter } from '../read-log.ts';
 
 /** Records that are read at once. Each has 32 KiB. */
 const READ_AT_ONCE = 20;
