@@ -1,9 +1,9 @@
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { INDEXED } from '../src/installation.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
-import type { TransferFilter } from '../src/projections/transfer-filter.ts';
-import { listTransfers, type Page } from '../src/projections/transfer-queries.ts';
-import { summarizeTransfers } from '../src/projections/transfer-summary.ts';
+import type { TransferFilter } from '../src/projections/transfers/filter.ts';
+import { listTransfers, type Page } from '../src/projections/transfers/queries.ts';
+import { summarizeTransfers } from '../src/projections/transfers/summary.ts';
 import type { Bench } from './support/bench.ts';
 import { startPostgres } from './support/postgres.ts';
 import { ACCOUNT, fillReadModels } from './support/searchable.ts';

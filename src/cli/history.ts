@@ -6,7 +6,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import { eventsUntil, stateAsOf, stateOf } from '../domain/transfer-history.ts';
-import { readAnyHistory } from '../projections/transfer-history.ts';
+import { readAnyHistory } from '../projections/transfers/history.ts';
 import { recordAccess } from './access.ts';
 import { print, printJson, printTable } from './output.ts';
 import { parseRequest } from './parse.ts';

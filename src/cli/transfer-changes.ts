@@ -9,7 +9,7 @@ import { toCreated, toDetail } from '../contract/transfers/views.ts';
 import { PRIORITIES, type Transfer } from '../domain/transfer.ts';
 import { CHANGES } from '../domain/transfer-decider.ts';
 import type { Installation } from '../installation.ts';
-import { findChangeable } from '../projections/changeable-transfers.ts';
+import { findChangeable } from '../projections/transfers/changeable.ts';
 import { EXIT } from './exit-codes.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';

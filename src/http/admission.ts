@@ -2,7 +2,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
-import { unshownTransfers } from '../projections/unshown-transfers.ts';
+import { unshownTransfers } from '../projections/transfers/unshown.ts';
 import type { KeyOfRequest } from './idempotency-key.ts';
 import { type KeptRow, keptRow } from './idempotency-keys.ts';
 import {

@@ -9,7 +9,7 @@ import { flowsProjection } from './flows.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof/projection.ts';
 import { transferSearchProjection } from './search/projection.ts';
-import { transfersProjection } from './transfers.ts';
+import { transfersProjection } from './transfers/projection.ts';
 
 /** The schema of the tables that queries read. */
 export const LIVE_SCHEMA = 'read';

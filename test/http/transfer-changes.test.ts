@@ -4,7 +4,7 @@ import { changeTransfers } from '../../src/commands/bulk.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer } from '../../src/contract/transfers/bulk.ts';
-import { findChangeable } from '../../src/projections/changeable-transfers.ts';
+import { findChangeable } from '../../src/projections/transfers/changeable.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { CAUSE } from '../support/installation.ts';

@@ -21,7 +21,7 @@ import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
 import { createRemovedLeaves } from '../../src/projections/retention/removed-leaves.ts';
-import { transfersProjection } from '../../src/projections/transfers.ts';
+import { transfersProjection } from '../../src/projections/transfers/projection.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
 import {
   createTestDatabase,

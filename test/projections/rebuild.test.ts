@@ -20,8 +20,8 @@ import {
   verifyProjection,
 } from '../../src/projections/rebuild.ts';
 import { createTransferSearch } from '../../src/projections/search/projection.ts';
-import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
-import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
+import type { TransferFilter } from '../../src/projections/transfers/filter.ts';
+import { eachTransfer, listTransfers } from '../../src/projections/transfers/queries.ts';
 import {
   CAUSE,
   openTestInstallation,

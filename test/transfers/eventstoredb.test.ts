@@ -10,7 +10,7 @@ import {
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batch.ts';
 import { verifyProjection } from '../../src/projections/rebuild.ts';
-import { listTransfers } from '../../src/projections/transfer-queries.ts';
+import { listTransfers } from '../../src/projections/transfers/queries.ts';
 import { startService } from '../../src/service.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { flowsOf } from '../support/flows.ts';

@@ -7,7 +7,7 @@ import { isId } from '../../domain/ids.ts';
 import { notFound } from '../../domain/transfer.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
-import { readHistory } from '../../projections/transfer-history.ts';
+import { readHistory } from '../../projections/transfers/history.ts';
 import { accountLimit, causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';

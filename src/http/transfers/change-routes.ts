@@ -7,7 +7,7 @@ import { BULK_LIMIT, bulkAnswer, bulkRequest } from '../../contract/transfers/bu
 import { toFilter, transferChange, transferParams } from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { findWait } from '../../processes/dispatch/waiting-for.ts';
-import { findChangeable } from '../../projections/changeable-transfers.ts';
+import { findChangeable } from '../../projections/transfers/changeable.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,

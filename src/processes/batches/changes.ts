@@ -13,7 +13,7 @@ import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import type { Batch } from '../../domain/batch.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { transfersOfBatch } from '../../projections/batch-queries.ts';
-import { findChangeable } from '../../projections/changeable-transfers.ts';
+import { findChangeable } from '../../projections/transfers/changeable.ts';
 
 export interface BatchDeps {
   sql: Sql;

@@ -8,8 +8,8 @@ import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.t
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { optionsOf } from '../../domain/transfer-options.ts';
-import { retriedAmong } from '../../projections/changeable-transfers.ts';
-import { eachTransfer } from '../../projections/transfer-queries.ts';
+import { retriedAmong } from '../../projections/transfers/changeable.ts';
+import { eachTransfer } from '../../projections/transfers/queries.ts';
 import { findFiles } from './folder.ts';
 import type { Found } from './walk.ts';
 

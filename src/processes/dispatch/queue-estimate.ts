@@ -4,7 +4,7 @@ import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import type { Priority } from '../../domain/transfer.ts';
-import { unshownTransfers } from '../../projections/unshown-transfers.ts';
+import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './table.ts';
 

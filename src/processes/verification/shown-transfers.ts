@@ -3,7 +3,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { toDetail } from '../../contract/transfers/views.ts';
 import { parseStream } from '../../domain/streams.ts';
 import type { Transfer } from '../../domain/transfer.ts';
-import { type ShownTransfer, shownTransfers } from '../../projections/shown-transfers.ts';
+import { type ShownTransfer, shownTransfers } from '../../projections/transfers/shown.ts';
 import type { CheckedStream } from './chain.ts';
 
 /**

@@ -24,7 +24,7 @@ import { parseStream } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { isRecorded } from '../../projections/retention/retained-transfers.ts';
-import { countShown, shownTransfers } from '../../projections/shown-transfers.ts';
+import { countShown, shownTransfers } from '../../projections/transfers/shown.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';

@@ -2,7 +2,7 @@
  * What a search asks of the rows of its segments: all words, and the other filters.
  */
 import type { Fragment, Transaction } from '../../adapters/postgres/connect.ts';
-import { passes } from '../transfer-filter.ts';
+import { passes } from '../transfers/filter.ts';
 import type { Search } from './queries.ts';
 import type { Part } from './segments.ts';
 import { likePattern, searchWords } from './text.ts';

@@ -16,7 +16,7 @@ import {
   passes,
   type TransferFilter,
   timesOf,
-} from '../transfer-filter.ts';
+} from '../transfers/filter.ts';
 import { FEW, hasAllWords, passesOthers } from './conditions.ts';
 import { findLists, findParts, findSegments, type Part } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';

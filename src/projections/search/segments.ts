@@ -3,7 +3,7 @@
  * its words.
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
-import { instantOf, timesOf } from '../transfer-filter.ts';
+import { instantOf, timesOf } from '../transfers/filter.ts';
 import { wordsOf } from './conditions.ts';
 import type { Search } from './queries.ts';
 import { inAll, listsOf } from './trigrams.ts';

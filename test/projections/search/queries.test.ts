@@ -9,9 +9,9 @@ import { createTransferSearch } from '../../../src/projections/search/projection
 import { searchTransfers } from '../../../src/projections/search/queries.ts';
 import { searchText, searchWords } from '../../../src/projections/search/text.ts';
 import { listsOf } from '../../../src/projections/search/trigrams.ts';
-import type { TransferFilter } from '../../../src/projections/transfer-filter.ts';
-import { eachTransfer, listTransfers } from '../../../src/projections/transfer-queries.ts';
-import { transfersProjection } from '../../../src/projections/transfers.ts';
+import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
+import { transfersProjection } from '../../../src/projections/transfers/projection.ts';
+import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
 import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,

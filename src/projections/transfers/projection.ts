@@ -1,15 +1,15 @@
-import type { Fragment, Queryable, Transaction } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { parseStream, RETENTION, streamName, streamPrefix } from '../domain/streams.ts';
-import type { Transfer, TransferState } from '../domain/transfer.ts';
-import { transferDecider } from '../domain/transfer-decider.ts';
-import { type Folded, foldBatch } from './fold.ts';
-import type { Projection } from './projection.ts';
-import type { RemovedLeaves } from './retention/removed-leaves.ts';
-import { createRetained, RETAINED_TABLES, saveRetained } from './retention/retained-transfers.ts';
-import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
-import { type BatchChange, batchChanges, type Change, countChanges } from './transfer-counts.ts';
-import { transferDifferences } from './transfer-differences.ts';
+import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { parseStream, RETENTION, streamName, streamPrefix } from '../../domain/streams.ts';
+import type { Transfer, TransferState } from '../../domain/transfer.ts';
+import { transferDecider } from '../../domain/transfer-decider.ts';
+import { type Folded, foldBatch } from '../fold.ts';
+import type { Projection } from '../projection.ts';
+import type { RemovedLeaves } from '../retention/removed-leaves.ts';
+import { createRetained, RETAINED_TABLES, saveRetained } from '../retention/retained-transfers.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
+import { type BatchChange, batchChanges, type Change, countChanges } from './counts.ts';
+import { transferDifferences } from './differences.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour,

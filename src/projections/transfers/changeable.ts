@@ -1,11 +1,11 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { fieldError } from '../domain/errors.ts';
-import type { Priority, Transfer, TransferStatus } from '../domain/transfer.ts';
-import { CHANGES, type Change } from '../domain/transfer-decider.ts';
-import { withCustomPlans } from './custom-plan.ts';
-import { isRetry, retryOf } from './transfer-columns.ts';
-import { isAfter, type Place, passes, type TransferFilter } from './transfer-filter.ts';
-import { eachTransfer } from './transfer-queries.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { fieldError } from '../../domain/errors.ts';
+import type { Priority, Transfer, TransferStatus } from '../../domain/transfer.ts';
+import { CHANGES, type Change } from '../../domain/transfer-decider.ts';
+import { withCustomPlans } from '../custom-plan.ts';
+import { isRetry, retryOf } from './columns.ts';
+import { isAfter, type Place, passes, type TransferFilter } from './filter.ts';
+import { eachTransfer } from './queries.ts';
 
 /** Oldest first. */
 const ORDER = 'created_at';

@@ -1,6 +1,6 @@
-import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
-import type { SortOrder, TransferStatus } from '../domain/transfer.ts';
-import { batchOf, hasBatch, isRetry, retryOf } from './transfer-columns.ts';
+import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
+import type { SortOrder, TransferStatus } from '../../domain/transfer.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;

@@ -1,8 +1,8 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { TRANSFER_STATUSES, type TransferStatus } from '../domain/transfer.ts';
-import type { TransferErrorCode } from '../domain/transfer-errors.ts';
-import type { TransferFilter } from './transfer-filter.ts';
-import { hourly } from './transfer-hours.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
+import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { TransferFilter } from './filter.ts';
+import { hourly } from './hours.ts';
 
 export interface TransferSummary {
   byStatus: Record<TransferStatus, number>;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
+import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import {
   PRIORITIES,
   SORT_ORDERS,
@@ -8,24 +8,24 @@ import {
   type TransferCreated,
   type TransferEvent,
   type TransferStatus,
-} from '../../src/domain/transfer.ts';
-import { CHANGES, type Change } from '../../src/domain/transfer-decider.ts';
-import { INDEXED } from '../../src/installation.ts';
-import { createQueue } from '../../src/processes/dispatch/queue-estimate.ts';
-import { findTransfer } from '../../src/processes/live/queries.ts';
-import { findChangeable } from '../../src/projections/changeable-transfers.ts';
-import { listByDestination } from '../../src/projections/destination-list.ts';
-import { prepareReadModels } from '../../src/projections/read-models.ts';
-import type { TransferFilter } from '../../src/projections/transfer-filter.ts';
-import { eachTransfer, listTransfers } from '../../src/projections/transfer-queries.ts';
-import { transfersProjection } from '../../src/projections/transfers.ts';
-import { createLog } from '../support/histories.ts';
+} from '../../../src/domain/transfer.ts';
+import { CHANGES, type Change } from '../../../src/domain/transfer-decider.ts';
+import { INDEXED } from '../../../src/installation.ts';
+import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
+import { findTransfer } from '../../../src/processes/live/queries.ts';
+import { prepareReadModels } from '../../../src/projections/read-models.ts';
+import { findChangeable } from '../../../src/projections/transfers/changeable.ts';
+import { listByDestination } from '../../../src/projections/transfers/destination-list.ts';
+import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
+import { transfersProjection } from '../../../src/projections/transfers/projection.ts';
+import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
+import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+} from '../../support/postgres.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
 
 const START = Date.parse('2026-03-01T00:00:00.000Z');
 const HOUR_MS = 3_600_000;

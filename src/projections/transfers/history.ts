@@ -1,10 +1,10 @@
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { isId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
-import { notFound, type TransferCreated } from '../domain/transfer.ts';
-import { throwNotFound } from './retention/retained-transfers.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { isId } from '../../domain/ids.ts';
+import { streamName } from '../../domain/streams.ts';
+import { notFound, type TransferCreated } from '../../domain/transfer.ts';
+import { throwNotFound } from '../retention/retained-transfers.ts';
 
 interface Stores {
   store: EventStore;

@@ -6,7 +6,7 @@
  * state: otherwise Postgres would parse each row that is written or put into an index. The tables
  * of an older version can answer both, too.
  */
-import type { Queryable } from '../adapters/postgres/connect.ts';
+import type { Queryable } from '../../adapters/postgres/connect.ts';
 
 /** The transfer that a row repeats; null if it repeats none. */
 export function retryOf(sql: Queryable) {

@@ -1,9 +1,9 @@
-import type { Fragment, Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { Transfer } from '../domain/transfer.ts';
-import { withCustomPlans } from './custom-plan.ts';
-import { inOrder, isOutside, passes, type TransferFilter } from './transfer-filter.ts';
-import { areCountedByHour, countedSpans } from './transfer-hours.ts';
-import type { Page, TransferPage } from './transfer-queries.ts';
+import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Transfer } from '../../domain/transfer.ts';
+import { withCustomPlans } from '../custom-plan.ts';
+import { inOrder, isOutside, passes, type TransferFilter } from './filter.ts';
+import { areCountedByHour, countedSpans } from './hours.ts';
+import type { Page, TransferPage } from './queries.ts';
 
 /** More would take too long if neither few match nor all but few: then all matches are read. */
 const FEW = 50_000;

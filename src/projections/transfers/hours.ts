@@ -1,14 +1,8 @@
 /*
  * How many transfers each hour has, for totals and for the places of pages.
  */
-import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
-import {
-  instantOf,
-  rowMatches,
-  statusMatches,
-  type TransferFilter,
-  timesOf,
-} from './transfer-filter.ts';
+import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
+import { instantOf, rowMatches, statusMatches, type TransferFilter, timesOf } from './filter.ts';
 
 const HOUR_MS = 3_600_000;
 

@@ -1,8 +1,8 @@
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
-import type { SortOrder, Transfer } from '../domain/transfer.ts';
-import { withCustomPlans } from './custom-plan.ts';
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { SortOrder, Transfer } from '../../domain/transfer.ts';
+import { withCustomPlans } from '../custom-plan.ts';
+import { MOST_COUNTED, searchTransfers } from '../search/queries.ts';
 import { listByDestination } from './destination-list.ts';
-import { MOST_COUNTED, searchTransfers } from './search/queries.ts';
 import {
   inOrder,
   isAfter,
@@ -11,8 +11,8 @@ import {
   rowMatches,
   statusMatches,
   type TransferFilter,
-} from './transfer-filter.ts';
-import { countedSpans } from './transfer-hours.ts';
+} from './filter.ts';
+import { countedSpans } from './hours.ts';
 
 /** How many transfers `eachTransfer` reads at a time. */
 const BATCH = 1_000;

@@ -5,10 +5,10 @@
  * of groups that differ are then compared one by one. So the comparison reads each table once and
  * sorts nothing, whatever its size.
  */
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import type { Difference, Projection } from './projection.ts';
-import { retainedDifferences } from './retention/retained-transfers.ts';
-import { batchOf, hasBatch } from './transfer-columns.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { retainedDifferences } from '../retention/retained-transfers.ts';
+import { batchOf, hasBatch } from './columns.ts';
 
 /** Number of groups, minus one: a power of two, minus one. */
 const GROUPS = 16_383;

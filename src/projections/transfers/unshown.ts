@@ -1,8 +1,8 @@
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
-import { streamPrefix } from '../domain/streams.ts';
-import { checkpointPosition } from './checkpoint.ts';
-import { transfersProjection } from './transfers.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
+import { streamPrefix } from '../../domain/streams.ts';
+import { checkpointPosition } from '../checkpoint.ts';
+import { transfersProjection } from './projection.ts';
 
 /**
  * Returns a query for transfers that the log has and the read model does not show yet: the
