@@ -29,7 +29,7 @@ import {
 } from './projections/checkpoint.ts';
 import { type Consumer, runConsumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
-import { rebuildOutdated } from './projections/rebuild-outdated.ts';
+import { rebuildOutdated } from './projections/rebuild/rebuild-outdated.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
 import { createStartUp, readTls, type StartUp } from './start-up.ts';
 

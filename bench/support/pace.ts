@@ -1,6 +1,6 @@
 import type { ProjectionName } from '../../src/domain/projection-name.ts';
 import type { Installation } from '../../src/installation.ts';
-import { rebuildProjection } from '../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
 
 export interface Pace {
   /** Total time. That of a rebuild includes the comparison with the live tables and the switch. */

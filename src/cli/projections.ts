@@ -10,7 +10,7 @@ import {
   type RebuildProgress,
   rebuildProjection,
   verifyProjection,
-} from '../projections/rebuild.ts';
+} from '../projections/rebuild/rebuild.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { failureOf } from './failure.ts';
 import { createPrintQueue, note, print, printJson, printTable, seconds } from './output.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cancelTransfer, createTransfer } from '../../src/commands/transfers.ts';
 import type { AuditItem } from '../../src/contract/audit.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
-import { rebuildProjection } from '../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';

@@ -9,7 +9,7 @@ import {
 } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batch.ts';
-import { verifyProjection } from '../../src/projections/rebuild.ts';
+import { verifyProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { listTransfers } from '../../src/projections/transfers/queries.ts';
 import { startService } from '../../src/service.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';

@@ -11,7 +11,7 @@ import {
   type RebuildProgress,
   rebuildProjection,
   verifyProjection,
-} from '../../projections/rebuild.ts';
+} from '../../projections/rebuild/rebuild.ts';
 import { dispatchConsumer, rebuildDispatch } from '../dispatch/consumer.ts';
 
 /** The lock of the one process that works on requested tasks. */

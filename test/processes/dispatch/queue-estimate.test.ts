@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { acceptHostKey, pauseEndpoint, removeEndpoint } from '../../../src/commands/endpoints.ts';
 import { PRIORITIES } from '../../../src/domain/transfer.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
-import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import {
   CAUSE,
   configureEndpoint,

@@ -9,7 +9,7 @@ import { rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
-import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';

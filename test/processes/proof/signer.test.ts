@@ -14,7 +14,7 @@ import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { runSigner, type SignerStatus, signIfNeeded } from '../../../src/processes/proof/signer.ts';
 import { readToEnd } from '../../../src/projections/consumer.ts';
 import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
-import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';

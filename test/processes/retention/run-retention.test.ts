@@ -28,7 +28,7 @@ import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
 import { consistencyProof } from '../../../src/projections/proof/tiles.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
-import { verifyProjection } from '../../../src/projections/rebuild.ts';
+import { verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
 import { createCli } from '../../support/cli.ts';
 import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { projectionStatus } from '../../../src/processes/projections/status.ts';
 import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
-import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { startRoles } from '../../support/roles.ts';

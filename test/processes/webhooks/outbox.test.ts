@@ -10,7 +10,7 @@ import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
-import { rebuildProjection } from '../../../src/projections/rebuild.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import {

@@ -3,7 +3,10 @@ import type { Sql } from '../../../../src/adapters/postgres/connect.ts';
 import type { ProjectionName } from '../../../../src/domain/projection-name.ts';
 import { verifyLog } from '../../../../src/processes/verification/verify-log.ts';
 import { PROJECTIONS } from '../../../../src/projections/read-models.ts';
-import { rebuildProjection, verifyProjection } from '../../../../src/projections/rebuild.ts';
+import {
+  rebuildProjection,
+  verifyProjection,
+} from '../../../../src/projections/rebuild/rebuild.ts';
 import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
 import { describeWithPostgres } from '../../../support/postgres.ts';
 import { writeSmallLog } from './small-log.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inWords } from '../../src/projections/difference-words.ts';
+import { inWords } from '../../../src/projections/rebuild/difference-words.ts';
 
 test.each([
   [

@@ -1,35 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Batch, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
-import { saveEndpoint } from '../../src/commands/endpoints.ts';
-import { admitTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
-import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
-import { newId } from '../../src/domain/ids.ts';
-import { findTransfer } from '../../src/processes/live/queries.ts';
-import { loadCheckpoint, verifyCheckpoint } from '../../src/projections/checkpoint.ts';
-import { catchUpIfIdle, lockOf, runConsumer } from '../../src/projections/consumer.ts';
+import type { Batch, SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
+import { saveEndpoint } from '../../../src/commands/endpoints.ts';
+import { admitTransfer, cancelTransfer } from '../../../src/commands/transfers.ts';
+import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import { findTransfer } from '../../../src/processes/live/queries.ts';
+import { loadCheckpoint, verifyCheckpoint } from '../../../src/projections/checkpoint.ts';
+import { catchUpIfIdle, lockOf, runConsumer } from '../../../src/projections/consumer.ts';
 import {
   PROJECTIONS,
   prepareReadModels,
   projectionConsumer,
-} from '../../src/projections/read-models.ts';
+} from '../../../src/projections/read-models.ts';
 import {
   type RebuildProgress,
   rebuildProjection,
   verifyProjection,
-} from '../../src/projections/rebuild.ts';
-import { createTransferSearch } from '../../src/projections/search/projection.ts';
-import type { TransferFilter } from '../../src/projections/transfers/filter.ts';
-import { eachTransfer, listTransfers } from '../../src/projections/transfers/queries.ts';
+} from '../../../src/projections/rebuild/rebuild.ts';
+import { createTransferSearch } from '../../../src/projections/search/projection.ts';
+import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
+import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
 import {
   CAUSE,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { holdRows } from '../support/row-locks.ts';
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { holdRows } from '../../support/row-locks.ts';
 
 describeWithPostgres('rebuilding a projection', () => {
   let installation: TestInstallation;

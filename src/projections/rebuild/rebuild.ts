@@ -27,16 +27,16 @@
  * It relies on an advisory lock for each projection (one rebuild or verification at a time), and on
  * `Projection.apply`, which ignores events that it has folded before.
  */
-import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { ProjectionName } from '../domain/projection-name.ts';
+import type { Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
+import { loadCheckpoint, startCheckpoint } from '../checkpoint.ts';
+import { type ConsumerDeps, lockOf } from '../consumer.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { LIVE_SCHEMA, PROJECTIONS } from '../read-models.ts';
+import { leavingAfter } from '../retention/retained-transfers.ts';
 import { catchUp } from './catch-up.ts';
-import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
-import { type ConsumerDeps, lockOf } from './consumer.ts';
 import { inWords } from './difference-words.ts';
-import type { Difference, Projection } from './projection.ts';
-import { LIVE_SCHEMA, PROJECTIONS } from './read-models.ts';
-import { leavingAfter } from './retention/retained-transfers.ts';
 
 const DIFFERENCES_SHOWN = 20;
 /** Each is sorted by two processes of Postgres at most, and written by one. */

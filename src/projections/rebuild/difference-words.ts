@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Difference } from './projection.ts';
+import type { Difference } from '../projection.ts';
 
 /** Fields that are named for one row. */
 const NAMED = 5;

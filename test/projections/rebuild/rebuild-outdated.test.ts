@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
-import { type Installation, openInstallation } from '../../src/installation.ts';
-import { lockOf } from '../../src/projections/consumer.ts';
-import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { type Service, startService } from '../../src/service.ts';
+import { createKey } from '../../../src/commands/keys.ts';
+import { keyRequest } from '../../../src/contract/keys.ts';
+import { type Installation, openInstallation } from '../../../src/installation.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
+import { prepareReadModels } from '../../../src/projections/read-models.ts';
+import { type Service, startService } from '../../../src/service.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+} from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
 
 interface Checks {
   checks: Record<string, { ok: boolean; detail: string }>;

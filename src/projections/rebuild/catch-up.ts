@@ -5,14 +5,14 @@
  * folds. So both cores of a small machine are busy. A projection without `createFill` folds and
  * writes each batch in one transaction.
  */
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import { DomainError } from '../domain/errors.ts';
-import { upcast } from '../domain/upcast.ts';
-import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from './checkpoint.ts';
-import type { ConsumerDeps } from './consumer.ts';
-import type { Projection } from './projection.ts';
-import { readAhead } from './read-ahead.ts';
-import { createRemovedLeaves } from './retention/removed-leaves.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { upcast } from '../../domain/upcast.ts';
+import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from '../checkpoint.ts';
+import type { ConsumerDeps } from '../consumer.ts';
+import type { Projection } from '../projection.ts';
+import { readAhead } from '../read-ahead.ts';
+import { createRemovedLeaves } from '../retention/removed-leaves.ts';
 
 /**
  * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { aborted } from '../concurrency/aborted.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { ProjectionName } from '../domain/projection-name.ts';
-import { loadCheckpoint } from './checkpoint.ts';
-import type { ConsumerDeps, ConsumerStatus } from './consumer.ts';
-import { PROJECTIONS } from './read-models.ts';
+import { aborted } from '../../concurrency/aborted.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
+import { loadCheckpoint } from '../checkpoint.ts';
+import type { ConsumerDeps, ConsumerStatus } from '../consumer.ts';
+import { PROJECTIONS } from '../read-models.ts';
 import { rebuildProjection } from './rebuild.ts';
 
 const LOOK_MS = 2_000;
